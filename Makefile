@@ -1,0 +1,22 @@
+# Everything a developer runs by hand; `make help` lists it.
+PYTHON ?= python3
+.PHONY: help fmt lint type test test-fuzz interop bench docs
+
+help:            ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
+fmt:             ## format the code
+	ruff format . && ruff check --fix .
+lint:            ## style and layers
+	ruff check . && ruff format --check .
+type:            ## static types
+	mypy
+test:            ## the whole test suite
+	$(PYTHON) -m pytest
+test-fuzz:       ## the property tests with many more examples
+	HYPOTHESIS_PROFILE=nightly $(PYTHON) -m pytest -m "not interop" -p no:randomly
+interop:         ## only what runs the real Kafka (Java and Maven)
+	$(PYTHON) -m pytest -m interop
+bench:           ## the table of docs/bench.md
+	$(PYTHON) bench/compare.py
+docs:            ## regenerate man/, completions/, docs/format.md
+	$(PYTHON) docs/generate_format.py && $(PYTHON) docs/generate_reference.py

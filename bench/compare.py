@@ -1,0 +1,154 @@
+"""Runs the real DumpLogSegments and kafkalog in turn on the same files, and prints what they took as a table."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import os
+import platform
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from jvm import KAFKA_VERSION, cache_directory, dump_command, java_version
+from make_inputs import find
+from measure import ROOT, Failed, Pairs, run, run_pairs, same_output, smallest_peak_bytes
+from rows import MOST_PEAK_BYTES, Measure, Row, rows
+
+PAGE = ROOT / "docs" / "bench.md"
+TABLE_BEGIN, TABLE_END = "<!-- table -->", "<!-- end of table -->"
+
+
+class Result(NamedTuple):
+    """A row and what came of it: its runs, or why there are none."""
+
+    row: Row
+    pairs: Pairs | None
+    problem: str = ""
+
+    @property
+    def verdict(self) -> str:
+        if self.pairs is None:
+            return self.problem
+        if not self.pairs.peer and self.row.measure is not Measure.SECONDS:
+            return "no peer"
+        if self.pairs.peak_bytes >= MOST_PEAK_BYTES:
+            return f"over {MOST_PEAK_BYTES >> 20} MiB"
+        return "met" if self.row.meets_floor(self.pairs) else "missed"
+
+    def cells(self) -> list[str]:
+        row, pairs = self.row, self.pairs
+        bars = [row.bar(row.floor), row.bar(row.moonshot)]
+        if pairs is None:
+            return [row.work, *["-"] * 4, *bars, "-", "-", self.problem]
+        ours = [f"{pairs.seconds:.3g}", f"{pairs.peak_bytes / (1 << 20):.0f}"]
+        if not pairs.peer:
+            return [row.work, "-", ours[0], "-", "-", *bars, "-", ours[1], self.verdict]
+        inverse = row.measure is Measure.TIMES_AS_LONG
+        ratios = sorted(1 / ratio for ratio in pairs.ratios) if inverse else pairs.ratios
+        ratio = 1 / pairs.ratio if inverse else pairs.ratio
+        span = f"{ratios[0]:.2f} to {ratios[-1]:.2f} ({len(ratios)})"
+        peer_peak = f"{pairs.peer_peak_bytes / (1 << 20):.0f}"
+        return [row.work, f"{pairs.peer_seconds:.3g}", ours[0], f"**{ratio:.2f}**", span, *bars, peer_peak, ours[1],
+                self.verdict]  # fmt: skip
+
+
+HEADINGS = ["Work", "peer s", "kafkalog s", "ratio", "of pairs", "floor", "moonshot", "peer peak MiB",
+            "kafkalog peak MiB", ""]  # fmt: skip
+
+
+def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> Result:
+    """Run one row; what it prints goes to stderr at once, so that a long run can be watched."""
+    command = [*kafkalog, *row.arguments]
+    try:
+        pairs = run_pairs(command, row.peer, options.runs, options.row_seconds)
+    except Failed as problem:
+        result = Result(row, None, str(problem))
+    else:
+        result = Result(row, pairs)
+        alike = row.peer if row.peer_name == "DumpLogSegments" else None
+        if options.same_output and alike and not same_output(command, alike):
+            result = Result(row, None, "prints other bytes than its peer")
+    print("  ".join(result.cells()), file=sys.stderr, flush=True)
+    return result
+
+
+def table(results: list[Result]) -> str:
+    """The Markdown table and the line that sums it up."""
+    lines = [f"| {' | '.join(HEADINGS)} |", "|---|" + "---:|" * (len(HEADINGS) - 2) + "---|"]
+    lines += [f"| {' | '.join(cell.replace('|', '/') for cell in result.cells())} |" for result in results]
+    missed = [result.row.work for result in results if result.verdict != "met"]
+    summary = f"Not met: {'; '.join(missed)}." if missed else "Every floor is met."
+    return "\n".join([*lines, "", summary])
+
+
+def machine(inputs_note: str) -> str:
+    """What the figures depend on, in a paragraph; no names of directories."""
+    cpu = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()) if sys.platform == "linux" else None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy", "zstandard", "lz4", "cramjam"))
+    return (
+        f"{dt.date.today().isoformat()}. {cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, "
+        f"{memory:.0f} GiB, {platform.system()}. Python {platform.python_version()}, {packages}; "
+        f"Kafka {KAFKA_VERSION} on Java {java_version()}; kafka-python {version('kafka-python')}. "
+        f"Inputs: {inputs_note}."
+    )
+
+
+def publish(text: str) -> None:
+    """Put the table into docs/bench.md, between its marks."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, rest = page.split(TABLE_BEGIN, 1)
+    after = rest.split(TABLE_END, 1)[1]
+    PAGE.write_text(f"{before}{TABLE_BEGIN}\n{text}\n{TABLE_END}{after}", encoding="utf-8")
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=("full", "small"), default="full", help="of the logs that are made")
+    parser.add_argument("--directory", type=Path, help="take logs that exist at or below DIRECTORY instead")
+    parser.add_argument("--inputs-note", help="what those logs are, for the page")
+    parser.add_argument("--only", default="", metavar="REGEX", help="only rows whose first column matches")
+    parser.add_argument("--runs", type=int, default=5, help="pairs a row (short rows: three times as many)")
+    parser.add_argument("--row-seconds", type=float, default=60, help="no more pairs (over three) after so long")
+    parser.add_argument("--same-output", action="store_true", help="also compare what both print, byte for byte")
+    parser.add_argument("--publish", action="store_true", help="write the table into docs/bench.md")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a floor is missed")
+    return parser.parse_args()
+
+
+def kafkalog_command() -> list[str]:
+    installed = Path(sys.executable).with_name("kafkalog")
+    return [str(installed)] if installed.exists() else [sys.executable, "-m", "kafkalog_cli"]
+
+
+def main() -> int:
+    options = parse_options()
+    directory = options.directory
+    if directory is None:
+        directory = cache_directory() / f"bench-{options.size}"
+        # In a process of its own: children are charged with the memory of this one, which stays small.
+        make = [sys.executable, str(ROOT / "bench" / "make_inputs.py"), "--size", options.size, "--out", str(directory)]
+        subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+    jvm, kafkalog = dump_command(), kafkalog_command()
+    if jvm is None:
+        print("no Java and Maven here: rows against DumpLogSegments show only kafkalog", file=sys.stderr)
+    run([*kafkalog, "warmup", "--quiet"])
+    print(f"smallest peak that can be seen: {smallest_peak_bytes() >> 20} MiB", file=sys.stderr)
+    chosen = [row for row in rows(find(directory), jvm) if re.search(options.only, row.work)]
+    results = [measure_row(row, kafkalog, options) for row in chosen]
+    note = options.inputs_note or ("logs that exist" if options.directory else "made by bench/make_inputs.py")
+    text = f"{machine(note)}\n\n{table(results)}"
+    print(text)
+    if options.publish:
+        publish(text)
+    return int(options.check and any(result.verdict != "met" for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Runs two commands in turn: wall time and peak memory of each, and what the pairs say."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+MANY_PAIRS_SECONDS = 2.0
+"""A pair that takes less is run `MORE` times as often."""
+MORE = 3
+LEAST_PAIRS = 3
+
+
+class Failed(Exception):
+    """A measured command ended with another code than 0."""
+
+
+class Run(NamedTuple):
+    """One run of a command. `peak_bytes` is the largest resident set of the process itself."""
+
+    seconds: float
+    peak_bytes: int
+
+
+@dataclass(slots=True)
+class Pairs:
+    """The runs of one row; `peer` stays empty where there is none."""
+
+    ours: list[Run] = field(default_factory=list)
+    peer: list[Run] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return median(run.seconds for run in self.ours)
+
+    @property
+    def peer_seconds(self) -> float:
+        return median(run.seconds for run in self.peer)
+
+    @property
+    def ratio(self) -> float:
+        """How many of our medians the peer's median is."""
+        return self.peer_seconds / self.seconds
+
+    @property
+    def ratios(self) -> list[float]:
+        """The same for each pair of runs, sorted."""
+        return sorted(peer.seconds / ours.seconds for ours, peer in zip(self.ours, self.peer, strict=True))
+
+    @property
+    def peak_bytes(self) -> int:
+        return max(run.peak_bytes for run in self.ours)
+
+    @property
+    def peer_peak_bytes(self) -> int:
+        return max(run.peak_bytes for run in self.peer)
+
+
+def run(command: Sequence[str]) -> Run:
+    """Run `command` with its output thrown away. Raises Failed, with what it said, if its code is not 0."""
+    with tempfile.TemporaryFile() as errors:
+        begin = time.perf_counter()
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, cwd=ROOT)
+        _, status, usage = os.wait4(child.pid, 0)  # the usage of this child alone, not the largest of all so far
+        seconds = time.perf_counter() - begin
+        child.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        if child.returncode != 0:
+            raise Failed(f"exit {child.returncode}: {_last_line(errors.read())}")
+    return Run(seconds, usage.ru_maxrss << 10)
+
+
+def run_pairs(ours: Sequence[str], peer: Sequence[str] | None, pairs: int, most_seconds: float) -> Pairs:
+    """Run peer, ours, peer, ours …: at least `LEAST_PAIRS` times, more while `most_seconds` are not used up.
+
+    Raises Failed.
+    """
+    done = Pairs()
+    run(ours)  # not measured: fills the page cache
+    begin = time.perf_counter()
+    while len(done.ours) < pairs:
+        if peer is not None:
+            done.peer.append(run(peer))
+        done.ours.append(run(ours))
+        used = time.perf_counter() - begin
+        if len(done.ours) == 1 and used < MANY_PAIRS_SECONDS:
+            pairs *= MORE
+        if len(done.ours) >= LEAST_PAIRS and used > most_seconds:
+            break
+    return done
+
+
+def same_output(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether both commands print the same bytes."""
+    return _digest(one) == _digest(other)
+
+
+def _digest(command: Sequence[str]) -> str:
+    digest = hashlib.blake2b()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as child:
+        assert child.stdout is not None
+        while data := child.stdout.read(1 << 20):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def smallest_peak_bytes() -> int:
+    """What a child that does nothing is charged with: it starts as a copy of this process, which must be small."""
+    return run(["true"]).peak_bytes
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "no message"

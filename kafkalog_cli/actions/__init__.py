@@ -1,0 +1,1 @@
+"""Decisions: which segments, which records, in which order; one module a verb."""

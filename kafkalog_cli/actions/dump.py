@@ -1,0 +1,131 @@
+"""What dump-log reads of a segment, and what it remembers for its final reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from kafkalog_cli.actions.damage import DamageSeen
+from kafkalog_cli.format.batch import NO_OFFSET
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Chunk, Scan
+
+MAX_INT32 = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class DumpOptions:
+    """Options that decide what is read; sizes and positions in bytes.
+
+    `start` and `end` cut the segment to batches that were found through its indexes; `seven_base_offset` is
+    set for a 0.7 file. `resync`: go on behind damage.
+    """
+
+    deep: bool = False
+    start: int = 0
+    end: int = MAX_INT32
+    limits: Limits = DEFAULT_LIMITS
+    resync: bool = False
+    seven_base_offset: int | None = None
+
+
+class SegmentDump:
+    """One pass over a segment: chunks, and blocks of records where the iteration is deep.
+
+    A `Fault` between them tells of damage that was passed over (`resync`); `fault` what ended the pass.
+    `non_consecutive` are the pairs of offsets that do not follow each other (only a deep iteration sees them).
+    """
+
+    def __init__(self, file: ReadableFile, options: DumpOptions, choice: KernelChoice | None = None) -> None:
+        self.file = file
+        self.fault: Fault | None = None
+        self.valid_bytes = options.start
+        self.non_consecutive: list[tuple[int, int]] = []
+        self.damage = DamageSeen()
+        self._options = options
+        self._choice = choice
+        self._last_offset = NO_OFFSET
+
+    def chunks(self) -> Iterator[Chunk | Fault]:
+        """The batches, in chunks."""
+        options = self._options
+        start: int | None = options.start
+        while start is not None:
+            scan = Scan(
+                self.file,
+                start=start,
+                end=options.end,
+                limits=options.limits,
+                choice=self._choice,
+                deep=options.deep,
+                seven_base_offset=options.seven_base_offset,
+            )
+            for chunk in scan:
+                self.damage.batches(chunk.batches)
+                yield chunk
+            self.valid_bytes = scan.valid_bytes
+            if scan.fault is not None:
+                self.damage.fault(scan.fault)
+            start = self._next_good(scan)
+            if start is None:
+                self.fault = scan.fault
+            else:
+                yield _skipped(scan.valid_bytes, start, scan.fault)
+
+    def blocks(self) -> Iterator[RecordBlock | Fault]:
+        """The batches with their records."""
+        reader = RecordReader(self._options.limits)
+        for chunk in self.chunks():
+            if isinstance(chunk, Fault):
+                yield chunk
+                continue
+            for block in reader.blocks(chunk):
+                self._remember_gaps(block)
+                for fault in block.faults.values():
+                    self.damage.fault(fault)
+                yield block
+
+    def _next_good(self, scan: Scan) -> int | None:
+        if scan.fault is None or not self._options.resync:
+            return None
+        from kafkalog_cli.storage.resync import next_good_batch
+
+        found = next_good_batch(self.file, scan.valid_bytes + 1, self._options.limits)
+        return found if found is not None and found < self._options.end else None
+
+    def _remember_gaps(self, block: RecordBlock) -> None:
+        offsets = block.records.offset
+        # Offsets of 0.7 are byte positions: they never follow each other.
+        if not len(offsets) or self._options.seven_base_offset is not None:
+            return
+        if block.records.matrix is None:
+            pairs = _gaps([self._last_offset, *offsets])
+        else:
+            pairs = _gaps_of_array(self._last_offset, offsets)
+        self.non_consecutive += pairs
+        self._last_offset = int(offsets[len(offsets) - 1])
+
+
+def _gaps(offsets: list[int]) -> list[tuple[int, int]]:
+    return [(before, offset) for before, offset in pairwise(offsets) if before not in (NO_OFFSET, offset - 1)]
+
+
+def _gaps_of_array(last: int, offsets: Any) -> list[tuple[int, int]]:
+    import numpy as np
+
+    all_offsets = np.concatenate((np.array([last], dtype=np.int64), offsets))
+    before, after = all_offsets[:-1], all_offsets[1:]
+    rows = np.flatnonzero((before != NO_OFFSET) & (before != after - 1))
+    return list(zip(before[rows].tolist(), after[rows].tolist(), strict=True))
+
+
+def _skipped(begin: int, end: int, fault: Fault | None) -> Fault:
+    message = f"skipped {end - begin} bytes" + ("" if fault is None else f": {fault.message}")
+    return Fault(FaultKind.UNREADABLE if fault is None else fault.kind, begin, message, end - begin)

@@ -1,0 +1,183 @@
+"""What `ls` tells of a log directory as a whole: the files at its root, how its broker stopped, who has it locked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from typing import NamedTuple, TypeVar
+
+from kafkalog_cli.actions.listing_reads import FaultNotes, LocatedFault
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
+from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.storage.fs import FileStatus, Filesystem
+from kafkalog_cli.storage.lock import LockOwner, lock_owner
+from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.storage.names import DirectoryKind, FileKind, WorkState, classify_directory, classify_file
+
+_ROOT_KINDS = frozenset(
+    {*OFFSET_CHECKPOINTS, FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN, FileKind.LOCK, FileKind.BOOTSTRAP_SNAPSHOT}
+)
+
+ValueT = TypeVar("ValueT")
+AskLock = Callable[[str], LockOwner | None]
+
+
+@unique
+class Shutdown(Enum):
+    """How the broker that had the directory stopped. The value is the word that machine output uses."""
+
+    CLEAN = "clean"
+    UNCLEAN = "unclean"
+    RUNNING = "running"  # it has not: a broker holds the lock
+
+
+class CheckpointedOffsets(NamedTuple):
+    """What the four root checkpoints say of one partition; None: the file or the line is not there."""
+
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    log_start: int | None = None
+    cleaner: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RootState:
+    """The root of a log directory.
+
+    `broker_epoch` is that of `.kafka_cleanshutdown`, None where it says none. `foreign` are directories with
+    which a broker does not start, `others` what else lies there that Kafka does not know.
+    `lock_problem` says why nobody can tell whether the lock is held.
+    """
+
+    path: str
+    shutdown: Shutdown
+    broker_epoch: int | None = None
+    lock_owner: LockOwner | None = None
+    lock_problem: str | None = None
+    meta: MetaProperties | None = None
+    files: tuple[FileStatus, ...] = ()
+    foreign: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    offsets: dict[FileKind, dict[tuple[str, int], int]] = field(default_factory=dict)
+    faults: tuple[LocatedFault, ...] = ()
+
+    def offsets_of(self, topic: str, partition: int) -> CheckpointedOffsets:
+        """The lines of one partition."""
+        return CheckpointedOffsets(*(self.offsets.get(kind, {}).get((topic, partition)) for kind in OFFSET_CHECKPOINTS))
+
+
+def read_root(fs: Filesystem, path: str, partitions: frozenset[str], ask_lock: AskLock = lock_owner) -> RootState:
+    """The root of the log directory `path`, of which `partitions` are the partition directories (paths).
+
+    Raises what `list_directory` raises.
+    """
+    return _root(fs, path, fs.list_directory(path), partitions, ask_lock)
+
+
+def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_owner) -> RootState | None:
+    """The root of the log directory that a partition directory lies in; None if what it lies in is none."""
+    path = os.path.dirname(os.path.abspath(partition_path))  # noqa: PTH100, PTH120 (a name, links are not followed)
+    try:
+        entries = fs.list_directory(path)
+    except KafkalogError:
+        return None
+    if not _root_files(entries):
+        return None
+    directories = frozenset(entry.path for entry in entries if entry.is_directory)
+    return _root(fs, path, entries, directories, ask_lock)
+
+
+def _root(
+    fs: Filesystem, path: str, entries: list[FileStatus], partitions: frozenset[str], ask_lock: AskLock
+) -> RootState:
+    notes = FaultNotes(fs)
+    files = _root_files(entries)
+    foreign, others = _unknown(entries, partitions, notes)
+    owner, problem = _ask(ask_lock, path)
+    return RootState(
+        path,
+        _shutdown(files, owner),
+        _broker_epoch(files, notes),
+        owner,
+        problem,
+        _decoded(files, FileKind.META_PROPERTIES, notes, meta_properties.decode),
+        tuple(entry for entry in entries if entry.is_file),
+        foreign,
+        others,
+        _offsets(files, notes),
+        notes.found,
+    )
+
+
+def _root_files(entries: list[FileStatus]) -> dict[FileKind, FileStatus]:
+    names = [(classify_file(_name(entry)), entry) for entry in entries if entry.is_file]
+    return {name.kind: entry for name, entry in names if name.kind in _ROOT_KINDS and name.state is WorkState.IN_PLACE}
+
+
+def _unknown(
+    entries: list[FileStatus], partitions: frozenset[str], notes: FaultNotes
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    foreign, others = [], []
+    for entry in entries:
+        name = _name(entry)
+        if entry.is_directory:
+            known = (DirectoryKind.OWN, DirectoryKind.REMOTE_INDEX_CACHE)
+            if entry.path not in partitions and classify_directory(name).kind not in known:
+                message = "is no partition directory: a broker does not start with it"
+                notes.add(entry.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
+                foreign.append(name)
+        elif not entry.is_file or classify_file(name).kind not in _ROOT_KINDS:
+            others.append(name)
+    return tuple(foreign), tuple(others)
+
+
+def _shutdown(files: dict[FileKind, FileStatus], owner: LockOwner | None) -> Shutdown:
+    if owner is not None and owner.is_exclusive:
+        return Shutdown.RUNNING
+    return Shutdown.CLEAN if FileKind.CLEAN_SHUTDOWN in files else Shutdown.UNCLEAN
+
+
+def _ask(ask_lock: AskLock, path: str) -> tuple[LockOwner | None, str | None]:
+    try:
+        return ask_lock(path), None
+    except OSError as error:
+        return None, error.strerror or str(error)
+
+
+def _broker_epoch(files: dict[FileKind, FileStatus], notes: FaultNotes) -> int | None:
+    content = _decoded(files, FileKind.CLEAN_SHUTDOWN, notes, clean_shutdown.decode)
+    return None if content is None or content.broker_epoch == UNKNOWN_BROKER_EPOCH else content.broker_epoch
+
+
+def _offsets(files: dict[FileKind, FileStatus], notes: FaultNotes) -> dict[FileKind, dict[tuple[str, int], int]]:
+    found: dict[FileKind, dict[tuple[str, int], int]] = {}
+    for kind in OFFSET_CHECKPOINTS:
+        entries = _decoded(files, kind, notes, checkpoint.decode_offsets)
+        if entries is not None:
+            found[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
+    return found
+
+
+def _decoded(
+    files: dict[FileKind, FileStatus],
+    kind: FileKind,
+    notes: FaultNotes,
+    decode: Callable[[bytes], tuple[ValueT, list[Fault]]],
+) -> ValueT | None:
+    """What `decode` makes of the root file of a kind, its faults noted; None where there is none to read."""
+    status = files.get(kind)
+    data = None if status is None else notes.read(status.path)
+    if status is None or data is None:
+        return None
+    value, faults = decode(data)
+    notes.add(status.path, faults)
+    return value
+
+
+def _name(entry: FileStatus) -> str:
+    return entry.path.rpartition("/")[2]

@@ -1,0 +1,77 @@
+"""Which offsets a partition's log holds: read from the end of its last segment, whatever its index says."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkalog_cli.actions.segment_walk import SegmentWalk
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.storage.header import header_at
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.scan import Scan
+
+TRIED_ENTRIES = 16
+"""Entries from the end of the index that may point at no good batch before the whole segment is read."""
+
+
+class LogRange(NamedTuple):
+    """The offsets of a partition's log: the base offset of its first segment, and what the next record gets."""
+
+    first: int
+    end: int
+
+
+def log_range(
+    fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS, choice: KernelChoice | None = None
+) -> LogRange | None:
+    """The offsets that the batches themselves tell; None where there is no segment.
+
+    Of a damaged last segment the end of the last batch that can be found (a broker may take an earlier offset for
+    the end). In 0.7 the offsets are byte positions. Raises what `open_read` raises.
+    """
+    if not partition.segments:
+        return None
+    first, last = partition.segments[0], partition.segments[-1]
+    with fs.open_read(last.log.path) as file:
+        return LogRange(first.base_offset, _end_offset(fs, file, last, limits, choice))
+
+
+def _end_offset(
+    fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits, choice: KernelChoice | None
+) -> int:
+    if segment.is_seven:
+        scan = Scan(file, limits=limits, seven_base_offset=segment.base_offset)
+        for _ in scan:
+            pass
+        return segment.base_offset + scan.valid_bytes
+    walk = SegmentWalk(file, limits, choice, start=_good_start(fs, file, segment, limits))
+    for _ in walk:
+        pass
+    return segment.base_offset if walk.last_offset is None else walk.last_offset + 1
+
+
+def _good_start(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
+    """The position of an index entry near the end where a batch with a good CRC starts, else 0."""
+    if segment.offset_index is None:
+        return 0
+    try:
+        index = OffsetIndex(read_all(fs, segment.offset_index.path), segment.base_offset).in_use()
+    except OSError:
+        return 0
+    for slot in range(len(index) - 1, max(-1, len(index) - 1 - TRIED_ENTRIES), -1):
+        position = index[slot].position
+        if 0 < position < file.size_bytes and _is_good_batch(file, position, limits):
+            return position
+    return 0
+
+
+def _is_good_batch(file: ReadableFile, position: int, limits: Limits) -> bool:
+    header = header_at(file, position)
+    if header is None or isinstance(header, Fault) or header.size_bytes > limits.max_batch_bytes:
+        return False
+    scan = Scan(file, start=position, end=position + header.size_bytes, limits=limits)
+    return any(chunk.batches.row(0).valid for chunk in scan)

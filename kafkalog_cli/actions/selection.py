@@ -1,0 +1,132 @@
+"""Which partitions and files a command works on: paths, globs, and choices of topics and partitions."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkalog_cli.errors import NothingSelected, PathNotFound
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.logdir import PartitionPath, open_logdir
+from kafkalog_cli.storage.names import DirectoryName, classify_directory
+from kafkalog_cli.storage.partition import Partition, directory_name, looks_like_partition, open_partition
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Topics and partition numbers; empty: all. `topic_pattern` must match the whole topic name."""
+
+    topics: frozenset[str] = frozenset()
+    partitions: frozenset[int] = frozenset()
+    topic_pattern: re.Pattern[str] | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing was chosen."""
+        return not self.topics and not self.partitions and self.topic_pattern is None
+
+    def takes(self, directory: DirectoryName) -> bool:
+        """Whether the partition with this directory name is chosen."""
+        topic = directory.topic if directory.topic is not None else directory.name
+        if self.topics or self.topic_pattern is not None:
+            by_pattern = self.topic_pattern is not None and self.topic_pattern.fullmatch(topic) is not None
+            if topic not in self.topics and not by_pattern:
+                return False
+        return not self.partitions or directory.partition in self.partitions
+
+
+def expand(fs: Filesystem, paths: list[str]) -> list[str]:
+    """`paths` with globs replaced by what they match, in order; a path that exists is never a glob.
+
+    Raises PathNotFound for a path, NothingSelected for a glob that matches nothing.
+    """
+    found: list[str] = []
+    for path in paths:
+        if fs.status(path) is not None:
+            found.append(path)
+        elif _GLOB.search(path):
+            matches = sorted(_matches(fs, path))
+            if not matches:
+                raise NothingSelected(reason=f"{path} matches nothing")
+            found += matches
+        else:
+            raise PathNotFound(path=path)
+    return found
+
+
+def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
+    """The partitions under `paths` (partition or log directories), as given, then by topic and number.
+
+    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
+    """
+    found = [
+        open_partition(fs, partition.path)
+        for path in expand(fs, paths)
+        for partition in partition_paths(fs, path)
+        if selection.takes(partition.directory)
+    ]
+    if not found:
+        raise NothingSelected(reason="no partition directory under the given paths fits")
+    return found
+
+
+def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list[str]:
+    """Segment files under `paths`: files as they are, directories as their segments by base offset.
+
+    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
+    """
+    found: list[str] = []
+    for path in expand(fs, paths):
+        status = fs.status(path)
+        if status is None or not status.is_directory:
+            if selection.is_everything or selection.takes(_directory_of(path)):
+                found.append(path)
+            continue
+        for partition in partition_paths(fs, path):
+            if selection.takes(partition.directory):
+                found += [segment.log.path for segment in open_partition(fs, partition.path).segments]
+    if not found:
+        raise NothingSelected(reason="no segment under the given paths fits")
+    return found
+
+
+def partition_paths(fs: Filesystem, path: str) -> Iterator[PartitionPath]:
+    """The partition directories that `path` is or holds. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+    trimmed = path.rstrip("/") or "/"
+    entries = fs.list_directory(trimmed)
+    directory = directory_name(trimmed)
+    holds_directories = any(
+        entry.is_directory and classify_directory(entry.path.rpartition("/")[2]).topic is not None for entry in entries
+    )
+    if looks_like_partition(entries) or (directory.topic is not None and entries and not holds_directories):
+        yield PartitionPath(trimmed, directory)
+    else:
+        yield from open_logdir(fs, trimmed).partitions
+
+
+def _directory_of(path: str) -> DirectoryName:
+    return directory_name(path.rpartition("/")[0] or ".")
+
+
+def _matches(fs: Filesystem, pattern: str) -> Iterator[str]:
+    """Paths that match a glob, component by component."""
+    parent, _, last = pattern.rpartition("/")
+    if not last:
+        yield from _matches(fs, parent)
+        return
+    parents = [parent] if parent in ("", "/") or not _GLOB.search(parent) else list(_matches(fs, parent))
+    if pattern.startswith("/") and not parent:
+        parents = ["/"]
+    for directory in parents:
+        status = fs.status(directory or ".")
+        if status is None or not status.is_directory:
+            continue
+        for entry in fs.list_directory(directory or "."):
+            name = entry.path.rpartition("/")[2]
+            hidden = name.startswith(".") and not last.startswith(".")
+            if not hidden and fnmatch.fnmatchcase(name, last):
+                yield name if not directory else f"{directory.rstrip('/')}/{name}"

@@ -1,0 +1,120 @@
+"""The `kafkalog` command: its subcommands, each imported when it is called, and its exit codes."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import io
+import os
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from kafkalog_cli import __version__
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.output.stream import printable
+
+COMMANDS = {
+    "dump-log": "kafkalog_cli.cli.dump_log",
+    "dump-index": "kafkalog_cli.cli.dump_index",
+    "ls": "kafkalog_cli.cli.ls",
+    "lookup-offset": "kafkalog_cli.cli.lookup_offset",
+    "lookup-time": "kafkalog_cli.cli.lookup_time",
+    "warmup": "kafkalog_cli.cli.warmup",
+}
+"""Subcommand to the module whose `command` is its Typer application."""
+
+
+class CommandGroup(TyperGroup):
+    """Imports a subcommand's module when it is asked for: a small dump must start at once."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: D102
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: D102
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command = typer.main.get_command(importlib.import_module(module).command)
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"kafkalog {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _kafkalog(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Read, check and repair Apache Kafka log directories, with no broker running."""
+
+
+def run(argv: list[str], environment: Environment | None = None) -> int:
+    """Run one command line; the exit code. Never raises for what a user can do wrong."""
+    environment = environment or Environment()
+    stdout = io.TextIOWrapper(environment.stdout, "utf-8", "surrogateescape", write_through=True)
+    stderr = io.TextIOWrapper(environment.stderr, "utf-8", "surrogateescape", write_through=True)
+    try:
+        with redirect_stdout(stdout), redirect_stderr(stderr):
+            return _run(argv, environment)
+    finally:
+        stdout.detach()
+        stderr.detach()
+
+
+def _run(argv: list[str], environment: Environment) -> int:
+    command = typer.main.get_command(app)
+    try:
+        result = command.main(args=argv, prog_name="kafkalog", standalone_mode=False, obj=environment)
+    except KafkalogError as error:
+        print(f"kafkalog: {printable(str(error))}", file=sys.stderr)  # noqa: T201
+        return int(error.exit_code)
+    except BrokenPipeError:
+        return _closed_pipe(environment)
+    except (KeyboardInterrupt, typer.Abort):
+        return int(ExitCode.INTERRUPTED)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except OSError as error:
+        print(f"kafkalog: {printable(str(error))}", file=sys.stderr)  # noqa: T201
+        return int(ExitCode.NO_SPACE if error.errno == errno.ENOSPC else ExitCode.FAILURE)
+    except Exception as error:
+        return _unexpected(error)
+    return int(result) if isinstance(result, int) else int(ExitCode.OK)
+
+
+def _unexpected(error: Exception) -> int:
+    """What the option parser says of the command line; anything else is a bug, told in one line."""
+    if hasattr(error, "format_message"):
+        error.show()  # type: ignore[attr-defined]
+        return int(ExitCode.USAGE)
+    if "KAFKALOG_DEBUG" in os.environ:
+        raise error
+    text = printable(f"{type(error).__name__}: {error}")
+    print(f"kafkalog: internal error, please report it (KAFKALOG_DEBUG=1 shows more): {text}", file=sys.stderr)  # noqa: T201
+    return int(ExitCode.FAILURE)
+
+
+def _closed_pipe(environment: Environment) -> int:
+    """The reader has gone (`| head`): end without a word, and keep the interpreter from flushing into it."""
+    if environment.stdout is sys.__stdout__.buffer:  # type: ignore[union-attr]
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return int(ExitCode.OK)

@@ -1,0 +1,121 @@
+"""`kafkalog dump-log`: kafka-dump-log's options and text, on files, directories and globs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import MaxBatchBytes, MaxOutputBytes, MaxRatio, PathsArgument
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+
+MIRRORED_KAFKA_VERSION = "4.2.0"
+"""The version of kafka-dump-log whose text this command prints (and what its --version says)."""
+
+DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+
+_OPTIONAL_ARGUMENT = ("--key-decoder-class", "--value-decoder-class")
+_TOOL = "Options of kafka-dump-log"
+
+
+class DumpLogCommand(TyperCommand):
+    """Keeps what the real tool's parser (jopt-simple) allows and click does not."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """A decoder option may stand alone: its argument is optional, and what looks like an option is none."""
+        rewritten = []
+        for index, argument in enumerate(args):
+            following = args[index + 1] if index + 1 < len(args) else "-"
+            alone = argument in _OPTIONAL_ARGUMENT and following.startswith("-")
+            rewritten.append(f"{argument}={DEFAULT_DECODER}" if alone else argument)
+        return super().parse_args(ctx, rewritten)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(MIRRORED_KAFKA_VERSION)
+        raise typer.Exit
+
+
+def _flag(name: str, text: str) -> Any:
+    return typer.Option(f"--{name}", help=text, rich_help_panel=_TOOL)
+
+
+def _decoder_option(name: str, what: str) -> Any:
+    return typer.Option(
+        f"--{name}-decoder-class",
+        metavar="[CLASS]",
+        help=f"Decoder of the {what}: a class of the real tool (its argument may be left out: StringDecoder), or "
+        "string, int, long, short, double, float, uuid, hex, base64, json. Implies --print-data-log.",
+        rich_help_panel=_TOOL,
+    )
+
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("dump-log", cls=DumpLogCommand)
+def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
+    context: typer.Context,
+    paths: PathsArgument = None,
+    files: Annotated[str | None, typer.Option(metavar="FILE,...", help="Files to dump, comma separated.",
+                                              rich_help_panel=_TOOL)] = None,
+    print_data_log: Annotated[bool, _flag("print-data-log", "Print keys and payloads too.")] = False,
+    deep_iteration: Annotated[bool, _flag("deep-iteration", "Print records, not only batches.")] = False,
+    key_decoder_class: Annotated[str | None, _decoder_option("key", "keys")] = None,
+    value_decoder_class: Annotated[str | None, _decoder_option("value", "payloads")] = None,
+    offsets_decoder: Annotated[bool, _flag("offsets-decoder", "Decode as __consumer_offsets.")] = False,
+    transaction_log_decoder: Annotated[
+        bool, _flag("transaction-log-decoder", "Decode as __transaction_state.")] = False,
+    cluster_metadata_decoder: Annotated[
+        bool, _flag("cluster-metadata-decoder", "Decode as __cluster_metadata.")] = False,
+    remote_log_metadata_decoder: Annotated[
+        bool, _flag("remote-log-metadata-decoder", "Decode as __remote_log_metadata.")] = False,
+    share_group_state_decoder: Annotated[
+        bool, _flag("share-group-state-decoder", "Decode as __share_group_state.")] = False,
+    skip_record_metadata: Annotated[
+        bool, _flag("skip-record-metadata", "Leave out record metadata; also leaves out control records.")] = False,
+    max_bytes: Annotated[int, typer.Option(metavar="BYTES", rich_help_panel=_TOOL,
+        help="Read only batches that end within so many bytes of each file.")] = (1 << 31) - 1,
+    max_message_size: Annotated[int, typer.Option(metavar="BYTES", rich_help_panel=_TOOL,
+        help="Bytes read at an index entry's position to find its batch.")] = 5 << 20,
+    index_sanity_check: Annotated[
+        bool, _flag("index-sanity-check", "Only check indexes as brokers did at start.")] = False,
+    verify_index_only: Annotated[bool, _flag("verify-index-only", "Check indexes, print no entries.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
+        help="Print the Kafka version whose tool this command mirrors, and exit.")] = False,
+    strict: Annotated[bool, _flag("strict", "Exit 3 on tail damage and 4 on corruption too.")] = False,
+    resync: Annotated[bool, _flag("resync", "Go on behind damage, with the next good batch of the file.")] = False,
+    max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
+    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
+    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
+) -> int:  # fmt: skip
+    """Print segments as kafka-dump-log does."""
+    from kafkalog_cli.cli.dump_log_run import DumpLogRun, DumpRequest
+
+    topic_decoder = next((name for name, wanted in (
+        ("offsets", offsets_decoder),
+        ("transaction-log", transaction_log_decoder),
+        ("cluster-metadata", cluster_metadata_decoder),
+        ("remote-log-metadata", remote_log_metadata_decoder),
+        ("share-group-state", share_group_state_decoder),
+    ) if wanted), None)  # fmt: skip
+    contents = print_data_log or topic_decoder is not None or bool(key_decoder_class or value_decoder_class)
+    request = DumpRequest(
+        contents=contents,
+        deep=deep_iteration or contents,
+        skip_metadata=skip_record_metadata,
+        topic_decoder=topic_decoder,
+        key_decoder=key_decoder_class or DEFAULT_DECODER,
+        value_decoder=value_decoder_class or DEFAULT_DECODER,
+        max_bytes=max_bytes,
+        max_message_bytes=max_message_size,
+        sanity_only=index_sanity_check,
+        verify_only=verify_index_only,
+        limits=Limits(max_batch_bytes, max_output_bytes, max_ratio),
+        strict=strict,
+        resync=resync,
+    )
+    return DumpLogRun(environment_of(context), request).run(files, paths or [])

@@ -1,0 +1,241 @@
+"""One run of `kafkalog dump-log`: each file by its suffix, then the final reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalog_cli.actions.dump import MAX_INT32, DumpOptions, SegmentDump
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.java_text import parse_long
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
+from kafkalog_cli.output.dump_compiled import CompiledLogText
+from kafkalog_cli.output.dump_printer import SegmentPrinter, SevenPrinter, TextPrinter
+from kafkalog_cli.output.dump_reports import DumpReports
+from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText
+from kafkalog_cli.output.java_path import java_absolute_path, java_path
+from kafkalog_cli.output.seven_text import SevenText
+from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.storage.names import FileKind, classify_file
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.selection import Selection
+    from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
+
+SEGMENT_SUFFIXES = (".log", ".checkpoint", ".kafka")
+SIDECAR_SUFFIXES = (".index", ".timeindex", ".snapshot", ".txnindex")
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRequest:
+    """The options of one run, as kafka-dump-log understands them."""
+
+    contents: bool
+    deep: bool
+    skip_metadata: bool
+    topic_decoder: str | None
+    key_decoder: str
+    value_decoder: str
+    max_bytes: int
+    max_message_bytes: int
+    sanity_only: bool
+    verify_only: bool
+    limits: Limits
+    strict: bool = False
+    resync: bool = False
+
+    @property
+    def is_plain_strings(self) -> bool:
+        """Whether keys and payloads print as strings, or not at all: what the compiled renderer can do."""
+        strings = (STRING_DECODER, "string")
+        plain = self.topic_decoder is None and self.key_decoder in strings and self.value_decoder in strings
+        return plain or not self.contents
+
+
+class DumpLogRun:
+    """Dumps files in order; damage at which the real tool aborts ends only its file."""
+
+    def __init__(self, environment: Environment, request: DumpRequest) -> None:
+        self._fs = environment.fs
+        self._out = ResultStream(environment.stdout)
+        self._errors = ResultStream(environment.stderr)
+        self._request = request
+        self._reports = DumpReports()
+        self._codes: list[ExitCode] = []
+        self._compiled: CompiledLogText | None = None
+        self._choice = environment.kernels
+        self._sidecars: SidecarDump | None = None
+
+    def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:
+        """Dump `files` (comma separated, as they are) and what `paths` select; the exit code."""
+        named = java_split(files) if files is not None else []
+        if not named and not paths:
+            raise UsageError(reason="dump-log needs --files or a PATH; see kafkalog dump-log --help")
+        for path in named + self._select(paths, selection):
+            self._codes.append(ExitCode.OK)
+            self._dump(java_path(path))
+        self._out.flush()
+        self._errors.write(self._reports.text())
+        self._errors.flush()
+        if self._request.strict:
+            return combined_exit_code(self._codes)
+        return ExitCode.FAILURE if any(self._codes) else ExitCode.OK
+
+    def _select(self, paths: list[str], selection: Selection | None) -> list[str]:
+        if not paths:
+            return []
+        # Imported here, as the sidecars below: a third of the start-up of a small dump.
+        from kafkalog_cli.actions.selection import Selection, select_files
+
+        return select_files(self._fs, paths, selection or Selection())
+
+    def _dump(self, path: str) -> None:
+        self._out.write(f"Dumping {printable(path) if self._out.is_terminal else path}\n")
+        name = path.rpartition("/")[2]
+        suffix = name[name.rindex(".") :] if "." in name else ""
+        try:
+            if suffix in SEGMENT_SUFFIXES:
+                self._dump_segment(path, name)
+            elif suffix in SIDECAR_SUFFIXES:
+                self._dump_sidecar(path, name, suffix)
+            elif not suffix:
+                self._fail(path, None, "not a file of a log directory: its name has no suffix")
+            else:
+                self._out.flush()
+                self._errors.write(f"Ignoring unknown file {path}\n")
+        except KafkalogError as error:
+            self._fail(None, None, str(error))
+
+    def _dump_sidecar(self, path: str, name: str, suffix: str) -> None:
+        from kafkalog_cli.actions.dump_sidecar import GivesUp
+        from kafkalog_cli.cli.dump_sidecar_run import SidecarDump, SidecarOptions
+
+        if self._sidecars is None:
+            request = self._request
+            options = SidecarOptions(
+                request.sanity_only, request.verify_only, request.max_message_bytes, request.limits
+            )  # fmt: skip
+            self._sidecars = SidecarDump(self._fs, self._out, self._reports, options)
+        problem = self._sidecars.dump(path, name, suffix)
+        if isinstance(problem, GivesUp):
+            self._fail(path, problem.position, problem.message)
+        elif problem is not None:
+            self._out.flush()
+            self._errors.write(f"{problem}\n")
+
+    def _dump_segment(self, path: str, name: str) -> None:
+        header = segment_header(name)
+        if header is None:
+            self._fail(path, None, "the name does not begin with an offset")
+            return
+        decoder = self._decoder()
+        if isinstance(decoder, str):
+            self._fail(path, None, f"unknown decoder: {decoder}")
+            return
+        self._out.write(header)
+        if self._request.max_bytes < 0:
+            self._fail(path, None, f"Invalid size: {self._request.max_bytes}")
+            return
+        with self._fs.open_read(path) as file:
+            if file.size_bytes > MAX_INT32:
+                self._fail(path, None, f"{file.size_bytes} bytes are more than a segment can have ({MAX_INT32})")
+                return
+            seven = classify_file(name)
+            base_offset = seven.offset if seven.kind is FileKind.SEVEN_LOG else None
+            dump = SegmentDump(file, self._options(base_offset), self._choice)
+            self._print(path, dump, self._printer(decoder, name, base_offset))
+            if self._request.strict:
+                self._codes[-1] = dump.damage.exit_code(
+                    self._fs, file, dump.valid_bytes, self._request.limits
+                ) or self._codes[-1]  # fmt: skip
+        self._reports.add(self._reports.non_consecutive, java_absolute_path(path), dump.non_consecutive)
+
+    def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
+        parts = dump.blocks() if self._request.deep else dump.chunks()
+        for part in parts:
+            if isinstance(part, Fault):
+                self._fail(path, part.position, part.message)
+            elif isinstance(part, RecordBlock):
+                printer.block(part)
+            else:
+                printer.batches(part.batches)
+            if printer.aborted is not None:
+                self._fail(path, printer.aborted.position, printer.aborted.message)
+                if not self._request.resync:
+                    return
+                self._out.write("\n")
+                printer.aborted = None
+        printer.ending(dump.fault, dump.valid_bytes)
+        if printer.aborted is not None:
+            self._fail(path, printer.aborted.position, printer.aborted.message)
+
+    def _options(self, seven_base_offset: int | None) -> DumpOptions:
+        request = self._request
+        return DumpOptions(
+            deep=request.deep,
+            end=request.max_bytes,
+            limits=request.limits,
+            resync=request.resync,
+            seven_base_offset=seven_base_offset,
+        )
+
+    def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:
+        request = self._request
+        if seven_base_offset is not None:
+            return SevenPrinter(
+                self._out, SevenText(deep=request.deep, contents=request.contents), seven_base_offset
+            )  # fmt: skip
+        text = LogText(
+            decoder=decoder if request.contents else None,
+            skip_metadata=request.skip_metadata,
+            escape=self._out.is_terminal,
+        )
+        if self._compiled is None and request.is_plain_strings and not self._out.is_terminal:
+            self._compiled = CompiledLogText(contents=request.contents, skip_metadata=request.skip_metadata)
+        return TextPrinter(self._out, text, self._compiled, name, whole_file=request.max_bytes == MAX_INT32)
+
+    def _decoder(self) -> KeyValueDecoder | str:
+        """The decoder of this run, or the name that is none."""
+        if self._request.topic_decoder is not None:
+            from kafkalog_cli.output.topic_decoders import TOPIC_DECODERS
+
+            return TOPIC_DECODERS[self._request.topic_decoder]
+        for name in (self._request.value_decoder, self._request.key_decoder):
+            if name not in DECODERS:
+                return name
+        return ClassDecoder(DECODERS[self._request.key_decoder], DECODERS[self._request.value_decoder])
+
+    def _fail(self, path: str | None, position: int | None, message: str) -> None:
+        self._out.flush()
+        where = "" if path is None else f"{printable(path)}: "
+        if position is not None:
+            where += f"at byte {position}: "
+        self._errors.write(f"kafkalog: {where}{printable(message)}\n")
+        self._codes[-1] = ExitCode.FAILURE
+
+
+def java_split(text: str) -> list[str]:
+    """`text.split(",")` of Java: empty strings at the end are dropped."""
+    parts = text.split(",")
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def segment_header(name: str) -> str | None:
+    """The line under `Dumping`, None where the real tool cannot read the name."""
+    base = name.split(".", maxsplit=1)[0]
+    if name.endswith((".log", ".kafka")):
+        offset = parse_long(base)
+        word = "Log starting offset" if name.endswith(".log") else "Starting offset"
+        return None if offset is None else f"{word}: {offset}\n"
+    if name == "bootstrap.checkpoint":
+        return "KRaft bootstrap snapshot\n"
+    snapshot = classify_file(name)
+    if snapshot.kind is not FileKind.METADATA_SNAPSHOT or snapshot.offset is None:
+        return None
+    return f"Snapshot end offset: {snapshot.offset}, epoch: {snapshot.epoch}\n"

@@ -1,0 +1,138 @@
+"""The indexes and snapshots in one run of `kafkalog dump-log`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog_cli.actions.dump_sidecar import GivesUp, check_offset_index, check_time_index
+from kafkalog_cli.format import producer_snapshot, txnindex
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.java_text import parse_long
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.output.dump_reports import DumpReports
+from kafkalog_cli.output.dump_sidecar_text import aborted_txn_line, producer_line
+from kafkalog_cli.output.java_path import java_absolute_path
+from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.storage.fs import Filesystem, read_all
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarOptions:
+    """Options of kafka-dump-log for indexes; `max_message_bytes` are read at an entry's position."""
+
+    sanity_only: bool
+    verify_only: bool
+    max_message_bytes: int
+    limits: Limits
+
+
+class SidecarDump:
+    """Prints one sidecar file; methods give what the real tool aborts with, None if it does not."""
+
+    def __init__(
+        self,
+        fs: Filesystem,
+        out: ResultStream,
+        reports: DumpReports,
+        options: SidecarOptions,
+    ) -> None:
+        self._fs = fs
+        self._out = out
+        self._reports = reports
+        self._options = options
+
+    def dump(self, path: str, name: str, suffix: str) -> GivesUp | str | None:
+        """Print the file, whose name ends in `suffix`."""
+        if suffix == ".index":
+            return self.offset_index(path, name)
+        if suffix == ".timeindex":
+            return self.time_index(path, name)
+        return self.snapshot(path) if suffix == ".snapshot" else self.txn_index(path, name)
+
+    def offset_index(self, path: str, name: str) -> GivesUp | None:
+        """An `.index` file (DumpLogSegments.dumpIndex)."""
+        base, base_offset = _base_of(path, name)
+        if base_offset is None:
+            return _bad_name()
+        with self._fs.open_read(base + ".log") as log:
+            index = OffsetIndex(read_all(self._fs, path), base_offset)
+            if not len(index):
+                self._out.write(f"{path} is empty.\n")
+                return None
+            if self._options.sanity_only:
+                return self._sanity(path, index.sanity_message(java_absolute_path(path)))
+            mismatches: list[tuple[int, int]] = []
+            self._reports.index_mismatches.setdefault(java_absolute_path(path), mismatches)
+            for checked in check_offset_index(index, log, self._options.max_message_bytes):
+                if isinstance(checked, GivesUp):
+                    return checked
+                if checked.log_offset != checked.offset:
+                    mismatches.append((checked.offset, checked.log_offset))
+                if not self._options.verify_only:
+                    self._out.write(f"offset: {checked.offset} position: {checked.position}\n")
+        return None
+
+    def time_index(self, path: str, name: str) -> GivesUp | None:
+        """A `.timeindex` file (DumpLogSegments.dumpTimeIndex); it needs the segment and its offset index."""
+        base, base_offset = _base_of(path, name)
+        if base_offset is None:
+            return _bad_name()
+        with self._fs.open_read(base + ".log") as log:
+            index = OffsetIndex(read_all(self._fs, base + ".index"), base_offset)
+            time_index = TimeIndex(read_all(self._fs, path), base_offset)
+            if self._options.sanity_only:
+                return self._sanity(path, time_index.sanity_message(java_absolute_path(path)))
+            absolute = java_absolute_path(path)
+            for checked in check_time_index(time_index, index, log, self._options.limits):
+                if isinstance(checked, GivesUp):
+                    return checked
+                if not checked.is_found:
+                    self._reports.add(self._reports.not_found, absolute, [(checked.offset, checked.log_offset)])
+                else:
+                    if checked.log_timestamp != checked.timestamp:
+                        pair = (checked.timestamp, checked.log_timestamp)
+                        self._reports.add(self._reports.time_mismatches, absolute, [pair])
+                    if checked.previous_timestamp >= checked.timestamp:
+                        pair = (checked.timestamp, checked.previous_timestamp)
+                        self._reports.add(self._reports.out_of_order, absolute, [pair])
+                if not self._options.verify_only:
+                    self._out.write(f"timestamp: {checked.timestamp} offset: {checked.offset}\n")
+        return None
+
+    def snapshot(self, path: str) -> str | None:
+        """A `.snapshot` file; of a corrupt one the message for stderr, with which the real tool goes on."""
+        entries, faults = producer_snapshot.decode(read_all(self._fs, path))
+        for entry in entries:
+            self._out.write(producer_line(entry))
+        return next((fault.message for fault in faults if fault.kind is not FaultKind.TRAILING_BYTES), None)
+
+    def txn_index(self, path: str, name: str) -> GivesUp | None:
+        """A `.txnindex` file; the real tool prints nothing of one that holds an unknown version."""
+        base_offset = parse_long(name.split(".", maxsplit=1)[0])
+        if base_offset is None:
+            return _bad_name()
+        entries, faults = txnindex.decode(read_all(self._fs, path), base_offset)
+        for fault in faults:
+            if fault.kind is FaultKind.INVALID_VERSION:
+                return GivesUp(fault.position, fault.message)
+        for entry in entries:
+            self._out.write(aborted_txn_line(entry))
+        return None
+
+    def _sanity(self, path: str, problem: str | None) -> GivesUp | None:
+        if problem is not None:
+            return GivesUp(None, problem)
+        self._out.write(f"{path} passed sanity check.\n")
+        return None
+
+
+def _base_of(path: str, name: str) -> tuple[str, int | None]:
+    """The path without suffix, and the base offset of its name."""
+    number = name.split(".", maxsplit=1)[0]
+    return path[: len(path) - len(name)] + number, parse_long(number)
+
+
+def _bad_name() -> GivesUp:
+    return GivesUp(None, "the name does not begin with an offset")

@@ -1,0 +1,55 @@
+"""What a command may touch: the disk, the streams, the clock; handed in, so that tests can hand in others."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import typer
+
+from kafkalog_cli.storage.fs import Filesystem, RealFilesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+
+
+def _clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _kernel_choice() -> KernelChoice:
+    return KernelChoice(announce=_announce_compilation, warm_up=(warm_up_rendering,))
+
+
+def _announce_compilation(seconds: float) -> None:
+    print(  # noqa: T201
+        f"kafkalog: compiling the fast kernels once on this machine, up to {seconds:.0f} s"
+        " (kafkalog warmup does it beforehand)",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def warm_up_rendering() -> None:
+    """Compile what the output layer renders with."""
+    from kafkalog_cli.output import dump_compiled
+
+    dump_compiled.warm_up()
+
+
+@dataclass(slots=True)
+class Environment:
+    """Streams are binary: what is printed are bytes, whatever the locale says."""
+
+    stdout: BinaryIO = field(default_factory=lambda: sys.stdout.buffer)
+    stderr: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
+    fs: Filesystem = field(default_factory=RealFilesystem)
+    now_ms: Callable[[], int] = _clock_ms
+    kernels: KernelChoice = field(default_factory=_kernel_choice)
+
+
+def environment_of(context: typer.Context) -> Environment:
+    """The environment of a running command."""
+    environment = context.find_object(Environment)
+    return environment if environment is not None else Environment()

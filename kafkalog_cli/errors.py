@@ -1,0 +1,109 @@
+"""What a caller can do wrong or the machine can refuse: exception classes and exit codes.
+
+Damage in a log is never an exception: it is a `kafkalog_cli.format.fault.Fault`, a value.
+The docstring of an error class is its message template; its `exit_code` is what the command
+returns when nothing else went wrong (design: one error, one code, listed in every man page).
+"""
+
+from enum import IntEnum, unique
+
+
+@unique
+class ExitCode(IntEnum):
+    """Exit codes of every kafkalog command (see EXIT STATUS in the man pages)."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    WARNINGS = 3
+    CORRUPTION = 4
+    PARTIAL = 5
+    NOT_FOUND = 10
+    LOCKED = 11
+    UNSUPPORTED = 12
+    NO_SPACE = 13
+    REFUSED = 14
+    INTERRUPTED = 130
+
+
+EXIT_CODE_MEANINGS: dict[ExitCode, str] = {
+    ExitCode.OK: "fine, or nothing to do",
+    ExitCode.FAILURE: "failure",
+    ExitCode.USAGE: "usage",
+    ExitCode.WARNINGS: "tail damage or warnings only",
+    ExitCode.CORRUPTION: "corruption found",
+    ExitCode.PARTIAL: "some targets failed",
+    ExitCode.NOT_FOUND: "no such path, not Kafka's layout, or nothing selected",
+    ExitCode.LOCKED: "locked by a broker or another run",
+    ExitCode.UNSUPPORTED: "unsupported format or codec",
+    ExitCode.NO_SPACE: "no space",
+    ExitCode.REFUSED: "refused, needs a stronger flag",
+    ExitCode.INTERRUPTED: "interrupted at a safe point",
+}
+
+
+class KafkalogError(Exception):
+    """{reason}"""
+
+    exit_code: ExitCode = ExitCode.FAILURE
+
+    def __init__(self, **details: object) -> None:
+        self.details = details
+        super().__init__((type(self).__doc__ or "{reason}").format(**details))
+
+
+class UsageError(KafkalogError):
+    """{reason}"""
+
+    exit_code = ExitCode.USAGE
+
+
+class PathNotFound(KafkalogError):
+    """{path}: no such file or directory"""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class NotKafkaLayout(KafkalogError):
+    """{path}: {reason}"""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class NothingSelected(KafkalogError):
+    """nothing selected: {reason}"""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class UnsupportedFormat(KafkalogError):
+    """{path}: {reason}"""
+
+    exit_code = ExitCode.UNSUPPORTED
+
+
+class OffsetOutOfRange(KafkalogError):
+    """{path}: {what} is outside the log, valid range is {first} to {last}"""
+
+
+class Unreadable(KafkalogError):
+    """{path}: {reason}"""
+
+
+def combined_exit_code(codes: list[ExitCode]) -> ExitCode:
+    """One exit code for several targets (product.md, "Exit codes").
+
+    One target: its own. Several: 130 if interrupted; the common code if all ended alike; else 4
+    if corruption was found; else 5 if any failed; else 3; else 0.
+    """
+    if not codes:
+        return ExitCode.OK
+    if ExitCode.INTERRUPTED in codes:
+        return ExitCode.INTERRUPTED
+    if len(set(codes)) == 1:
+        return codes[0]
+    if ExitCode.CORRUPTION in codes:
+        return ExitCode.CORRUPTION
+    if any(code not in (ExitCode.OK, ExitCode.WARNINGS) for code in codes):
+        return ExitCode.PARTIAL
+    return ExitCode.WARNINGS

@@ -1,0 +1,205 @@
+"""Record batches v2 (DefaultRecordBatch): the header as a table, its bits, and batches as columns.
+
+Columns hold batches of every generation: one row a record batch v2, a message set entry v0 or v1
+(LegacyRecord), or a message of Kafka 0.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, cast
+
+from kafkalog_cli.format.layout import Field, Layout
+
+RECORD_BATCH = Layout(
+    "Record batch v2",
+    "org.apache.kafka.common.record.DefaultRecordBatch",
+    Field("base_offset", "q", "offset of the first record that was in the batch; kept by compaction"),
+    Field("batch_length", "i", "bytes after this field"),
+    Field("partition_leader_epoch", "i", "leader epoch, -1 unknown; outside the CRC"),
+    Field("magic", "b", "2"),
+    Field("crc", "I", "CRC-32C of the bytes from attributes to the end"),
+    Field("attributes", "h", "bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon"),
+    Field("last_offset_delta", "i", "last offset = base offset + delta"),
+    Field("base_timestamp", "q", "of the first record, ms; the delete horizon where bit 6 is set"),
+    Field("max_timestamp", "q", "largest timestamp, ms; the append time where bit 3 is set"),
+    Field("producer_id", "q", "-1 none"),
+    Field("producer_epoch", "h", "-1 none"),
+    Field("base_sequence", "i", "-1 none"),
+    Field("records_count", "i", "0 in a batch that the cleaner emptied"),
+)
+
+LOG_OVERHEAD_BYTES = 12
+"""Offset and size, before every entry since 0.8 (Records.LOG_OVERHEAD)."""
+
+HEADER_SIZE_UP_TO_MAGIC_BYTES = 17
+"""What must be readable to tell the generations apart (Records.HEADER_SIZE_UP_TO_MAGIC)."""
+
+MINIMUM_ENTRY_SIZE = 14
+"""Smallest legal size field: a v0 message without key and value (LegacyRecord.RECORD_OVERHEAD_V0)."""
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_MASK = 0x08
+TRANSACTIONAL_MASK = 0x10
+CONTROL_MASK = 0x20
+DELETE_HORIZON_MASK = 0x40
+
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+NO_SEQUENCE = -1
+
+CRC_BAD, CRC_GOOD = 0, 1
+
+
+class IntColumn(Protocol):
+    """A column of integers: a tuple, a list, an array.array or a numpy array."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, row: int, /) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
+
+
+class Batch(NamedTuple):
+    """One row of `BatchColumns`, for people and for code off the hot path.
+
+    `position` and `size_bytes` are in the file, `size_bytes` with the 12 bytes of overhead.
+    v0, v1 and 0.7: `base_offset` is -1 for a compressed set (known only after decompression),
+    `records_count` 1, or -1 for a compressed set. `valid` is 1 if the CRC holds, 0 if not. `attributes` is the
+    low byte (the broker uses no other).
+    """
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+    valid: int
+
+    @property
+    def codec(self) -> int:
+        """Codec id, 0 to 7 (5 to 7 are not assigned)."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Whether every record's timestamp is `max_timestamp`, the broker's clock."""
+        return self.magic > 0 and self.attributes & TIMESTAMP_TYPE_MASK != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return self.magic >= 2 and self.attributes & TRANSACTIONAL_MASK != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are control records, not data."""
+        return self.magic >= 2 and self.attributes & CONTROL_MASK != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers in the batch may go (KIP-534), None if not set."""
+        return self.base_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON_MASK else None
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record, -1 if the batch has none."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset - self.base_offset)
+
+    @property
+    def timestamp_type(self) -> str:
+        """Kafka's name of the timestamp type (TimestampType)."""
+        if self.magic == 0:
+            return "NoTimestampType"
+        return "LogAppendTime" if self.attributes & TIMESTAMP_TYPE_MASK else "CreateTime"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchColumns:
+    """Batches as columns of equal length; the columns are the fields of `Batch`.
+
+    `matrix` holds the same columns as one numpy array where compiled kernels made them.
+    """
+
+    position: IntColumn
+    size_bytes: IntColumn
+    base_offset: IntColumn
+    last_offset: IntColumn
+    leader_epoch: IntColumn
+    magic: IntColumn
+    crc: IntColumn
+    attributes: IntColumn
+    base_timestamp: IntColumn
+    max_timestamp: IntColumn
+    producer_id: IntColumn
+    producer_epoch: IntColumn
+    base_sequence: IntColumn
+    records_count: IntColumn
+    valid: IntColumn
+    matrix: Any = None
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[tuple[int, ...]]) -> BatchColumns:
+        """Columns of the given rows, each in the order of `Batch`."""
+        columns = tuple(zip(*rows, strict=True))
+        return cls(*(columns or ((),) * len(Batch._fields)))
+
+    def rows(self, first: int = 0, end: int | None = None) -> Iterator[Batch]:
+        """Rows `first` to `end` (exclusive) as `Batch` values of plain Python integers."""
+        return map(Batch._make, zip(*(_integers(column, first, end) for column in self.columns()), strict=True))
+
+    def row(self, index: int) -> Batch:
+        """One row."""
+        return Batch._make(int(column[index]) for column in self.columns())
+
+    @classmethod
+    def from_matrix(cls, matrix: Any) -> BatchColumns:
+        """Columns over a numpy matrix, which stays at hand for the kernels that take it whole."""
+        return cls(**dict(zip(Batch._fields, matrix, strict=True)), matrix=matrix)
+
+    def columns(self) -> list[IntColumn]:
+        """The columns in the order of `Batch`."""
+        return [getattr(self, name) for name in Batch._fields]
+
+
+def _integers(column: IntColumn, first: int, end: int | None) -> Iterable[int]:
+    part: Any = column[first:end]  # type: ignore[index]
+    return cast("Iterable[int]", part.tolist() if hasattr(part, "tolist") else part)
+
+
+_MAX_INT32 = (1 << 31) - 1
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """`sequence` + `increment` as a 31-bit counter that wraps to 0 (DefaultRecordBatch.incrementSequence).
+
+    In Java's int arithmetic throughout, so that damaged headers print what the real tool prints.
+    """
+    increment = wrap_int32(increment)
+    if sequence > wrap_int32(_MAX_INT32 - increment):
+        return wrap_int32(increment - wrap_int32(_MAX_INT32 - sequence) - 1)
+    return wrap_int32(sequence + increment)
+
+
+def wrap_int32(value: int) -> int:
+    """`value` as Java's int holds it."""
+    return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+def wrap_int64(value: int) -> int:
+    """`value` as Java's long holds it."""
+    return ((value + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63)

@@ -1,0 +1,67 @@
+"""Where decompressed bytes go: the free end of a reused bytearray, its growth and the caps on it."""
+
+from __future__ import annotations
+
+from kafkalog_cli.format.compression.outcome import CompressionFault
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.limits import MEBIBYTE, Limits
+
+_STEP_BYTES = 64 << 10
+_MOST_GROWTH_BYTES = 16 * MEBIBYTE
+
+
+class Arena:
+    """The output of one stream in `buffer`, from `start` on; `position` is where the next byte goes.
+
+    The buffer grows as bytes arrive, never for what a stream only claims, and never shrinks. Growing it
+    needs that nobody holds a view of it (BufferError otherwise): release a view before asking for another.
+    """
+
+    __slots__ = ("allowed_end", "buffer", "limits", "position", "source_bytes", "start")
+
+    def __init__(self, buffer: bytearray, start: int, source_bytes: int, limits: Limits) -> None:
+        self.buffer = buffer
+        self.start = start
+        self.position = start
+        self.source_bytes = source_bytes
+        self.limits = limits
+        self.allowed_end = start + min(limits.max_output_bytes, max(MEBIBYTE, source_bytes * limits.max_ratio))
+
+    def window(self, size: int) -> memoryview:
+        """Room for exactly `size` more bytes, caps or not: for a codec that bounds its blocks itself."""
+        end = self.position + size
+        if end > len(self.buffer):
+            self._grow(end)
+        return memoryview(self.buffer)[self.position : end]
+
+    def rest(self) -> memoryview:
+        """All free room, at least a byte, at most one byte over the caps (by which an overrun shows)."""
+        if len(self.buffer) - self.position < _STEP_BYTES:
+            self._grow(self.position + _STEP_BYTES)
+        return memoryview(self.buffer)[self.position : self.allowed_end + 1]
+
+    def advance(self, size: int) -> CompressionFault | None:
+        """Take in `size` bytes that were put into the last `window` or `rest`; a fault if that is too much."""
+        self.position += size
+        return self.claim(0) if self.position > self.allowed_end else None
+
+    def append(self, data: bytes | memoryview) -> CompressionFault | None:
+        """Copy `data` behind what is there; a fault if that is too much."""
+        with self.window(len(data)) as room:
+            room[:] = data
+        return self.advance(len(data))
+
+    def claim(self, size: int) -> CompressionFault | None:
+        """A fault if `size` more bytes, announced by the stream, would be too much."""
+        end = self.position + size
+        if end <= self.allowed_end:
+            return None
+        if end - self.start > self.limits.max_output_bytes:
+            cap = f"the limit of {self.limits.max_output_bytes} bytes"
+        else:
+            cap = f"{self.limits.max_ratio} times its {self.source_bytes} bytes"
+        return CompressionFault(FaultKind.OUTPUT_TOO_LARGE, f"decompresses to more than {cap}")
+
+    def _grow(self, end: int) -> None:
+        shortage = end - len(self.buffer)
+        self.buffer += bytes(max(shortage, min(len(self.buffer), _MOST_GROWTH_BYTES)))

@@ -1,0 +1,98 @@
+"""Offset indexes (`.index`): from an offset to where in the segment file its batch starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from kafkalog_cli.format.index_entries import EntryProblems, SegmentIndex, length_faults
+from kafkalog_cli.format.layout import Field, Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkalog_cli.format.fault import Fault
+
+OFFSET_INDEX_ENTRY = Layout(
+    "Offset index entry",
+    "org.apache.kafka.storage.internals.log.OffsetIndex",
+    Field(
+        "relative_offset",
+        "i",
+        "offset minus the base offset; before 2.0 of the first record appended, since of the last",
+    ),
+    Field("position", "i", "where the batch starts in the segment file; before 4.1 the first batch of the append call"),
+)
+
+
+class OffsetIndexEntry(NamedTuple):
+    """An entry (OffsetPosition): absolute `offset`, `position` in bytes."""
+
+    offset: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetIndex(SegmentIndex[OffsetIndexEntry]):
+    """The entries of an `.index` file (OffsetIndex); see `SegmentIndex`."""
+
+    layout: ClassVar[Layout] = OFFSET_INDEX_ENTRY
+
+    @property
+    def last_entry(self) -> OffsetIndexEntry:
+        """The last whole entry; (base offset, 0) if there is none."""
+        return self[-1] if len(self) else OffsetIndexEntry(self.base_offset, 0)
+
+    def lookup(self, target_offset: int) -> OffsetIndexEntry:
+        """The entry with the largest offset up to `target_offset`, (base offset, 0) if there is none."""
+        slot = self.floor_slot(target_offset)
+        return self[slot] if slot >= 0 else OffsetIndexEntry(self.base_offset, 0)
+
+    def sanity_message(self, absolute_path: str) -> str | None:
+        """What OffsetIndex.sanityCheck throws for this file, in Kafka's words; None if it passes."""
+        length, size, last = len(self.data), self.layout.size, self.last_entry.offset
+        if len(self) and last < self.base_offset:
+            return (
+                f"Corrupt index found, index file {absolute_path} has non-zero size but the last offset is {last} "
+                f"which is less than the base offset {self.base_offset}"
+            )
+        if length % size:
+            return (
+                f"Index file {absolute_path} is corrupt, found {length} bytes which is neither positive "
+                f"nor a multiple of {size}"
+            )
+        return None
+
+    def _entry(self, fields: tuple[int, int]) -> OffsetIndexEntry:
+        return OffsetIndexEntry(self.absolute_offset(fields[0]), fields[1])
+
+
+def decode(data: bytes, base_offset: int) -> tuple[OffsetIndex, list[Fault]]:
+    """The entries in use of an `.index` file, and what no broker would have written.
+
+    One fault for each kind of problem. Entries with problems stay in the result.
+    """
+    whole = OffsetIndex(bytes(data), base_offset)
+    used = whole.in_use()
+    problems = EntryProblems(used)
+    previous_relative = previous_position = -1
+    for slot, (relative, position) in enumerate(used.stored()):
+        if relative < 0:
+            problems.add("offset below the base offset", slot)
+        if slot and relative <= previous_relative:
+            problems.add("offset not above that of the entry before", slot)
+        if position < 0:
+            problems.add("negative position", slot)
+        if slot and position <= previous_position:
+            problems.add("position not above that of the entry before", slot)
+        previous_relative, previous_position = relative, position
+    return used, [*problems.faults(), *length_faults(whole, len(used))]
+
+
+def encode(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
+    """The bytes of a trimmed `.index` file with (offset, position) entries.
+
+    Raises struct.error for an offset more than 2^31 - 1 above the base offset.
+    """
+    pack = OFFSET_INDEX_ENTRY.struct.pack
+    return b"".join(pack(offset - base_offset, position) for offset, position in entries)

@@ -1,0 +1,1 @@
+"""Records of Kafka's internal topics and of control batches, decoded by their message schemas."""

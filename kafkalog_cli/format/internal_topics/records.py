@@ -1,0 +1,184 @@
+"""Records of the five internal topics: key and value by the framing and schemas of their topic."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from kafkalog_cli.format.internal_topics.schema import Message, definitions, message_schema, read_message
+from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+CLUSTER_METADATA = "__cluster_metadata"
+REMOTE_LOG_METADATA = "__remote_log_metadata"
+
+COORDINATOR_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
+API_MESSAGE_TOPICS = (CLUSTER_METADATA, REMOTE_LOG_METADATA)
+
+CONSUMER_PROTOCOL = "consumer"
+_FRAME_VERSION = 1
+_MAX_INT16 = (1 << 15) - 1
+
+
+class CoordinatorRecord(NamedTuple):
+    """A record of a coordinator's topic. `value` is None for a tombstone, with `value_version` -1 then."""
+
+    record_type: int
+    name: str
+    key: Message
+    value_version: int
+    value: Message | None
+
+
+class ApiMessage(NamedTuple):
+    """A record of the metadata topics; `enum` is Kafka's name of the type where it has one."""
+
+    api_key: int
+    name: str
+    enum: str
+    version: int
+    message: Message
+
+
+class Unreadable(NamedTuple):
+    """A record that its topic's decoder cannot read, with the message of Java's exception.
+
+    `unknown_type` is set where the record's type is not known: newer, or not of this topic.
+    """
+
+    message: str
+    unknown_type: int | None = None
+
+
+@cache
+def _coordinator_types(topic: str) -> dict[int, tuple[str, str]]:
+    records = definitions()["topics"][topic]["records"]
+    return {record["recordType"]: (record["key"], record["value"]) for record in records}
+
+
+@cache
+def _api_types(topic: str) -> dict[int, tuple[str, str]]:
+    records = definitions()["topics"][topic]["records"]
+    return {record["apiKey"]: (record["value"], record.get("enum", "")) for record in records}
+
+
+def decode_coordinator(topic: str, key: bytes, value: bytes | None) -> CoordinatorRecord | Unreadable:
+    """A record of one of COORDINATOR_TOPICS (CoordinatorRecordSerde.deserialize)."""
+    try:
+        key_reader = WireReader(key)
+        record_type = _short(key_reader, "key")
+        names = _coordinator_types(topic).get(record_type)
+        if names is None:
+            return Unreadable(f"unknown record type {record_type}", record_type)
+        key_message = _message(names[0], 0, key_reader, f"version {record_type} from key's buffer")
+        name = names[1].removesuffix("Value")
+        if value is None:
+            return CoordinatorRecord(record_type, name, key_message, -1, None)
+        value_reader = WireReader(value)
+        version = _short(value_reader, "value")
+        if version not in message_schema(names[1]).versions:
+            return Unreadable(f"Found an unknown record version {version} for {record_type} type")
+        message = _message(names[1], version, value_reader, f"version {version} from value's buffer")
+    except Undecodable as error:
+        return Unreadable(str(error))
+    if name == "GroupMetadata" and message["protocolType"] == CONSUMER_PROTOCOL:
+        _expand_members(message)
+    return CoordinatorRecord(record_type, name, key_message, version, message)
+
+
+def decode_api_message(topic: str, value: bytes | None) -> ApiMessage | Unreadable:
+    """A record of one of API_MESSAGE_TOPICS (AbstractApiMessageSerde.read)."""
+    if value is None:
+        return Unreadable("Error while reading frame version")
+    reader = WireReader(value)
+    try:
+        frame = _unsigned_short(reader, "frame version")
+        if frame == 0:
+            raise Undecodable(
+                "Could not deserialize metadata record with frame version 0. Note that upgrades from the preview "
+                "release of KRaft in 2.8 to newer versions are not supported."
+            )
+        if frame != _FRAME_VERSION:
+            raise Undecodable(
+                f"Could not deserialize metadata record due to unknown frame version {frame}"
+                f"(only frame version {_FRAME_VERSION} is supported)"
+            )
+        api_key, version = _unsigned_short(reader, "type"), _unsigned_short(reader, "version")
+        names = _api_types(topic).get(api_key)
+        if names is None:
+            unknown = f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id {api_key}"
+            return Unreadable(unknown, api_key)
+        message = _api_message(names[0], version, reader, api_key)
+    except Undecodable as error:
+        return Unreadable(str(error))
+    return ApiMessage(api_key, names[0], names[1], version, message)
+
+
+def record_object(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+    """A record of an internal topic for machine output; None where it is of no known type or does not decode."""
+    if topic in COORDINATOR_TOPICS and key is not None:
+        record = decode_coordinator(topic, key, value)
+        if isinstance(record, Unreadable):
+            return None
+        return {
+            "type": record.name,
+            "type_id": record.record_type,
+            "version": None if record.value is None else record.value_version,
+            "key": record.key,
+            "value": record.value,
+        }
+    if topic in API_MESSAGE_TOPICS and value is not None:
+        found = decode_api_message(topic, value)
+        if not isinstance(found, Unreadable):
+            return {"type": found.name, "type_id": found.api_key, "version": found.version, "value": found.message}
+    return None
+
+
+def _api_message(name: str, version: int, reader: WireReader, api_key: int) -> Message:
+    try:
+        message = read_message(name, version, reader)
+    except Undecodable as error:
+        raise Undecodable(f"Failed to deserialize record with type {api_key}") from error
+    if reader.remaining:
+        raise Undecodable(f"Found {reader.remaining} byte(s) of garbage after {api_key}")
+    return message
+
+
+def _message(name: str, version: int, reader: WireReader, what: str) -> Message:
+    try:
+        return read_message(name, version, reader)
+    except Undecodable as error:
+        raise Undecodable(f"Could not read record with {what} due to: {error}.") from error
+
+
+def _short(reader: WireReader, name: str) -> int:
+    try:
+        return reader.integer("int16")
+    except Undecodable as error:
+        raise Undecodable(f"Could not read version from {name}'s buffer.") from error
+
+
+def _unsigned_short(reader: WireReader, entity: str) -> int:
+    try:
+        value = reader.unsigned_varint()
+    except Undecodable as error:
+        raise Undecodable(f"Error while reading {entity}") from error
+    if value > _MAX_INT16:
+        raise Undecodable(f"Value for {entity} was too large.")
+    return ((value + (1 << 15)) & 0xFFFF) - (1 << 15)
+
+
+def _expand_members(message: Message) -> None:
+    """Replace the consumers' subscriptions and assignments by what they say; what cannot be read stays bytes."""
+    for member in message["members"]:
+        for field, name in (
+            ("subscription", "ConsumerProtocolSubscription"),
+            ("assignment", "ConsumerProtocolAssignment"),
+        ):
+            reader = WireReader(member[field])
+            try:
+                member[field] = read_message(name, reader.integer("int16"), reader)
+            except Undecodable:
+                continue

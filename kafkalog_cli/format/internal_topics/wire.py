@@ -1,0 +1,92 @@
+"""Kafka's protocol encoding, read from bytes: what generated messages call on a ByteBufferAccessor."""
+
+from __future__ import annotations
+
+import struct
+
+from kafkalog_cli.format.batch import wrap_int32
+from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.kafka_uuid import uuid_text
+
+
+class Undecodable(Exception):
+    """Bytes that the schema does not fit; the text is the message of Java's exception (`null` if it has none).
+
+    Raised and caught inside this package only.
+    """
+
+
+_NUMBERS = {
+    "int8": struct.Struct(">b"),
+    "bool": struct.Struct(">b"),
+    "int16": struct.Struct(">h"),
+    "uint16": struct.Struct(">H"),
+    "int32": struct.Struct(">i"),
+    "uint32": struct.Struct(">I"),
+    "int64": struct.Struct(">q"),
+    "float64": struct.Struct(">d"),
+}
+
+
+class WireReader:
+    """A position in bytes, moved by reading."""
+
+    def __init__(self, data: bytes | memoryview, position: int = 0) -> None:
+        self._data = bytes(data)
+        self.position = position
+
+    @property
+    def remaining(self) -> int:
+        """Bytes that are left."""
+        return len(self._data) - self.position
+
+    def number(self, kind: str) -> int | float | bool:
+        """A number of fixed size; Java's BufferUnderflowException, which has no message, if it is cut off."""
+        layout = _NUMBERS[kind]
+        if self.remaining < layout.size:
+            raise Undecodable("null")
+        value = layout.unpack_from(self._data, self.position)[0]
+        self.position += layout.size
+        return value != 0 if kind == "bool" else value  # type: ignore[no-any-return]
+
+    def integer(self, kind: str) -> int:
+        """A number of fixed size that is an integer."""
+        return int(self.number(kind))
+
+    def unsigned_varint(self) -> int:
+        """An unsigned varint as Java's int holds it (ByteUtils.readUnsignedVarint)."""
+        value = 0
+        for shift in range(0, 35, 7):
+            if not self.remaining:
+                raise Undecodable("null")
+            byte = self._data[self.position]
+            self.position += 1
+            value |= (byte & 0x7F) << shift if shift < 28 else byte << shift
+            if byte < 0x80:
+                return wrap_int32(value)
+        raise Undecodable(
+            "Varint is too long, the most significant bit in the 5th byte is set, "
+            f"converted value: {value & 0xFFFFFFFF:x}"
+        )
+
+    def array(self, size: int) -> bytes:
+        """`size` bytes (readArray)."""
+        if size > self.remaining:
+            raise Undecodable(
+                f"Error reading byte array of {size} byte(s): only {self.remaining} byte(s) available"
+            )  # fmt: skip
+        if size < 0:  # NegativeArraySizeException
+            raise Undecodable(str(size))
+        data = self._data[self.position : self.position + size]
+        self.position += size
+        return data
+
+    def string(self, size: int) -> str:
+        """A string of `size` bytes, as Java decodes UTF-8."""
+        return java_string(self.array(size))
+
+    def uuid(self) -> str:
+        """A uuid in Kafka's text form."""
+        if self.remaining < 16:
+            raise Undecodable("null")
+        return uuid_text(self.array(16))

@@ -1,0 +1,66 @@
+"""Strings as Java decodes them from UTF-8: what stands for malformed bytes."""
+
+from __future__ import annotations
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def java_string(data: bytes) -> str:
+    """`new String(data, UTF_8)` of the JDK: malformed parts become U+FFFD.
+
+    CPython's `replace` differs for surrogates written as three bytes (one U+FFFD in Java, three in Python).
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        start = error.start
+    parts = [data[:start].decode()]
+    while start < len(data):
+        parts.append(REPLACEMENT)
+        start += _malformed_bytes(data, start)
+        try:
+            parts.append(data[start:].decode())
+            break
+        except UnicodeDecodeError as error:
+            parts.append(data[start : start + error.start].decode())
+            start += error.start
+    return "".join(parts)
+
+
+def _malformed_bytes(data: bytes, start: int) -> int:
+    """How many bytes from `start` on Java replaces by one U+FFFD (String.decodeUTF8_UTF16, JDK 17)."""
+    first, rest = data[start], data[start + 1 : start + 4]
+    if first & 0xF0 == 0xE0:
+        return _malformed_three(first, rest)
+    if first & 0xF8 == 0xF0:
+        return _malformed_four(first, rest)
+    return 1
+
+
+def _malformed_three(first: int, rest: bytes) -> int:
+    second_bad = bool(rest) and (_not_continuation(rest[0]) or (first == 0xE0 and rest[0] & 0xE0 == 0x80))
+    if len(rest) >= 2:
+        if not second_bad and not _not_continuation(rest[1]):
+            return 3  # a surrogate, whole
+        return 1 if second_bad else 2
+    return 1 if second_bad else 1 + len(rest)
+
+
+def _malformed_four(first: int, rest: bytes) -> int:
+    second_bad = first > 0xF4 or (
+        bool(rest)
+        and (
+            (first == 0xF0 and not 0x90 <= rest[0] <= 0xBF)
+            or (first == 0xF4 and rest[0] & 0xF0 != 0x80)
+            or _not_continuation(rest[0])
+        )
+    )
+    if second_bad:
+        return 1
+    if len(rest) >= 3 or (len(rest) == 2 and _not_continuation(rest[1])):
+        return 2 if _not_continuation(rest[1]) else 3
+    return 1 + len(rest)
+
+
+def _not_continuation(byte: int) -> bool:
+    return byte & 0xC0 != 0x80

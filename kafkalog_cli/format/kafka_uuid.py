@@ -1,0 +1,36 @@
+"""Kafka's uuids: 16 bytes, written as 22 characters of URL-safe base64 without padding (common.Uuid)."""
+
+from __future__ import annotations
+
+import binascii
+import re
+
+_TEXT = re.compile(r"([A-Za-z0-9_-]{22})(==)?")
+_TO_URL = bytes.maketrans(b"+/", b"-_")
+_FROM_URL = bytes.maketrans(b"-_", b"+/")
+
+ZERO_UUID = "A" * 22
+"""The uuid that stands for none (Uuid.ZERO_UUID)."""
+
+METADATA_TOPIC_ID = "A" * 21 + "Q"
+"""Of the topic __cluster_metadata (Uuid.METADATA_TOPIC_ID)."""
+
+RESERVED_DIRECTORY_IDS = 100
+"""Directory ids are never below this number: those are kept for meanings such as lost or migrating (DirectoryId)."""
+
+
+def uuid_text(raw: bytes) -> str:
+    """The 22 characters of 16 bytes."""
+    return binascii.b2a_base64(raw, newline=False).translate(_TO_URL).rstrip(b"=").decode("ascii")
+
+
+def parse_uuid(text: str) -> bytes | None:
+    """The 16 bytes of a uuid as Uuid.fromString reads it, None where that throws: padding is legal."""
+    match = _TEXT.fullmatch(text)
+    return binascii.a2b_base64(match[1].encode("ascii").translate(_FROM_URL) + b"==") if match else None
+
+
+def canonical_uuid(text: str) -> str | None:
+    """The uuid in `text` the way Kafka writes it, None if it is none."""
+    raw = parse_uuid(text)
+    return None if raw is None else uuid_text(raw)

@@ -1,0 +1,139 @@
+"""Records of many v2 batches at once, compiled: the twin of `plain_records.decode_batch`."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+RECORD_COLUMNS = 11
+SMALLEST_RECORD_BYTES = 7
+"""Length, attributes, timestamp delta, offset delta, key length, value length, header count."""
+
+_MAX_INT32 = (1 << 31) - 1
+
+
+@njit(inline="always")
+def _zigzag(value):
+    return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
+
+
+@njit(cache=True, nogil=True)
+def _long_varint(buffer, here, end, most_bytes):
+    """(value, next position); the position is -1 where there is no such varint."""
+    value = np.uint64(0)
+    for index in range(most_bytes):
+        if here + index >= end:
+            return np.int64(0), np.int64(-1)
+        byte = np.uint64(buffer[here + index])
+        value |= (byte & np.uint64(0x7F)) << np.uint64(7 * index)
+        if byte < 0x80:
+            if most_bytes == 5:
+                value &= np.uint64(0xFFFFFFFF)
+            return _zigzag(value), np.int64(here + index + 1)
+    return np.int64(0), np.int64(-1)
+
+
+@njit(inline="always")
+def _varint(buffer, here, end):
+    if here < end and buffer[here] < 0x80:
+        return _zigzag(np.uint64(buffer[here])), here + 1
+    return _long_varint(buffer, here, end, 5)
+
+
+@njit(cache=True, nogil=True)
+def _skip_headers(buffer, here, end, count):
+    if count < 0 or count > end - here:
+        return np.int64(-1)
+    for _ in range(count):
+        size, here = _varint(buffer, here, end)
+        if here < 0 or size < 0:
+            return np.int64(-1)
+        size, here = _varint(buffer, here + size, end)
+        if here < 0:
+            return np.int64(-1)
+        if size > 0:
+            here += size
+    return here
+
+
+@njit(inline="always")
+def _sequence(base, delta):
+    if base < 0:
+        return np.int64(-1)
+    # Deltas of a healthy batch are not negative; Java's int arithmetic for those that are is in the plain twin.
+    if base > _MAX_INT32 - delta:
+        return delta - (_MAX_INT32 - base) - 1
+    return base + delta
+
+
+@njit(cache=True, nogil=True)
+def _decode_batch(buffer, here, end, count, base_offset, base_timestamp, append_time, use_append, sequence, out, row):
+    """Whether `count` records fill buffer[here:end] exactly; their rows go to `out` from `row` on."""
+    for index in range(row, row + count):
+        length, here = _varint(buffer, here, end)
+        if here < 0 or length > end - here or length <= 0:
+            return False
+        body_end = here + length
+        timestamp, here = _long_varint(buffer, here + 1, end, 10)
+        if here < 0:
+            return False
+        delta, here = _varint(buffer, here, end)
+        if here < 0 or delta < 0:
+            return False
+        key_size, key_at = _varint(buffer, here, end)
+        if key_at < 0:
+            return False
+        value_size, value_at = _varint(buffer, key_at + max(key_size, 0), end)
+        if value_at < 0:
+            return False
+        headers, here = _varint(buffer, value_at + max(value_size, 0), end)
+        if here < 0:
+            return False
+        out[7, index] = here
+        if headers != 0:
+            here = _skip_headers(buffer, here, end, headers)
+        if here != body_end:
+            return False
+        out[0, index] = base_offset + delta
+        out[1, index] = append_time if use_append else base_timestamp + timestamp
+        out[2, index] = _sequence(sequence, delta)
+        out[3, index] = key_at
+        out[4, index] = key_size
+        out[5, index] = value_at
+        out[6, index] = value_size
+        out[8, index] = headers
+        out[9, index] = -1
+        out[10, index] = 1
+    return here == end
+
+
+@njit(cache=True, nogil=True)
+def decode_batches(buffer, starts, ends, batches, out, record_ends):
+    """Records of consecutive v2 batches; how many batches were decoded before one that needs the plain twin.
+
+    `batches`: the 15 columns of Batch, one row a region; `starts`, `ends`: where each batch's (decompressed)
+    records lie in `buffer`; `out`: 11 columns of records; `record_ends[i]`: records up to and with batch i.
+    """
+    row = np.int64(0)
+    for index in range(len(starts)):
+        count = batches[13, index]
+        if count < 0 or row + count > out.shape[1]:
+            return index
+        use_append = (batches[7, index] & 8) != 0
+        if count > 0 and not _decode_batch(
+            buffer, starts[index], ends[index], count, batches[2, index], batches[8, index],
+            batches[9, index], use_append, batches[12, index], out, row,
+        ):  # fmt: skip
+            return index
+        row += count
+        record_ends[index] = row
+    return np.int64(len(starts))
+
+
+def capacity(counts: Any, starts: Any, ends: Any) -> int:
+    """Rows that the records of these regions can need at most, whatever the headers claim."""
+    room = (ends - starts) // SMALLEST_RECORD_BYTES + 1
+    return int(np.minimum(np.maximum(counts, 0), room).sum())

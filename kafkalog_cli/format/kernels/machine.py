@@ -1,0 +1,146 @@
+"""Machine instructions for the compiled kernels: big-endian loads and CRC-32C steps, as Numba intrinsics."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+_CRC32C_POLYNOMIAL = 0x82F63B78
+_CRC32_POLYNOMIAL = 0xEDB88320
+
+
+def _load(width: int, *, swap: bool):
+    @intrinsic
+    def load(typing, array, index):
+        signature = types.uint64(array, types.int64)
+
+        def generate(context, builder, sig, args):
+            data = make_array(sig.args[0])(context, builder, args[0]).data
+            pointer = builder.gep(data, [args[1]])
+            word = ir.IntType(width)
+            value = builder.load(builder.bitcast(pointer, word.as_pointer()))
+            value.align = 1
+            if swap:
+                value = builder.bswap(value)
+            return builder.zext(value, ir.IntType(64)) if width < 64 else value
+
+        return signature, generate
+
+    return load
+
+
+load_u64_le = _load(64, swap=False)
+"""Eight bytes at an index of a uint8 array, as the machine has them; no bounds check."""
+load_u64_be = _load(64, swap=True)
+"""Eight bytes at an index, big-endian, unsigned."""
+load_u32_be = _load(32, swap=True)
+"""Four bytes at an index, big-endian, unsigned."""
+
+
+def _crc_step(name: str, width: int, *, arm: bool):
+    @intrinsic
+    def step(typing, crc, data):
+        signature = types.uint64(types.uint64, types.uint64)
+
+        def generate(context, builder, sig, args):
+            wide, narrow = ir.IntType(64), ir.IntType(32)
+            crc_type = narrow if arm or width < 64 else wide
+            data_type = narrow if arm and width < 64 else ir.IntType(width)
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(crc_type, [crc_type, data_type]), name
+            )
+            crc_value = builder.trunc(args[0], crc_type) if crc_type is narrow else args[0]
+            data_value = args[1] if data_type.width == 64 else builder.trunc(args[1], data_type)
+            result = builder.call(function, [crc_value, data_value])
+            return builder.zext(result, wide) if crc_type is narrow else result
+
+        return signature, generate
+
+    return step
+
+
+def _table(polynomial: int) -> np.ndarray:
+    """Slicing-by-8 tables of a reflected CRC-32."""
+    table = np.zeros((8, 256), dtype=np.uint64)
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (polynomial if value & 1 else 0)
+        table[0, byte] = value
+    for row in range(1, 8):
+        for byte in range(256):
+            before = int(table[row - 1, byte])
+            table[row, byte] = (before >> 8) ^ int(table[0, before & 0xFF])
+    return table
+
+
+_CRC32_TABLE = _table(_CRC32_POLYNOMIAL)
+_CRC32C_TABLE = _table(_CRC32C_POLYNOMIAL)
+
+
+def _sliced(table):
+    @njit(cache=True, nogil=True)
+    def checksum(buffer, start, end):
+        crc = np.uint64(0xFFFFFFFF)
+        here = start
+        while here + 8 <= end:
+            word = load_u64_le(buffer, here) ^ crc
+            crc = (
+                table[7, word & 0xFF]
+                ^ table[6, (word >> 8) & 0xFF]
+                ^ table[5, (word >> 16) & 0xFF]
+                ^ table[4, (word >> 24) & 0xFF]
+                ^ table[3, (word >> 32) & 0xFF]
+                ^ table[2, (word >> 40) & 0xFF]
+                ^ table[1, (word >> 48) & 0xFF]
+                ^ table[0, (word >> 56) & 0xFF]
+            )
+            here += 8
+        while here < end:
+            crc = (crc >> np.uint64(8)) ^ table[0, (crc ^ np.uint64(buffer[here])) & np.uint64(0xFF)]
+            here += 1
+        return np.int64(crc ^ np.uint64(0xFFFFFFFF))
+
+    return checksum
+
+
+crc32 = _sliced(_CRC32_TABLE)
+"""CRC-32 (IEEE) of buffer[start:end]."""
+
+
+def _instructions() -> tuple[str, str, bool] | None:
+    features = llvm.get_host_cpu_features()
+    machine = llvm.get_process_triple().partition("-")[0]
+    if machine == "x86_64" and features.get("sse4.2"):
+        return "llvm.x86.sse42.crc32.64.64", "llvm.x86.sse42.crc32.32.8", False
+    if machine in ("aarch64", "arm64") and features.get("crc"):
+        return "llvm.aarch64.crc32cx", "llvm.aarch64.crc32cb", True
+    return None
+
+
+_INSTRUCTIONS = _instructions()
+
+if _INSTRUCTIONS is None:
+    crc32c = _sliced(_CRC32C_TABLE)
+else:
+    _crc_word = _crc_step(_INSTRUCTIONS[0], 64, arm=_INSTRUCTIONS[2])
+    _crc_byte = _crc_step(_INSTRUCTIONS[1], 8, arm=_INSTRUCTIONS[2])
+
+    @njit(cache=True, nogil=True)
+    def crc32c(buffer, start, end):
+        """CRC-32C of buffer[start:end], by the processor's instruction."""
+        crc = np.uint64(0xFFFFFFFF)
+        here = start
+        while here + 8 <= end:
+            crc = _crc_word(crc, load_u64_le(buffer, here))
+            here += 8
+        while here < end:
+            crc = _crc_byte(crc, np.uint64(buffer[here]))
+            here += 1
+        return np.int64(crc ^ np.uint64(0xFFFFFFFF))

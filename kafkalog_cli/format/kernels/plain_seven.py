@@ -1,0 +1,142 @@
+"""Messages of Kafka 0.7 in plain Python: the chain of a `.kafka` file, and nested compressed sets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkalog_cli.format import crc as checksums
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch, BatchColumns
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.kernels import Scanned
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.seven import (
+    MESSAGE_SEVEN_MAGIC0,
+    MESSAGE_SEVEN_MAGIC1,
+    MINIMUM_SEVEN_SIZE,
+    SEVEN_CODEC_MASK,
+)
+
+_SIZE_BYTES = 4
+
+
+class _Message(NamedTuple):
+    magic: int
+    codec: int
+    crc: int
+    payload_at: int
+
+
+def scan_seven(view: memoryview, file_position: int, file_end: int, limits: Limits, base_offset: int) -> Scanned:
+    """Messages from the start of `view`, which holds a `.kafka` file from `file_position` on.
+
+    Mirrors FileMessageSet and ByteBufferMessageSet of 0.7: the offset of a message is the start of the
+    file (`base_offset`, its name) plus the byte position of its entry. A size below 5, or one that
+    reaches past the end, ends the log.
+    """
+    rows: list[tuple[int, ...]] = []
+    here, limit, end = 0, len(view), file_end - file_position
+    needed, fault = 0, None
+    while here < end:
+        if end - here < _SIZE_BYTES:
+            fault = _trailing(file_position + here, file_end)
+            break
+        if here + _SIZE_BYTES > limit:
+            needed = _SIZE_BYTES
+            break
+        size = int.from_bytes(view[here : here + _SIZE_BYTES], "big", signed=True)
+        total = _SIZE_BYTES + size
+        if size < MINIMUM_SEVEN_SIZE or here + total > end:
+            fault = _trailing(file_position + here, file_end)
+            break
+        if total > limits.max_batch_bytes:
+            fault = Fault(FaultKind.BATCH_TOO_LARGE, file_position + here, f"message of {total} bytes", total)
+            break
+        if here + total > limit:
+            needed = total
+            break
+        row = _row(view, here, total, file_position, base_offset)
+        if isinstance(row, Fault):
+            fault = row
+            break
+        rows.append(row)
+        here += total
+    return Scanned(BatchColumns.from_rows(rows), here, needed, fault)
+
+
+def decode_seven(view: memoryview, start: int, end: int, batch: Batch) -> tuple[list[tuple[int, ...]], Fault | None]:
+    """The payload of the message `view[start:end]` as a row of RecordColumns (0.7 has no keys)."""
+    message = _message(view, start, end)
+    if message is None:
+        return [], _unknown(batch.position, view[start + _SIZE_BYTES])
+    return [_record_row(view, message, end, batch.base_offset)], None
+
+
+def decode_seven_set(
+    view: memoryview, start: int, end: int, batch: Batch
+) -> tuple[list[tuple[int, ...]], list[tuple[int, memoryview]], Fault | None]:
+    """One level of a decompressed set.
+
+    Rows of the plain messages; (index of the row before which it stands, payload and codec in one view) of
+    those that are compressed themselves, for the caller to decompress; and what is wrong. Inner messages
+    have no offset of their own: all report the wrapper's.
+    """
+    rows: list[tuple[int, ...]] = []
+    nested: list[tuple[int, memoryview]] = []
+    position = start
+    while position + _SIZE_BYTES <= end:
+        size = int.from_bytes(view[position : position + _SIZE_BYTES], "big", signed=True)
+        entry_end = position + _SIZE_BYTES + size
+        if size < MINIMUM_SEVEN_SIZE or entry_end > end:
+            break
+        message = _message(view, position, entry_end)
+        if message is None:
+            return rows, nested, _unknown(batch.position, view[position + _SIZE_BYTES])
+        if message.codec:
+            nested.append((len(rows), view[position:entry_end]))
+        rows.append(_record_row(view, message, entry_end, batch.base_offset))
+        position = entry_end
+    return rows, nested, None
+
+
+def seven_payload(view: memoryview) -> tuple[int, memoryview]:
+    """(codec, payload) of one message, known to be whole."""
+    message = _message(view, 0, len(view))
+    assert message is not None
+    return message.codec, view[message.payload_at :]
+
+
+def _message(view: memoryview, start: int, end: int) -> _Message | None:
+    magic = view[start + _SIZE_BYTES]
+    if magic == 0:
+        _, _, crc = MESSAGE_SEVEN_MAGIC0.struct.unpack_from(view, start)
+        return _Message(0, 0, crc, start + MESSAGE_SEVEN_MAGIC0.size)
+    if magic == 1 and end - start >= MESSAGE_SEVEN_MAGIC1.size:
+        _, _, attributes, crc = MESSAGE_SEVEN_MAGIC1.struct.unpack_from(view, start)
+        return _Message(1, attributes & SEVEN_CODEC_MASK, crc, start + MESSAGE_SEVEN_MAGIC1.size)
+    return None
+
+
+def _row(view: memoryview, here: int, total: int, file_position: int, base_offset: int) -> tuple[int, ...] | Fault:
+    message = _message(view, here, here + total)
+    if message is None:
+        return _unknown(file_position + here, view[here + _SIZE_BYTES])
+    offset = base_offset + file_position + here
+    valid = checksums.crc32(view[message.payload_at : here + total]) == message.crc
+    return (file_position + here, total, offset, offset, -1, message.magic, message.crc, message.codec,
+            NO_TIMESTAMP, NO_TIMESTAMP, -1, -1, -1, -1 if message.codec else 1, int(valid))  # fmt: skip
+
+
+def _record_row(view: memoryview, message: _Message, end: int, offset: int) -> tuple[int, ...]:
+    payload = view[message.payload_at : end]
+    valid = checksums.crc32(payload) == message.crc
+    return (offset, NO_TIMESTAMP, -1, 0, -1, message.payload_at, len(payload), 0, 0, message.crc, int(valid))
+
+
+def _unknown(position: int, magic: int) -> Fault:
+    return Fault(FaultKind.INVALID_MAGIC, position, f"unknown magic {magic} of a 0.7 message", got=str(magic))
+
+
+def _trailing(position: int, file_end: int) -> Fault:
+    return Fault(
+        FaultKind.TRAILING_BYTES, position, f"{file_end - position} bytes that are no message", file_end - position
+    )

@@ -1,0 +1,58 @@
+"""Fixed binary layouts as tables: struct, numpy dtype and docs/format.md come from one table."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Field(NamedTuple):
+    """One field: its name, its struct code (big-endian) and what it means."""
+
+    name: str
+    code: str
+    meaning: str
+
+
+class Layout:
+    """A fixed big-endian structure.
+
+    `kafka_class` names the class of Apache Kafka that it mirrors. Offsets and sizes are in bytes.
+    """
+
+    def __init__(self, name: str, kafka_class: str, *fields: Field) -> None:
+        self.name = name
+        self.kafka_class = kafka_class
+        self.fields = fields
+        self.struct = struct.Struct(">" + "".join(field.code for field in fields))
+        self.size = self.struct.size
+        self.offset: dict[str, int] = {}
+        position = 0
+        for field in fields:
+            self.offset[field.name] = position
+            position += struct.calcsize(">" + field.code)
+
+    def struct_of(self, *names: str) -> struct.Struct:
+        """The struct of the first fields, which must be `names`."""
+        assert names == tuple(field.name for field in self.fields[: len(names)])
+        return struct.Struct(">" + "".join(field.code for field in self.fields[: len(names)]))
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The same structure as a packed numpy dtype."""
+        import numpy as np
+
+        return np.dtype([(field.name, _NUMPY_CODES[field.code]) for field in self.fields])
+
+    def rows(self) -> Iterator[tuple[int, int, str, str]]:
+        """(offset, size, name, meaning) of each field: the table of docs/format.md."""
+        for field in self.fields:
+            yield self.offset[field.name], struct.calcsize(">" + field.code), field.name, field.meaning
+
+
+_NUMPY_CODES = {"b": ">i1", "B": ">u1", "h": ">i2", "H": ">u2", "i": ">i4", "I": ">u4", "q": ">i8", "Q": ">u8"}

@@ -1,0 +1,123 @@
+"""`meta.properties` (since 0.8.2): which cluster, node and directory a log directory belongs to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.java_text import format_properties, parse_int, parse_properties
+from kafkalog_cli.format.kafka_uuid import RESERVED_DIRECTORY_IDS, canonical_uuid, parse_uuid
+
+_MAX_BYTES = 1 << 20
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+"""What String.trim removes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """The values of a `meta.properties` (MetaProperties).
+
+    `version` 0: ZooKeeper's, `node_id` is `broker.id`; 1: KRaft's, `node_id` is `node.id`. `directory_id`
+    (since 3.7) is a uuid of 22 characters. None: not there.
+    """
+
+    version: int
+    cluster_id: str | None = None
+    node_id: int | None = None
+    directory_id: str | None = None
+
+
+def decode(data: bytes) -> tuple[MetaProperties | None, list[Fault]]:
+    """What the file says, None if it cannot be read at all; faults tell what a broker would refuse.
+
+    Also a fault, though brokers accept it: a cluster id that Kafka does not generate, a reserved directory id.
+    """
+    if len(data) > _MAX_BYTES:
+        expected, got = f"at most {_MAX_BYTES}", str(len(data))
+        return None, [Fault(FaultKind.INVALID_LENGTH, 0, f"{got} bytes are no meta.properties", 0, expected, got)]
+    try:
+        properties = parse_properties(data)
+    except ValueError as error:
+        return None, [_fault(str(error))]
+    faults: list[Fault] = []
+    version = _version(properties, faults)
+    if version is None:
+        return None, faults
+    meta = MetaProperties(
+        version,
+        _cluster_id(properties, version, faults),
+        _node_id(properties, version, faults),
+        _directory_id(properties, faults),
+    )
+    return meta, faults
+
+
+def encode(meta: MetaProperties, written_at: str) -> bytes:
+    """The bytes that a broker writes on Java 17 and older; Java 18 sorts the keys.
+
+    Characters outside ASCII, which no broker generates, are escaped: Kafka writes UTF-8 and reads Latin-1.
+    `written_at` is the date of the comment, like `Sat Nov 21 02:30:54 UTC 2026`.
+    """
+    pairs = {
+        "node.id" if meta.version else "broker.id": meta.node_id,
+        "directory.id": meta.directory_id,
+        "version": meta.version,
+        "cluster.id": meta.cluster_id,
+    }
+    present = ((key, str(value)) for key, value in pairs.items() if value is not None)
+    return format_properties(present, ("", written_at))
+
+
+def _version(properties: dict[str, str], faults: list[Fault]) -> int | None:
+    text = properties.get("version", "0")
+    version = parse_int(text.strip(_JAVA_BLANKS))
+    if version in (0, 1):
+        return version
+    message = f"Invalid meta.properties version string '{text}'"
+    if version is not None:
+        message = f"Unknown meta.properties version number {version}"
+    faults.append(Fault(FaultKind.INVALID_VERSION, 0, message, 0, "0 or 1", text))
+    return None
+
+
+def _node_id(properties: dict[str, str], version: int, faults: list[Fault]) -> int | None:
+    key = "node.id" if version else "broker.id"
+    text = properties.get(key)
+    if text is None:
+        if version:
+            faults.append(_fault(f"Failed to find {key}"))
+        return None
+    node_id = parse_int(text)
+    if node_id is None:
+        faults.append(_fault(f"Unable to read {key} as a base-10 number.", "a number", text))
+    return node_id
+
+
+def _cluster_id(properties: dict[str, str], version: int, faults: list[Fault]) -> str | None:
+    cluster_id = properties.get("cluster.id")
+    if cluster_id is None:
+        if version:
+            faults.append(_fault("cluster.id was not found."))
+    elif not _CLUSTER_ID.fullmatch(cluster_id):
+        expected = "1 to 22 characters of A-Z a-z 0-9 _ -"
+        faults.append(_fault("cluster.id is not one that Kafka generates", expected, cluster_id))
+    return cluster_id
+
+
+def _directory_id(properties: dict[str, str], faults: list[Fault]) -> str | None:
+    text = properties.get("directory.id")
+    if text is None:
+        return None
+    raw = parse_uuid(text)
+    if raw is None:
+        faults.append(_fault("Unable to read directory.id as a Uuid", "a uuid of 22 characters", text))
+        return None
+    if int.from_bytes(raw, "big") < RESERVED_DIRECTORY_IDS:
+        faults.append(_fault("directory.id is reserved", f"a uuid of {RESERVED_DIRECTORY_IDS} or more", text))
+    return canonical_uuid(text)
+
+
+def _fault(message: str, expected: str = "", got: str = "") -> Fault:
+    return Fault(FaultKind.INVALID_ENTRY, 0, message, expected=expected, got=got)

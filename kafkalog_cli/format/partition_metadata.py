@@ -1,0 +1,76 @@
+"""`partition.metadata` (since 2.8): the topic id of a partition directory."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple
+
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.java_text import lines, parse_int, split_colon
+from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
+
+VERSION = 0
+
+
+class PartitionMetadata(NamedTuple):
+    """The two lines of the file (PartitionMetadata); `topic_id` is a uuid of 22 characters."""
+
+    version: int
+    topic_id: str
+
+
+def decode(data: bytes) -> tuple[PartitionMetadata | None, list[Fault]]:
+    """What the file says; None and one fault if a broker would refuse it.
+
+    As the broker (PartitionMetadataReadBuffer): any version from 0 on, no look at the names before the
+    colons, nothing read after the second line.
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return None, [Fault(FaultKind.INVALID_ENTRY, error.start, "not UTF-8")]
+    rows = [*islice(lines(data), 2)]
+    version, fault = _version(rows, len(data))
+    topic_id = ""
+    if fault is None:
+        topic_id, fault = _topic_id(rows, len(data))
+    return (None, [fault]) if fault else (PartitionMetadata(version, topic_id), [])
+
+
+def encode(metadata: PartitionMetadata) -> bytes:
+    """The bytes that a broker writes: no line end after the topic id."""
+    return f"version: {metadata.version}\ntopic_id: {metadata.topic_id}".encode()
+
+
+def _version(rows: list[tuple[int, bytes]], size_bytes: int) -> tuple[int, Fault | None]:
+    text, fault = _value(rows, 0, size_bytes)
+    version = parse_int(text)
+    if fault or version is None:
+        return -1, fault or _malformed(*rows[0])
+    if version < VERSION:
+        message = f"Unrecognized version of partition metadata file: {version}"
+        fault = Fault(FaultKind.INVALID_VERSION, 0, message, len(rows[0][1]), f"{VERSION} or more", str(version))
+    return version, fault
+
+
+def _topic_id(rows: list[tuple[int, bytes]], size_bytes: int) -> tuple[str, Fault | None]:
+    text, fault = _value(rows, 1, size_bytes)
+    topic_id = canonical_uuid(text)
+    if fault is None and topic_id in (None, ZERO_UUID):
+        position, raw = rows[1]
+        message = "Invalid topic ID in partition metadata file"
+        fault = Fault(FaultKind.INVALID_ENTRY, position, message, len(raw), "a uuid of 22 characters, not zero", text)
+    return topic_id or "", fault
+
+
+def _value(rows: list[tuple[int, bytes]], number: int, size_bytes: int) -> tuple[str, Fault | None]:
+    if number >= len(rows):
+        message = f"the file ends before line {number + 1}"
+        return "", Fault(FaultKind.INVALID_LENGTH, size_bytes, message)
+    fields = split_colon(rows[number][1].decode())
+    return (fields[1], None) if len(fields) == 2 else ("", _malformed(*rows[number]))
+
+
+def _malformed(position: int, raw: bytes) -> Fault:
+    message = f"malformed line: {raw[:200].decode(errors='backslashreplace')}"
+    return Fault(FaultKind.INVALID_ENTRY, position, message, len(raw))

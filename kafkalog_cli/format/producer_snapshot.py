@@ -1,0 +1,137 @@
+"""Producer snapshots (`.snapshot`, since 0.11): the state of idempotent and transactional producers at an offset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalog_cli.format.batch import wrap_int32, wrap_int64
+from kafkalog_cli.format.crc import crc32c
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.layout import Field, Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PRODUCER_SNAPSHOT_HEADER = Layout(
+    "Producer snapshot header",
+    "org.apache.kafka.storage.internals.log.ProducerStateManager",
+    Field("version", "h", "1, the only one"),
+    Field("crc", "I", "CRC-32C of the bytes from entry_count to the end"),
+    Field("entry_count", "i", "entries that follow, in no order"),
+)
+
+PRODUCER_ENTRY = Layout(
+    "Producer snapshot entry",
+    "org.apache.kafka.storage.internals.log.ProducerStateEntry",
+    Field("producer_id", "q", "producer id"),
+    Field("producer_epoch", "h", "current epoch of the producer"),
+    Field("last_sequence", "i", "of the last batch, -1 none"),
+    Field("last_offset", "q", "of the last batch, -1 none"),
+    Field("offset_delta", "i", "last minus first sequence of that batch"),
+    Field("timestamp", "q", "largest timestamp of the last write, ms"),
+    Field("coordinator_epoch", "i", "of the transaction coordinator that wrote the last marker, -1 never"),
+    Field("current_txn_first_offset", "q", "first offset of the open transaction, -1 none"),
+)
+
+VERSION = 1
+
+_CRC_START = PRODUCER_SNAPSHOT_HEADER.offset["entry_count"]
+_MAX_INT32 = (1 << 31) - 1
+
+
+class ProducerEntry(NamedTuple):
+    """One producer (ProducerStateEntry): `timestamp` in ms; of its batches the last only."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether a batch of data is remembered; only then sequence, offset and delta mean something."""
+        return self.last_offset >= 0
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequence of the first record of the last batch, a 31-bit counter (BatchMetadata.firstSeq)."""
+        if self.last_sequence < self.offset_delta:
+            return wrap_int32(_MAX_INT32 - wrap_int32(self.offset_delta - self.last_sequence) + 1)
+        return wrap_int32(self.last_sequence - self.offset_delta)
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first record of the last batch (BatchMetadata.firstOffset)."""
+        return wrap_int64(self.last_offset - self.offset_delta)
+
+    @property
+    def open_txn_first_offset(self) -> int | None:
+        """First offset of the open transaction, None if no transaction is open."""
+        return self.current_txn_first_offset if self.current_txn_first_offset >= 0 else None
+
+
+def decode(data: bytes) -> tuple[list[ProducerEntry], list[Fault]]:
+    """The entries of a `.snapshot` file in the order of the file.
+
+    A file that Kafka takes for corrupt gives no entries and one fault, whose message is that of the
+    real dump tool. Bytes behind the last entry, which the CRC covers and Kafka ignores, are a fault too.
+    """
+    header, entry_size = PRODUCER_SNAPSHOT_HEADER, PRODUCER_ENTRY.size
+    problem = _schema_problem(data)
+    if problem:
+        return [], [problem]
+    _, stored_crc, count = header.struct.unpack_from(data)
+    computed_crc = crc32c(memoryview(data)[_CRC_START:])
+    if stored_crc != computed_crc:
+        message = (
+            f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored_crc}. Computed crc: {computed_crc}"
+        )
+        size, expected, got = len(data) - _CRC_START, str(computed_crc), str(stored_crc)
+        return [], [Fault(FaultKind.CRC_MISMATCH, _CRC_START, message, size, expected, got)]
+    end = header.size + count * entry_size
+    entries = list(map(ProducerEntry._make, PRODUCER_ENTRY.struct.iter_unpack(memoryview(data)[header.size : end])))
+    rest = len(data) - end
+    message = f"{rest} bytes after the last of {count} entries"
+    return entries, [Fault(FaultKind.TRAILING_BYTES, end, message, rest)] if rest else []
+
+
+def encode(entries: Sequence[ProducerEntry]) -> bytes:
+    """The bytes of a `.snapshot` file. Raises struct.error for a number that its field cannot hold."""
+    body = b"".join(PRODUCER_ENTRY.struct.pack(*entry) for entry in entries)
+    pack = PRODUCER_SNAPSHOT_HEADER.struct.pack
+    crc = crc32c(pack(VERSION, 0, len(entries))[_CRC_START:] + body)
+    return pack(VERSION, crc, len(entries)) + body
+
+
+def _schema_problem(data: bytes) -> Fault | None:
+    """Why the schema of a snapshot does not fit `data` (ProducerSnapshot, ProducerStateManager.readSnapshot)."""
+    header = PRODUCER_SNAPSHOT_HEADER
+    if len(data) >= 2:
+        version = int.from_bytes(data[:2], "big", signed=True)
+        if version != VERSION:
+            reason = f"Snapshot contained an unknown file version {version}"
+            return _schema_fault(FaultKind.INVALID_VERSION, 0, reason, str(VERSION), str(version))
+    if len(data) < header.size:
+        return _schema_fault(FaultKind.INVALID_LENGTH, len(data), "null", f"at least {header.size}", str(len(data)))
+    count = header.struct.unpack_from(data)[2]
+    remaining = len(data) - header.size
+    at = header.offset["entry_count"]
+    if count < 0:
+        reason = "non-nullable field producerEntries was serialized as null"
+        return _schema_fault(FaultKind.INVALID_COUNT, at, reason, "0 or more", str(count))
+    if count > remaining:
+        reason = f"Tried to allocate a collection of size {count}, but there are only {remaining} bytes remaining."
+        return _schema_fault(FaultKind.INVALID_COUNT, at, reason, f"at most {remaining}", str(count))
+    needed = header.size + count * PRODUCER_ENTRY.size
+    if len(data) < needed:
+        return _schema_fault(FaultKind.INVALID_LENGTH, len(data), "null", str(needed), str(len(data)))
+    return None
+
+
+def _schema_fault(kind: FaultKind, position: int, reason: str, expected: str, got: str) -> Fault:
+    # Java's BufferUnderflowException has no message: a file that ends too early reads "null".
+    return Fault(kind, position, f"Snapshot failed schema validation: {reason}", 0, expected, got)

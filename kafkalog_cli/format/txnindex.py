@@ -1,0 +1,106 @@
+"""Transaction indexes (`.txnindex`, since 0.11): the aborted transactions whose markers a segment holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.layout import Field, Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ABORTED_TXN = Layout(
+    "Aborted transaction",
+    "org.apache.kafka.storage.internals.log.AbortedTxn",
+    Field("version", "h", "0; readers look at the first byte only"),
+    Field("producer_id", "q", "of the producer whose transaction was aborted"),
+    Field("first_offset", "q", "of the transaction; may lie in an earlier segment"),
+    Field("last_offset", "q", "of the ABORT marker"),
+    Field("last_stable_offset", "q", "first offset of the earliest other open transaction then, else last offset + 1"),
+)
+
+CURRENT_VERSION = 0
+
+_MAX_FAULTS = 100
+
+
+class AbortedTxn(NamedTuple):
+    """An aborted transaction (AbortedTxn). Offsets are absolute."""
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    def __str__(self) -> str:
+        return (
+            f"AbortedTxn(version={self.version}, producerId={self.producer_id}, firstOffset={self.first_offset}, "
+            f"lastOffset={self.last_offset}, lastStableOffset={self.last_stable_offset})"
+        )
+
+    def sanity_message(self, absolute_path: str, base_offset: int) -> str | None:
+        """What TransactionIndex.sanityCheck throws for this entry, in Kafka's words; None if it passes."""
+        if self.last_offset >= base_offset:
+            return None
+        return (
+            f"Last offset of aborted transaction {self} in index {absolute_path} is less than start offset "
+            f"{base_offset}"
+        )
+
+
+def decode(data: bytes, base_offset: int) -> tuple[list[AbortedTxn], list[Fault]]:
+    """The entries of a `.txnindex` file, and what no broker would have written.
+
+    Entries end before the first of an unknown version (a fault INVALID_VERSION), where Kafka refuses
+    the whole file. A cut-off entry at the end, which Kafka ignores, is a fault INVALID_LENGTH.
+    """
+    size = ABORTED_TXN.size
+    end = len(data) // size * size
+    entries: list[AbortedTxn] = []
+    faults: list[Fault] = []
+    for version, *fields in ABORTED_TXN.struct.iter_unpack(memoryview(data)[:end]):
+        entry = AbortedTxn(version >> 8, *fields)
+        if entry.version > CURRENT_VERSION:
+            faults.append(_version_fault(len(entries) * size, entry.version))
+            break
+        if len(faults) < _MAX_FAULTS:
+            faults.extend(_entry_faults(entry, entries, base_offset))
+        entries.append(entry)
+    if end != len(data):
+        message = f"{len(data)} bytes are not a multiple of {size}"
+        expected, got = f"a multiple of {size}", str(len(data))
+        faults.append(Fault(FaultKind.INVALID_LENGTH, end, message, len(data) - end, expected, got))
+    return entries, faults
+
+
+def encode(entries: Iterable[AbortedTxn]) -> bytes:
+    """The bytes of a `.txnindex` file. Raises ValueError for a version other than 0, of which nothing is known."""
+    parts = []
+    for entry in entries:
+        if entry.version != CURRENT_VERSION:
+            raise ValueError(f"version {entry.version} of an aborted transaction cannot be written")
+        parts.append(ABORTED_TXN.struct.pack(*entry))
+    return b"".join(parts)
+
+
+def _version_fault(position: int, version: int) -> Fault:
+    message = f"unexpected aborted transaction version {version}, current version is {CURRENT_VERSION}"
+    kind, size = FaultKind.INVALID_VERSION, ABORTED_TXN.size
+    return Fault(kind, position, message, size, str(CURRENT_VERSION), str(version))
+
+
+def _entry_faults(entry: AbortedTxn, before: list[AbortedTxn], base_offset: int) -> Iterable[Fault]:
+    problems = []
+    if entry.last_offset < base_offset:
+        problems.append("last offset below the base offset")
+    if before and entry.last_offset <= before[-1].last_offset:
+        problems.append("last offset not above that of the entry before")
+    if entry.first_offset > entry.last_offset:
+        problems.append("first offset above the last offset")
+    position, size = len(before) * ABORTED_TXN.size, ABORTED_TXN.size
+    first, last = entry.first_offset, entry.last_offset
+    for problem in problems:
+        message = f"entry {len(before)}: {problem}"
+        yield Fault(FaultKind.INVALID_ENTRY, position, message, size, base_offset=first, last_offset=last)

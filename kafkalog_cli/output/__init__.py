@@ -1,0 +1,1 @@
+"""What people and programs read: text of the mirrored tool, NDJSON, tables, progress."""

@@ -1,0 +1,103 @@
+"""Prints one segment as dump-log's text, by the plain or the compiled renderer as its batches come."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.output.dump_compiled import CompiledLogText
+from kafkalog_cli.output.dump_text import Abort, LogText
+from kafkalog_cli.output.seven_text import SevenText
+from kafkalog_cli.output.stream import ResultStream
+
+
+class SegmentPrinter(Protocol):
+    """Prints the parts of one segment; `aborted` is set where the real tool gives up."""
+
+    aborted: Abort | None
+
+    def batches(self, batches: BatchColumns) -> None:
+        """Print batches without records."""
+
+    def block(self, block: RecordBlock) -> None:
+        """Print batches with their records."""
+
+    def ending(self, fault: Fault | None, valid_bytes: int) -> None:
+        """Print what follows the last batch."""
+
+
+class TextPrinter:
+    """kafka-dump-log's text. `compiled` renders what comes as matrices, None if a decoder needs the plain one."""
+
+    def __init__(
+        self, out: ResultStream, text: LogText, compiled: CompiledLogText | None, file_name: str, *, whole_file: bool
+    ) -> None:
+        self._out = out
+        self._text = text
+        self._compiled = compiled
+        self._file_name = file_name
+        self._whole_file = whole_file
+
+    @property
+    def aborted(self) -> Abort | None:
+        """Where the real tool gives up, None if nowhere so far."""
+        return self._text.aborted
+
+    @aborted.setter
+    def aborted(self, value: Abort | None) -> None:
+        self._text.aborted = value
+
+    def batches(self, batches: BatchColumns) -> None:
+        """Print batch lines."""
+        if batches.matrix is None or self._compiled is None:
+            for line in self._text.batches(batches.rows()):
+                self._out.write(line)
+            return
+
+        def one(row: int) -> bool:
+            self._out.write(self._text.batch(batches.row(row)))
+            return self._text.aborted is None
+
+        self._compiled.batches(batches, self._out.write_bytes, one)
+
+    def block(self, block: RecordBlock) -> None:
+        """Print batch lines, each followed by its record lines."""
+        if block.records.matrix is not None and self._compiled is not None:
+            self._compiled.block(block, self._out.write_bytes)
+            return
+        for line in self._text.block(block):
+            self._out.write(line)
+
+    def ending(self, fault: Fault | None, valid_bytes: int) -> None:
+        """Print the invalid bytes at the end, if any."""
+        del valid_bytes
+        self._out.write(self._text.ending(fault, self._file_name, whole_file=self._whole_file))
+
+
+class SevenPrinter:
+    """The text of 0.7's tool for a `.kafka` file that starts at `base_offset`; it never aborts on damage."""
+
+    def __init__(self, out: ResultStream, text: SevenText, base_offset: int) -> None:
+        self.aborted: Abort | None = None
+        self._out = out
+        self._text = text
+        self._base_offset = base_offset
+
+    def batches(self, batches: BatchColumns) -> None:
+        """Print message lines."""
+        for batch in batches.rows():
+            self._out.write(self._text.message(batch))
+
+    def block(self, block: RecordBlock) -> None:
+        """Print message lines, with what the messages hold."""
+        for line in self._text.block(block):
+            self._out.write(line)
+        for fault in block.faults.values():
+            self.aborted = Abort(fault.position, fault.message)
+
+    def ending(self, fault: Fault | None, valid_bytes: int) -> None:
+        """Print where the log ends."""
+        del fault
+        self._out.write(self._text.tail(self._base_offset + valid_bytes))

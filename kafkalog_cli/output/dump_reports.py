@@ -1,0 +1,50 @@
+"""The final reports of kafka-dump-log on stderr: mismatches, time index errors, gaps in offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Pairs = list[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class DumpReports:
+    """Pairs by absolute path, in the order of the arguments.
+
+    The real tool prepends to its lists of mismatches and gaps, so these print newest first; its hash map's
+    order of files is not reproduced.
+    """
+
+    index_mismatches: dict[str, Pairs] = field(default_factory=dict)
+    time_mismatches: dict[str, Pairs] = field(default_factory=dict)
+    out_of_order: dict[str, Pairs] = field(default_factory=dict)
+    not_found: dict[str, Pairs] = field(default_factory=dict)
+    non_consecutive: dict[str, Pairs] = field(default_factory=dict)
+
+    @staticmethod
+    def add(report: dict[str, Pairs], path: str, pairs: Pairs) -> None:
+        """Add `pairs`, if any, to what `report` has of `path`."""
+        if pairs:
+            report.setdefault(path, []).extend(pairs)
+
+    def text(self) -> str:
+        """All reports, empty if there is nothing to report."""
+        parts = []
+        for path, pairs in self.index_mismatches.items():
+            if not pairs:
+                continue
+            parts.append(f"Mismatches in :{path}\n")
+            parts += [f"  Index offset: {index}, log offset: {log}\n" for index, log in reversed(pairs)]
+        for path, pairs in self.time_mismatches.items():
+            parts.append(f"Found timestamp mismatch in :{path}\n")
+            parts += [f"  Index timestamp: {index}, log timestamp: {log}\n" for index, log in pairs]
+        for path, pairs in self.out_of_order.items():
+            parts.append(f"Found out of order timestamp in :{path}\n")
+            parts += [f"  Index timestamp: {now}, Previously indexed timestamp: {before}\n" for now, before in pairs]
+        for pairs in self.not_found.values():
+            parts.append("The following indexed offsets are not found in the log.\n")
+            parts += [f"Indexed offset: {index}, found log offset: {log}\n" for index, log in pairs]
+        for path, pairs in self.non_consecutive.items():
+            parts.append(f"Non-consecutive offsets in {path}\n")
+            parts += [f"  {first} is followed by {second}\n" for first, second in reversed(pairs)]
+        return "".join(parts)

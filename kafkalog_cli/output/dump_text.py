@@ -1,0 +1,177 @@
+"""The text of kafka-dump-log 4.2 for segments, batches and records, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, read_headers
+from kafkalog_cli.output.control_text import control_text
+from kafkalog_cli.output.decoders import CannotDecode
+from kafkalog_cli.output.stream import printable
+
+
+class Abort(NamedTuple):
+    """Where and why the real tool gives up on the file. `position` in bytes."""
+
+    position: int
+    message: str
+
+
+class KeyValueDecoder(Protocol):
+    """Texts of a record's key and value: None where nothing is printed."""
+
+    def parse(
+        self, offset: int, key: bytes | None, value: bytes | None
+    ) -> tuple[str | None, str | None] | CannotDecode:
+        """Texts of `key` and `value`, or why the real tool would abort."""
+
+
+class LogText:
+    """Renders the batches and records of one `.log` or `.checkpoint` file.
+
+    `decoder` None: contents are not printed. Methods give text; `aborted` is set when the real tool would
+    have thrown there, with the text that it had printed before. `escape`: for a terminal, control characters
+    of keys, payloads and header keys are shown as escapes.
+    """
+
+    def __init__(self, *, decoder: KeyValueDecoder | None, skip_metadata: bool, escape: bool = False) -> None:
+        self._decoder = decoder
+        self._shown = printable if escape else str
+        self._skip_metadata = skip_metadata
+        self.aborted: Abort | None = None
+
+    def batches(self, batches: Iterable[Batch]) -> Iterator[str]:
+        """One line a batch."""
+        for batch in batches:
+            yield self.batch(batch)
+            if self.aborted:
+                return
+
+    def batch(self, batch: Batch) -> str:
+        """The line of one batch (DumpLogSegments.printBatchLevel)."""
+        name = codec_name(batch.codec)
+        if batch.magic < 2:
+            start = f"offset: {batch.last_offset}"
+        else:
+            start = (
+                f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} count: {batch.records_count}"
+                f" baseSequence: {batch.base_sequence} lastSequence: {batch.last_sequence}"
+                f" producerId: {batch.producer_id} producerEpoch: {batch.producer_epoch}"
+                f" partitionLeaderEpoch: {batch.leader_epoch} isTransactional: {_bool(batch.is_transactional)}"
+                f" isControl: {_bool(batch.is_control)} deleteHorizonMs: {optional_long(batch.delete_horizon_ms)}"
+            )
+        if name is None:
+            self.aborted = Abort(batch.position, f"Unknown compression type id: {batch.codec}")
+            return start
+        return (
+            f"{start} position: {batch.position} {batch.timestamp_type}: {batch.max_timestamp}"
+            f" size: {batch.size_bytes} magic: {batch.magic} compresscodec: {name}"
+            f" crc: {batch.crc} isvalid: {_bool(batch.valid)}\n"
+        )
+
+    def block(self, block: RecordBlock) -> Iterator[str]:
+        """The batch lines of a block, each followed by the lines of its records."""
+        rows = block.records.rows()
+        begin = 0
+        batches = block.batches.rows(block.first_row, block.end_row)
+        for index, (batch, end) in enumerate(zip(batches, block.record_ends, strict=True), block.first_row):
+            yield self.batch(batch)
+            for _ in range(int(end) - begin):
+                if self.aborted:
+                    return
+                yield self._record(block.buffer, next(rows), batch)
+            begin = int(end)
+            if index in block.faults and not self.aborted:
+                self.aborted = Abort(batch.position, block.faults[index].message)
+            if self.aborted:
+                return
+
+    def _record(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
+        text = "" if self._skip_metadata else self._metadata(buffer, row, batch)
+        if self.aborted or self._decoder is None or batch.is_control:
+            return text if self.aborted else text + "\n"
+        offset, _, _, key_at, key_size, value_at, value_size = row[:7]
+        if value_at == OUTSIDE and value_size >= 0:
+            self.aborted = Abort(batch.position, f"the value of offset {offset} claims more bytes than there are")
+            return text
+        parsed = self._decoder.parse(
+            offset, field_bytes(buffer, key_at, key_size), field_bytes(buffer, value_at, value_size)
+        )
+        if isinstance(parsed, CannotDecode):
+            self.aborted = Abort(batch.position, parsed.message)
+            return text
+        key, payload = parsed
+        if key is not None:
+            text += f"{'| ' if self._skip_metadata else ' '}key: {self._shown(key)}"
+        if payload is not None:
+            text += f" payload: {self._shown(payload)}"
+        return text + "\n"
+
+    def _metadata(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
+        offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = row
+        # keySize of a DefaultRecord is -1 for null; a message v0 or v1 prints the number as it is stored.
+        if batch.magic >= 2:
+            key_size, value_size = max(key_size, -1), max(value_size, -1)
+        text = f"| offset: {offset} {batch.timestamp_type}: {timestamp} keySize: {key_size} valueSize: {value_size}"
+        if batch.magic < 2:
+            return f"{text} isValid: {_bool(valid)} crc: {crc}}}"
+        headers = read_headers(buffer, headers_at, count) if count else ()
+        keys = ",".join(self._shown(java_string(header.key)) for header in headers)
+        text += f" sequence: {sequence} headerKeys: [{keys}]"
+        if batch.is_control:
+            control = control_text(field_bytes(buffer, key_at, key_size), field_bytes(buffer, value_at, value_size))
+            if isinstance(control, Fault):
+                self.aborted = Abort(batch.position, control.message)
+            else:
+                text += control
+        return text
+
+    def ending(self, fault: Fault | None, file_name: str, *, whole_file: bool) -> str:
+        """What follows the last batch; `whole_file`: --max-bytes did not cut."""
+        if fault is None:
+            return ""
+        if fault.kind is FaultKind.TRAILING_BYTES:
+            if not whole_file:
+                return ""
+            return f"Found {fault.size_bytes} invalid bytes at the end of {file_name}\n"
+        self.aborted = Abort(fault.position, fault.message)
+        # A legacy entry's offset is printed before its header is read.
+        legacy = fault.kind is FaultKind.INVALID_MAGIC or (fault.kind is FaultKind.HEADER_CUT_OFF and fault.got in "01")
+        return f"offset: {fault.base_offset}" if legacy else ""
+
+
+def optional_long(value: int | None) -> str:
+    """java.util.OptionalLong.toString."""
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def _bool(value: object) -> str:
+    return "true" if value else "false"
+
+
+class ClassDecoder:
+    """Keys and values by one decoder each (DumpLogSegments.DecoderMessageParser)."""
+
+    def __init__(
+        self, key: Callable[[bytes], str | CannotDecode], value: Callable[[bytes], str | CannotDecode]
+    ) -> None:
+        self._key = key
+        self._value = value
+
+    def parse(
+        self, offset: int, key: bytes | None, value: bytes | None
+    ) -> tuple[str | None, str | None] | CannotDecode:
+        """Texts of `key` and `value`; the first that cannot be decoded ends the file."""
+        del offset
+        key_text = None if key is None else self._key(key)
+        if isinstance(key_text, CannotDecode):
+            return key_text
+        value_text = None if value is None else self._value(value)
+        if isinstance(value_text, CannotDecode):
+            return value_text
+        return key_text, value_text

@@ -1,0 +1,125 @@
+"""Tables for people: aligned plain text in a pipe, a table through rich on a terminal; times and names as text."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.output.stream import ResultStream, printable
+
+NOTHING = "-"
+"""A cell whose value is not there."""
+
+_GAP = "  "
+_MAX_MS = 253_402_300_799_999
+"""The end of the year 9999, where `datetime` ends too."""
+
+
+class Column(NamedTuple):
+    """A column; on a terminal that is too narrow those with the highest `rank` are left out first."""
+
+    title: str
+    is_number: bool = False
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells; cells hold no raw control characters (see `safe`)."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+
+def write_table(out: ResultStream, table: Table) -> None:
+    """All of the table in a pipe; on a terminal what has values and fits, and a line about what does not."""
+    if not out.is_terminal:
+        out.write(_plain(table))
+        return
+    width = shutil.get_terminal_size().columns
+    shown, left_out = _fitting(_with_values(table), width)
+    out.write(_rich(shown, width))
+    if left_out:
+        out.write(f"(too narrow for {', '.join(left_out)}; in a pipe every column is there)\n")
+
+
+def safe(text: str) -> str:
+    """`text` without anything that a terminal could act on, undecodable bytes included."""
+    return "".join(f"\\x{ord(c) - 0xDC00:02x}" if "\ud800" <= c <= "\udfff" else c for c in printable(text))
+
+
+def cell(value: object) -> str:
+    """A value as a cell, None as `-`."""
+    return NOTHING if value is None else safe(str(value))
+
+
+def iso_time(timestamp_ms: int | None) -> str:
+    """Epoch milliseconds as ISO 8601 in UTC; the number itself where no calendar has it; None as `-`."""
+    if timestamp_ms is None:
+        return NOTHING
+    if not 0 <= timestamp_ms <= _MAX_MS:
+        return str(timestamp_ms)
+    from datetime import datetime, timezone
+
+    seconds, milliseconds = divmod(timestamp_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+
+
+def _plain(table: Table) -> str:
+    widths = _widths(table)
+    lines = []
+    for row in ([column.title for column in table.columns], *table.rows):
+        cells = (
+            text.rjust(width) if column.is_number else text.ljust(width)
+            for column, text, width in zip(table.columns, row, widths, strict=True)
+        )
+        lines.append(_GAP.join(cells).rstrip() + "\n")
+    return "".join(lines)
+
+
+def _widths(table: Table) -> list[int]:
+    return [
+        max(len(column.title), *(len(row[index]) for row in table.rows), 0)
+        for index, column in enumerate(table.columns)
+    ]
+
+
+def _with_values(table: Table) -> Table:
+    """The table without columns in which no row has anything."""
+    kept = [i for i, _ in enumerate(table.columns) if any(row[i] not in (NOTHING, "0", "") for row in table.rows)]
+    return _only(table, kept or list(range(len(table.columns))))
+
+
+def _fitting(table: Table, width: int) -> tuple[Table, list[str]]:
+    widths = _widths(table)
+    kept = list(range(len(table.columns)))
+    left_out: list[int] = []
+    while len(kept) > 1 and sum(widths[i] + len(_GAP) for i in kept) > width:
+        last = max(kept, key=lambda i: (table.columns[i].rank, i))
+        if not table.columns[last].rank:
+            break
+        kept.remove(last)
+        left_out.append(last)
+    return _only(table, kept), [table.columns[i].title for i in sorted(left_out)]
+
+
+def _only(table: Table, kept: Sequence[int]) -> Table:
+    return Table([table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
+
+
+def _rich(table: Table, width: int) -> str:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    grid = RichTable(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold cyan")
+    for column in table.columns:
+        grid.add_column(Text(column.title), justify="right" if column.is_number else "left", overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(Text(text, style="dim" if text == NOTHING else "") for text in row))
+    text = io.StringIO()
+    Console(file=text, force_terminal=True, width=width).print(grid)
+    return text.getvalue()

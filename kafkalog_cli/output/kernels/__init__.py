@@ -1,0 +1,1 @@
+"""Rendering loops compiled by Numba, for outputs of many megabytes."""

@@ -1,0 +1,220 @@
+"""The text of kafka-dump-log for v2 batches and their records, compiled: the twin of `dump_text.LogText`."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from kafkalog_cli.output.kernels.text import constant, put, put_java_string, put_number
+
+BATCH_LINE_BYTES = 768
+"""Room for any batch line."""
+RECORD_LINE_BYTES = 256
+"""Room for a record line without its header keys, key and payload."""
+
+_BASE_OFFSET = constant("baseOffset: ")
+_LAST_OFFSET = constant(" lastOffset: ")
+_COUNT = constant(" count: ")
+_BASE_SEQUENCE = constant(" baseSequence: ")
+_LAST_SEQUENCE = constant(" lastSequence: ")
+_PRODUCER_ID = constant(" producerId: ")
+_PRODUCER_EPOCH = constant(" producerEpoch: ")
+_LEADER_EPOCH = constant(" partitionLeaderEpoch: ")
+_TRANSACTIONAL = constant(" isTransactional: ")
+_CONTROL = constant(" isControl: ")
+_NO_HORIZON = constant(" deleteHorizonMs: OptionalLong.empty")
+_HORIZON = constant(" deleteHorizonMs: OptionalLong[")
+_POSITION = constant(" position: ")
+_CREATE_TIME = constant(" CreateTime: ")
+_APPEND_TIME = constant(" LogAppendTime: ")
+_SIZE = constant(" size: ")
+_MAGIC = constant(" magic: ")
+_CRC = constant(" crc: ")
+_VALID = constant(" isvalid: ")
+_TRUE = constant("true")
+_FALSE = constant("false")
+_NONE = constant(" compresscodec: none")
+_GZIP = constant(" compresscodec: gzip")
+_SNAPPY = constant(" compresscodec: snappy")
+_LZ4 = constant(" compresscodec: lz4")
+_ZSTD = constant(" compresscodec: zstd")
+_OFFSET = constant("| offset: ")
+_KEY_SIZE = constant(" keySize: ")
+_VALUE_SIZE = constant(" valueSize: ")
+_SEQUENCE = constant(" sequence: ")
+_HEADER_KEYS = constant(" headerKeys: [")
+_BARE_KEY = constant("| key: ")
+_KEY = constant(" key: ")
+_PAYLOAD = constant(" payload: ")
+
+_MAX_INT32 = (1 << 31) - 1
+
+
+@njit(inline="always")
+def _put_bool(out, at, value):
+    return put(out, at, _TRUE) if value else put(out, at, _FALSE)
+
+
+@njit(inline="always")
+def _put_codec(out, at, codec):
+    if codec == 0:
+        return put(out, at, _NONE)
+    if codec == 1:
+        return put(out, at, _GZIP)
+    if codec == 2:
+        return put(out, at, _SNAPPY)
+    if codec == 3:
+        return put(out, at, _LZ4)
+    return put(out, at, _ZSTD)
+
+
+@njit(cache=True, nogil=True)
+def _put_batch(out, at, batches, row):
+    attributes = batches[7, row]
+    sequence = batches[12, row]
+    at = put_number(out, put(out, at, _BASE_OFFSET), batches[2, row])
+    at = put_number(out, put(out, at, _LAST_OFFSET), batches[3, row])
+    at = put_number(out, put(out, at, _COUNT), batches[13, row])
+    at = put_number(out, put(out, at, _BASE_SEQUENCE), sequence)
+    delta = batches[3, row] - batches[2, row]
+    if sequence >= 0:
+        sequence = delta - (_MAX_INT32 - sequence) - 1 if sequence > _MAX_INT32 - delta else sequence + delta
+    at = put_number(out, put(out, at, _LAST_SEQUENCE), sequence)
+    at = put_number(out, put(out, at, _PRODUCER_ID), batches[10, row])
+    at = put_number(out, put(out, at, _PRODUCER_EPOCH), batches[11, row])
+    at = put_number(out, put(out, at, _LEADER_EPOCH), batches[4, row])
+    at = _put_bool(out, put(out, at, _TRANSACTIONAL), attributes & 0x10)
+    at = _put_bool(out, put(out, at, _CONTROL), attributes & 0x20)
+    if attributes & 0x40:
+        at = put_number(out, put(out, at, _HORIZON), batches[8, row])
+        out[at] = 93
+        at += 1
+    else:
+        at = put(out, at, _NO_HORIZON)
+    at = put_number(out, put(out, at, _POSITION), batches[0, row])
+    at = put(out, at, _APPEND_TIME) if attributes & 8 else put(out, at, _CREATE_TIME)
+    at = put_number(out, at, batches[9, row])
+    at = put_number(out, put(out, at, _SIZE), batches[1, row])
+    at = put_number(out, put(out, at, _MAGIC), batches[5, row])
+    at = _put_codec(out, at, attributes & 7)
+    at = put_number(out, put(out, at, _CRC), batches[6, row])
+    at = _put_bool(out, put(out, at, _VALID), batches[14, row])
+    out[at] = 10
+    return at + 1
+
+
+@njit(cache=True, nogil=True)
+def is_plain_case(batches, row):
+    """Whether the batch's line needs the plain renderer: old magic, an unknown codec, odd sequences."""
+    odd_sequence = batches[12, row] < -1 or batches[3, row] < batches[2, row]
+    return batches[5, row] < 2 or (batches[7, row] & 7) > 4 or odd_sequence
+
+
+@njit(cache=True, nogil=True)
+def render_batches(batches, begin, out):
+    """Lines of batches from row `begin`; (next row, bytes). Stops before a row for the plain renderer."""
+    at = np.int64(0)
+    row = np.int64(begin)
+    while row < batches.shape[1] and at + BATCH_LINE_BYTES <= len(out) and not is_plain_case(batches, row):
+        at = _put_batch(out, at, batches, row)
+        row += 1
+    return row, at
+
+
+@njit(cache=True, nogil=True)
+def _put_header_keys(out, at, buffer, here, count):
+    """Header keys, joined by commas; the caller has checked the room."""
+    for index in range(count):
+        if index:
+            out[at] = 44
+            at += 1
+        size, here = _varint(buffer, here)
+        at = put_java_string(out, at, buffer, here, size)
+        size, here = _varint(buffer, here + size)
+        if size > 0:
+            here += size
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _varint(buffer, here):
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while True:
+        byte = np.uint64(buffer[here])
+        here += 1
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < 0x80:
+            value &= np.uint64(0xFFFFFFFF)
+            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), here
+        shift += np.uint64(7)
+
+
+@njit(cache=True, nogil=True)
+def _record_room(buffer, records, row):
+    """Bytes that the line of a record can take at most."""
+    room = RECORD_LINE_BYTES + 3 * (max(records[4, row], 0) + max(records[6, row], 0))
+    here = records[7, row]
+    for _ in range(records[8, row]):
+        size, here = _varint(buffer, here)
+        room += 3 * size + 1
+        size, here = _varint(buffer, here + size)
+        if size > 0:
+            here += size
+    return room
+
+
+@njit(cache=True, nogil=True)
+def _put_record(out, at, buffer, records, row, append_time, contents, skip):
+    key_size = max(records[4, row], -1)
+    value_size = max(records[6, row], -1)
+    if not skip:
+        at = put_number(out, put(out, at, _OFFSET), records[0, row])
+        at = put(out, at, _APPEND_TIME) if append_time else put(out, at, _CREATE_TIME)
+        at = put_number(out, at, records[1, row])
+        at = put_number(out, put(out, at, _KEY_SIZE), key_size)
+        at = put_number(out, put(out, at, _VALUE_SIZE), value_size)
+        at = put_number(out, put(out, at, _SEQUENCE), records[2, row])
+        at = put(out, at, _HEADER_KEYS)
+        if records[8, row]:
+            at = _put_header_keys(out, at, buffer, records[7, row], records[8, row])
+        out[at] = 93
+        at += 1
+    if contents:
+        if key_size >= 0:
+            at = put(out, at, _BARE_KEY) if skip else put(out, at, _KEY)
+            at = put_java_string(out, at, buffer, records[3, row], key_size)
+        if value_size >= 0:
+            at = put_java_string(out, put(out, at, _PAYLOAD), buffer, records[5, row], value_size)
+    out[at] = 10
+    return at + 1
+
+
+@njit(cache=True, nogil=True)
+def render_records(buffer, batches, record_ends, records, contents, skip, state, out):
+    """Lines of batches with their records into `out`, from `state` on; the bytes written.
+
+    `state`: batch, record, whether the batch's line is out, and, when a line does not fit, the room it wants.
+    """
+    at = np.int64(0)
+    state[3] = 0
+    while state[0] < batches.shape[1]:
+        row = state[0]
+        if not state[2]:
+            if at + BATCH_LINE_BYTES > len(out):
+                state[3] = BATCH_LINE_BYTES
+                return at
+            at = _put_batch(out, at, batches, row)
+            state[2] = 1
+        append_time = (batches[7, row] & 8) != 0
+        while state[1] < record_ends[row]:
+            room = _record_room(buffer, records, state[1])
+            if at + room > len(out):
+                state[3] = room
+                return at
+            at = _put_record(out, at, buffer, records, state[1], append_time, contents, skip)
+            state[1] += 1
+        state[0] += 1
+        state[2] = 0
+    return at

@@ -1,0 +1,257 @@
+"""Compiled pieces of JSON: strings as `json_text` writes them, strict UTF-8, base64."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, marks, put
+from kafkalog_cli.output.kernels.text import constant
+
+ESCAPED_BYTES = 6
+"""Bytes that one byte of a string becomes at most."""
+FIELD_BYTES = 96
+"""Room for what stands around the contents of a field."""
+
+_HEX = constant("0123456789abcdef")
+_UTF8 = constant('{"encoding":"utf-8","data":"')
+_BASE64 = constant('{"encoding":"base64","data":"')
+_END = constant('"}')
+_NULL = constant("null")
+
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_PAIRS = np.frombuffer(b"".join(bytes((a, b)) for a in _ALPHABET for b in _ALPHABET), dtype=np.uint8)
+"""The two characters of twelve bits."""
+
+_SHORT = np.zeros(128, dtype=np.uint8)
+"""Bytes that follow a backslash as one character."""
+for _byte, _letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
+    _SHORT[_byte] = _letter
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _put_escape(out, at, code):
+    out[at] = 92
+    if code < 128 and _SHORT[code]:
+        out[at + 1] = _SHORT[code]
+        return at + 2
+    out[at + 1] = 117
+    out[at + 2] = _HEX[code >> 12]
+    out[at + 3] = _HEX[(code >> 8) & 15]
+    out[at + 4] = _HEX[(code >> 4) & 15]
+    out[at + 5] = _HEX[code & 15]
+    return at + 6
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _continues(buffer, here, end):
+    return here < end and (buffer[here] & 0xC0) == 0x80
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _sequence_bytes(buffer, here, end):
+    """Length of the strict UTF-8 sequence of several bytes at `here`, 0 if there is none."""
+    first = buffer[here]
+    if first < 0xC2 or first > 0xF4 or not _continues(buffer, here + 1, end):
+        return 0
+    if first < 0xE0:
+        return 2
+    second = buffer[here + 1]
+    if not _continues(buffer, here + 2, end):
+        return 0
+    if first < 0xF0:
+        overlong, surrogate = first == 0xE0 and second < 0xA0, first == 0xED and second >= 0xA0
+        return 0 if overlong or surrogate else 3
+    overlong, beyond = first == 0xF0 and second < 0x90, first == 0xF4 and second > 0x8F
+    return 0 if overlong or beyond or not _continues(buffer, here + 3, end) else 4
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _escaped_code(buffer, here, size):
+    """The code point of a sequence that JSON allows raw and we escape (C1 controls, U+2028, U+2029), or 0."""
+    if size == 2 and buffer[here] == 0xC2 and buffer[here + 1] < 0xA0:
+        return np.int64(buffer[here + 1])
+    if size == 3 and buffer[here] == 0xE2 and buffer[here + 1] == 0x80 and (buffer[here + 2] | 1) == 0xA9:
+        return np.int64(0x2000) + np.int64(buffer[here + 2]) - 0x80
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _put_slowly(out, at, buffer, here, end):
+    """The inside of a JSON string, byte by byte; the next position, -1 where the bytes are not UTF-8."""
+    while here < end:
+        byte = np.int64(buffer[here])
+        size = np.int64(1) if byte < 0x80 else _sequence_bytes(buffer, here, end)
+        if size == 0:
+            return np.int64(-1)
+        if byte < 0x80:
+            code = byte if byte < 0x20 or byte in (0x22, 0x5C, 0x7F) else np.int64(0)
+            is_escaped = byte == 0 or code != 0
+        else:
+            code = _escaped_code(buffer, here, size)
+            is_escaped = code != 0
+        if is_escaped:
+            at = _put_escape(out, at, code)
+        else:
+            for index in range(size):
+                out[at + index] = buffer[here + index]
+            at += size
+        here += size
+    return at
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _put_with_escapes(out, at, buffer, start, size, escapes):
+    """A block whose ASCII bytes that JSON escapes are marked."""
+    here = np.int64(0)
+    while escapes:
+        place = first_mark(escapes)
+        at = _put_escape(out, at + place - here, np.int64(buffer[start + place]))
+        here = place + 1
+        copy_block(out, at, buffer, start + here)
+        escapes &= escapes - np.uint64(1)
+    return at + size - here
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _marks_up_to(size):
+    return (np.uint64(1) << np.uint64(size)) - np.uint64(1)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _whole_sequences(buffer, start, size):
+    """How many of the `size` bytes, less than a block only at the end of the field, hold no cut sequence."""
+    if size < BLOCK_BYTES:
+        return size
+    # The longest sequence is of four bytes: one that begins in the last three may be cut.
+    late = marks(buffer, start, 0xC0, 0xFF) >> np.uint64(BLOCK_BYTES - 3)
+    return np.int64(BLOCK_BYTES - 3) + _WHOLE[late]
+
+
+_WHOLE = np.array([3, 0, 1, 1, 2, 2, 2, 2], dtype=np.int64)
+"""By the marks of late leads: how many of the last three bytes do not belong to the last sequence."""
+
+_UTF8_WRONG, _UTF8_RIGHT, _UTF8_ESCAPED = -1, 0, 1
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _check_utf8(buffer, start, size):
+    """Whether the bytes, at most a block, are strict UTF-8; if so, whether a sequence of several is escaped."""
+    inside = _marks_up_to(size)
+    one = np.uint64(1)
+    two = np.uint64(2)
+    leads = marks(buffer, start, 0xC2, 0xF4) & inside
+    followers = marks(buffer, start, 0x80, 0xBF) & inside
+    expected = leads << one
+    expected |= (marks(buffer, start, 0xE0, 0xF4) & inside) << two
+    expected |= (marks(buffer, start, 0xF0, 0xF4) & inside) << np.uint64(3)
+    wrong = expected ^ followers
+    wrong |= (marks(buffer, start, 0x80, 0xFF) & inside) ^ (leads | followers)
+    # Overlong sequences, surrogates, and what is beyond U+10FFFF: told by the second byte.
+    low = marks(buffer, start, 0x80, 0x9F)
+    lowest = marks(buffer, start, 0x80, 0x8F)
+    wrong |= (marks(buffer, start, 0xE0, 0xE0) << one) & low & inside
+    wrong |= (marks(buffer, start, 0xED, 0xED) << one) & followers & ~low
+    wrong |= (marks(buffer, start, 0xF0, 0xF0) << one) & lowest & inside
+    wrong |= (marks(buffer, start, 0xF4, 0xF4) << one) & followers & ~lowest
+    if wrong:
+        return _UTF8_WRONG
+    escaped = (marks(buffer, start, 0xC2, 0xC2) << one) & low
+    separators = (marks(buffer, start, 0xE2, 0xE2) << two) & (marks(buffer, start, 0x80, 0x80) << one)
+    escaped |= separators & marks(buffer, start, 0xA8, 0xA9)
+    return _UTF8_ESCAPED if escaped & inside else _UTF8_RIGHT
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _put_escaped(out, at, buffer, start, end):
+    """The inside of a JSON string; the next position, -1 where the bytes are not UTF-8.
+
+    Loads and stores whole blocks, past the end of the field too: `out` has room for one more.
+    """
+    if end + BLOCK_BYTES > len(buffer):
+        return _put_slowly(out, at, buffer, start, end)
+    here = start
+    is_wide = True
+    while here < end:
+        copy_block(out, at, buffer, here)
+        size = min(end - here, BLOCK_BYTES)
+        is_wide = is_wide or (marks(buffer, here, 0x80, 0xFF) & _marks_up_to(size)) != 0
+        if is_wide:
+            size = _whole_sequences(buffer, here, size)
+            answer = _check_utf8(buffer, here, size)
+            if answer == _UTF8_WRONG:
+                return np.int64(-1)
+            if answer == _UTF8_ESCAPED:
+                at = _put_slowly(out, at, buffer, here, here + size)
+                here += size
+                continue
+        escapes = marks(buffer, here, 0x00, 0x1F) | marks(buffer, here, 0x22, 0x22)
+        escapes |= marks(buffer, here, 0x5C, 0x5C) | marks(buffer, here, 0x7F, 0x7F)
+        escapes &= _marks_up_to(size)
+        at = _put_with_escapes(out, at, buffer, here, size, escapes) if escapes else at + size
+        here += size
+    return at
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _put_base64(out, at, buffer, start, end):
+    here = start
+    while here + 3 <= end:
+        bits = (np.int64(buffer[here]) << 16) | (np.int64(buffer[here + 1]) << 8) | np.int64(buffer[here + 2])
+        high, low = (bits >> 12) * 2, (bits & 0xFFF) * 2
+        out[at] = _PAIRS[high]
+        out[at + 1] = _PAIRS[high + 1]
+        out[at + 2] = _PAIRS[low]
+        out[at + 3] = _PAIRS[low + 1]
+        here += 3
+        at += 4
+    if here < end:
+        bits = np.int64(buffer[here]) << 16
+        if here + 1 < end:
+            bits |= np.int64(buffer[here + 1]) << 8
+        high, low = (bits >> 12) * 2, (bits & 0xFFF) * 2
+        out[at] = _PAIRS[high]
+        out[at + 1] = _PAIRS[high + 1]
+        out[at + 2] = _PAIRS[low] if here + 1 < end else 61
+        out[at + 3] = 61
+        at += 4
+    return at
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def put_field(out, at, buffer, start, size):
+    """Bytes as an object: text where they are UTF-8, else base64; null for a negative size."""
+    if size < 0:
+        return put(out, at, _NULL)
+    end = _put_escaped(out, put(out, at, _UTF8), buffer, start, start + size)
+    if end < 0:
+        end = _put_base64(out, put(out, at, _BASE64), buffer, start, start + size)
+    return put(out, end, _END)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def field_room(size):
+    """Bytes that a field of this size takes at most."""
+    return FIELD_BYTES + ESCAPED_BYTES * max(size, 0)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def measured_room(buffer, start, size):
+    """Bytes that a field needs, by its contents: for a field that is too large to reserve the most."""
+    room = np.int64(FIELD_BYTES)
+    end = start + size
+    here = start
+    while here < end:
+        byte = buffer[here]
+        if byte < 0x80:
+            plain = 0x20 <= byte < 0x7F and byte not in (0x22, 0x5C)
+            room += 1 if plain else ESCAPED_BYTES
+            here += 1
+            continue
+        good = _sequence_bytes(buffer, here, end)
+        if good == 0:
+            break
+        room += ESCAPED_BYTES if _escaped_code(buffer, here, good) else good
+        here += good
+    return max(room, FIELD_BYTES + size * 4 // 3 + 4)

@@ -1,0 +1,99 @@
+"""Machine instructions for rendering: copies, and which bytes of a block lie in a range, as Numba intrinsics."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+BLOCK_BYTES = 32
+"""What one step of a vector unit takes; a smaller unit takes several steps."""
+
+
+def _pointer(context, builder, array_type, array, index):
+    data = make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [index])
+
+
+def _copy(typing, out, at, source, start, size):
+    signature = types.void(out, types.int64, source, types.int64, types.int64)
+
+    def generate(context, builder, sig, args):
+        to = _pointer(context, builder, sig.args[0], args[0], args[1])
+        origin = _pointer(context, builder, sig.args[2], args[2], args[3])
+        cgutils.raw_memcpy(builder, to, origin, args[4], 1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _block(context, builder, array_type, array, index):
+    """Pointer to BLOCK_BYTES of an array."""
+    pointer = _pointer(context, builder, array_type, array, index)
+    return builder.bitcast(pointer, ir.VectorType(ir.IntType(8), BLOCK_BYTES).as_pointer())
+
+
+def _copy_block(typing, out, at, source, start):
+    signature = types.void(out, types.int64, source, types.int64)
+
+    def generate(context, builder, sig, args):
+        block = builder.load(_block(context, builder, sig.args[2], args[2], args[3]))
+        block.align = 1
+        store = builder.store(block, _block(context, builder, sig.args[0], args[0], args[1]))
+        store.align = 1
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _marks(typing, buffer, start, low, high):
+    signature = types.uint64(buffer, types.int64, types.int64, types.int64)
+
+    def generate(context, builder, sig, args):
+        block = builder.load(_block(context, builder, sig.args[0], args[0], args[1]))
+        block.align = 1
+
+        def every(value):
+            vector = ir.Constant(block.type, None)
+            byte = builder.trunc(value, ir.IntType(8))
+            vector = builder.insert_element(vector, byte, ir.Constant(ir.IntType(32), 0))
+            lanes = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK_BYTES), None)
+            return builder.shuffle_vector(vector, vector, lanes)
+
+        # As unsigned numbers, what is below `low` wraps around to the top.
+        above_low = builder.sub(block, every(args[2]))
+        between = builder.icmp_unsigned("<=", above_low, every(builder.sub(args[3], args[2])))
+        return builder.zext(builder.bitcast(between, ir.IntType(BLOCK_BYTES)), ir.IntType(64))
+
+    return signature, generate
+
+
+def _first_mark(typing, marks):
+    signature = types.int64(types.uint64)
+
+    def generate(context, builder, sig, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return signature, generate
+
+
+copy: Any = intrinsic(_copy)
+"""Copy `size` bytes of one uint8 array to another that does not overlap it; no bounds check."""
+copy_block: Any = intrinsic(_copy_block)
+"""Copy BLOCK_BYTES of one uint8 array to another; no bounds check."""
+marks: Any = intrinsic(_marks)
+"""Which of the BLOCK_BYTES from `start` on are `low` to `high`: a bit for each, the lowest for the first."""
+first_mark: Any = intrinsic(_first_mark)
+"""Index of the lowest bit that is set; the marks must not be 0."""
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def put(out, at, text):
+    """Append a constant; the next position."""
+    copy(out, at, text, 0, len(text))
+    return at + len(text)

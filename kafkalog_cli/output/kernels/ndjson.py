@@ -1,0 +1,293 @@
+"""Records and v2 batches as NDJSON, compiled: the twin of `record_json.RecordJson`."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from kafkalog_cli.output.kernels.json_text import field_room, measured_room, put_field
+from kafkalog_cli.output.kernels.memory import copy, put
+from kafkalog_cli.output.kernels.text import constant, put_number
+
+NUMBERS_BYTES = 1024
+"""Room for what a line holds besides the start that its segment gives it and the contents of fields."""
+HEADER_BYTES = 32
+"""Room for what stands around the key and the value of a header."""
+TEMPLATE_BYTES = 1024
+"""Room for the parts that the lines of a batch share."""
+
+_NULL = constant("null")
+_TRUE = constant("true")
+_FALSE = constant("false")
+
+_BASE_OFFSET = constant(',"base_offset":')
+_LAST_OFFSET = constant(',"last_offset":')
+_COUNT = constant(',"count":')
+_BASE_SEQUENCE = constant(',"base_sequence":')
+_LAST_SEQUENCE = constant(',"last_sequence":')
+_PRODUCER_ID = constant(',"producer_id":')
+_PRODUCER_EPOCH = constant(',"producer_epoch":')
+_PARTITION_LEADER_EPOCH = constant(',"partition_leader_epoch":')
+_IS_TRANSACTIONAL = constant(',"is_transactional":')
+_IS_CONTROL = constant(',"is_control":')
+_DELETE_HORIZON = constant(',"delete_horizon_ms":')
+_CREATE_TIME = constant(',"timestamp_type":"CreateTime"')
+_APPEND_TIME = constant(',"timestamp_type":"LogAppendTime"')
+_MAX_TIMESTAMP = constant(',"max_timestamp_ms":')
+_SIZE = constant(',"size":')
+_MAGIC = constant(',"magic":')
+_ATTRIBUTES = constant(',"attributes":')
+_COMPRESSCODEC = constant(',"compresscodec":')
+_CRC = constant(',"crc":')
+_CRC_VALID = constant(',"crc_valid":')
+_END = constant("}\n")
+
+_NONE = constant('"none"')
+_GZIP = constant('"gzip"')
+_SNAPPY = constant('"snappy"')
+_LZ4 = constant('"lz4"')
+_ZSTD = constant('"zstd"')
+
+_OFFSET = constant(',"offset":')
+_TIMESTAMP = constant(',"timestamp_ms":')
+_KEY = constant(',"key":')
+_VALUE = constant(',"value":')
+_HEADERS = constant(',"headers":[')
+_HEADER_KEY = constant('{"key":')
+_BATCH_BASE_OFFSET = constant('],"batch_base_offset":')
+_CODEC = constant(',"codec":')
+_SEQUENCE = constant(',"sequence":')
+_LEADER_EPOCH = constant(',"leader_epoch":')
+_TRANSACTIONAL = constant(',"transactional":')
+_NO_CONTROL = constant(',"control":null}\n')
+_REDACTED = constant('{"redacted":true}')
+_REDACTED_BYTES = constant('{"redacted":true,"bytes":')
+
+_MAX_INT32 = (1 << 31) - 1
+
+_ALL, _NOTHING = 0, 1
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _put_bool(out, at, value):
+    return put(out, at, _TRUE) if value else put(out, at, _FALSE)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _put_known(out, at, value):
+    return put(out, at, _NULL) if value == -1 else put_number(out, at, value)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _put_codec(out, at, codec):
+    if codec == 0:
+        return put(out, at, _NONE)
+    if codec == 1:
+        return put(out, at, _GZIP)
+    if codec == 2:
+        return put(out, at, _SNAPPY)
+    if codec == 3:
+        return put(out, at, _LZ4)
+    return put(out, at, _ZSTD)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _last_sequence(batches, row):
+    sequence = batches[12, row]
+    delta = batches[3, row] - batches[2, row]
+    if sequence < 0:
+        return sequence
+    return delta - (_MAX_INT32 - sequence) - 1 if sequence > _MAX_INT32 - delta else sequence + delta
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _put_batch(out, at, start, batches, row):
+    attributes = batches[7, row]
+    copy(out, at, start, 0, len(start))
+    at = put_number(out, at + len(start), batches[0, row])
+    at = _put_known(out, put(out, at, _BASE_OFFSET), batches[2, row])
+    at = put_number(out, put(out, at, _LAST_OFFSET), batches[3, row])
+    at = _put_known(out, put(out, at, _COUNT), batches[13, row])
+    at = put_number(out, put(out, at, _BASE_SEQUENCE), batches[12, row])
+    at = put_number(out, put(out, at, _LAST_SEQUENCE), _last_sequence(batches, row))
+    at = put_number(out, put(out, at, _PRODUCER_ID), batches[10, row])
+    at = put_number(out, put(out, at, _PRODUCER_EPOCH), batches[11, row])
+    at = put_number(out, put(out, at, _PARTITION_LEADER_EPOCH), batches[4, row])
+    at = _put_bool(out, put(out, at, _IS_TRANSACTIONAL), attributes & 0x10)
+    at = _put_bool(out, put(out, at, _IS_CONTROL), attributes & 0x20)
+    at = put(out, at, _DELETE_HORIZON)
+    at = put_number(out, at, batches[8, row]) if attributes & 0x40 else put(out, at, _NULL)
+    at = put(out, at, _APPEND_TIME) if attributes & 8 else put(out, at, _CREATE_TIME)
+    at = _put_known(out, put(out, at, _MAX_TIMESTAMP), batches[9, row])
+    at = put_number(out, put(out, at, _SIZE), batches[1, row])
+    at = put_number(out, put(out, at, _MAGIC), batches[5, row])
+    at = put_number(out, put(out, at, _ATTRIBUTES), attributes)
+    at = _put_codec(out, put(out, at, _COMPRESSCODEC), attributes & 7)
+    at = put_number(out, put(out, at, _CRC), batches[6, row])
+    at = _put_bool(out, put(out, at, _CRC_VALID), batches[14, row])
+    return put(out, at, _END)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def is_plain_case(batches, row):
+    """Whether the batch's line needs the plain renderer: old magic, an unknown codec, odd sequences."""
+    odd_sequence = batches[12, row] < -1 or batches[3, row] < batches[2, row]
+    return batches[5, row] < 2 or (batches[7, row] & 7) > 4 or odd_sequence
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def render_batches(batches, begin, start, out):
+    """Lines of batches from row `begin`; (next row, bytes). Stops before a row for the plain renderer."""
+    at = np.int64(0)
+    row = np.int64(begin)
+    room = NUMBERS_BYTES + len(start)
+    while row < batches.shape[1] and at + room <= len(out) and not is_plain_case(batches, row):
+        at = _put_batch(out, at, start, batches, row)
+        row += 1
+    return row, at
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _varint(buffer, here):
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while True:
+        byte = np.uint64(buffer[here])
+        here += 1
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < 0x80:
+            value &= np.uint64(0xFFFFFFFF)
+            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), here
+        shift += np.uint64(7)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _room_of(buffer, start, size, exact):
+    return measured_room(buffer, start, size) if exact else field_room(size)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _record_room(buffer, records, row, exact):
+    """Bytes that key, value and headers can take at most, or take with what they hold."""
+    room = _room_of(buffer, records[3, row], records[4, row], exact)
+    room += _room_of(buffer, records[5, row], records[6, row], exact)
+    here = records[7, row]
+    for _ in range(records[8, row]):
+        size, here = _varint(buffer, here)
+        room += _room_of(buffer, here, size, exact) + HEADER_BYTES
+        size, here = _varint(buffer, here + size)
+        room += _room_of(buffer, here, size, exact)
+        if size > 0:
+            here += size
+    return room
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _put_shown(out, at, buffer, start, size, showing):
+    if showing == _ALL or size < 0:
+        return put_field(out, at, buffer, start, size)
+    if showing == _NOTHING:
+        return put(out, at, _REDACTED)
+    at = put_number(out, put(out, at, _REDACTED_BYTES), size)
+    out[at] = 125
+    return at + 1
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _put_headers(out, at, buffer, here, count, showing):
+    for index in range(count):
+        if index:
+            out[at] = 44
+            at += 1
+        size, here = _varint(buffer, here)
+        at = put_field(out, put(out, at, _HEADER_KEY), buffer, here, size)
+        size, here = _varint(buffer, here + size)
+        at = _put_shown(out, put(out, at, _VALUE), buffer, here, size, showing)
+        out[at] = 125
+        at += 1
+        if size > 0:
+            here += size
+    return at
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _fill_template(template, start, batches, row):
+    """The parts that the lines of a batch share, one behind the other; where each ends."""
+    attributes = batches[7, row]
+    copy(template, 0, start, 0, len(start))
+    at = put_number(template, np.int64(len(start)), batches[0, row])
+    first = put(template, at, _OFFSET)
+    at = put(template, first, _APPEND_TIME) if attributes & 8 else put(template, first, _CREATE_TIME)
+    second = put(template, at, _KEY)
+    at = put_number(template, put(template, second, _BATCH_BASE_OFFSET), batches[2, row])
+    at = _put_codec(template, put(template, at, _CODEC), attributes & 7)
+    at = put_number(template, put(template, at, _PRODUCER_ID), batches[10, row])
+    at = put_number(template, put(template, at, _PRODUCER_EPOCH), batches[11, row])
+    third = put(template, at, _SEQUENCE)
+    at = put_number(template, put(template, third, _LEADER_EPOCH), batches[4, row])
+    at = _put_bool(template, put(template, at, _TRANSACTIONAL), attributes & 0x10)
+    return first, second, third, put(template, at, _NO_CONTROL)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _put_part(out, at, template, begin, end):
+    copy(out, at, template, begin, end - begin)
+    return at + end - begin
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _put_record(out, at, buffer, records, row, template, ends, showing):
+    first, second, third, last = ends
+    at = put_number(out, _put_part(out, at, template, 0, first), records[0, row])
+    at = _put_known(out, put(out, at, _TIMESTAMP), records[1, row])
+    at = _put_part(out, at, template, first, second)
+    at = _put_shown(out, at, buffer, records[3, row], records[4, row], showing[0])
+    at = _put_shown(out, put(out, at, _VALUE), buffer, records[5, row], records[6, row], showing[1])
+    at = put(out, at, _HEADERS)
+    if records[8, row]:
+        at = _put_headers(out, at, buffer, records[7, row], records[8, row], showing[2])
+    at = put_number(out, _put_part(out, at, template, second, third), records[2, row])
+    return _put_part(out, at, template, third, last)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _lacking_room(buffer, records, row, start, out, at):
+    """Whether the record's line may not fit behind `at`, and the bytes it wants if even all of `out` is too small."""
+    room = NUMBERS_BYTES + len(start) + _record_room(buffer, records, row, False)
+    if at + room <= len(out):
+        return False, np.int64(0)
+    if at:
+        return True, np.int64(0)
+    room = NUMBERS_BYTES + len(start) + _record_room(buffer, records, row, True)
+    return room > len(out), room
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def render_records(buffer, batches, record_ends, records, starts, template, showing, with_batches, state, out):
+    """Lines of records, of their batches too, into `out`, from `state` on; the bytes written.
+
+    `starts`: what lines of batches and of records begin with; `template`: scratch for a record's start and
+    TEMPLATE_BYTES; `showing`: how keys, values and header values are shown (Showing, no hash). `state`: batch,
+    record, whether the batch's line is out, and, when a line does not fit in all of `out`, the room it wants.
+    """
+    at = np.int64(0)
+    state[3] = 0
+    while state[0] < batches.shape[1]:
+        row = state[0]
+        if with_batches and not state[2]:
+            if at + NUMBERS_BYTES + len(starts[0]) > len(out):
+                return at
+            at = _put_batch(out, at, starts[0], batches, row)
+            state[2] = 1
+        ends = _fill_template(template, starts[1], batches, row)
+        while state[1] < record_ends[row]:
+            lacking, wanted = _lacking_room(buffer, records, state[1], starts[1], out, at)
+            if lacking:
+                state[3] = wanted
+                return at
+            at = _put_record(out, at, buffer, records, state[1], template, ends, showing)
+            state[1] += 1
+        state[0] += 1
+        state[2] = 0
+    return at

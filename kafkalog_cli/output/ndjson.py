@@ -1,0 +1,128 @@
+"""NDJSON: one object a line, each with its schema and type; bytes, paths, errors and the summary as objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.output.stream import ResultStream
+
+Fields = Mapping[str, object]
+
+SUMMARY = "kafkalog.summary/1"
+ERROR = "kafkalog.error/1"
+"""Names of the schemas that every command shares; `docs/schemas` has one file for each name in the code."""
+
+_ESCAPED_TOO = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What JSON allows raw and a terminal or a reader of lines does not take well."""
+
+
+class JsonLines:
+    """Writes one object a line. The last line of a run is `summary`; without it the output was cut."""
+
+    def __init__(self, stream: ResultStream) -> None:
+        self._stream = stream
+
+    def object(self, schema_name: str, type: str, fields: Fields) -> None:  # noqa: A002
+        """One line: `{"schema":"kafkalog.record/1","type":"record",…}`, the fields in their order.
+
+        `schema_name` is complete, with `kafkalog.` and the version. Values are what JSON has, and bytes,
+        which become `json_bytes`; tuples are arrays.
+        """
+        self._stream.write(json_text({"schema": schema_name, "type": type, **fields}) + "\n")
+
+    def summary(self, exit_code: ExitCode | int, **counts: Any) -> None:
+        """The last line: what was counted, and the exit code of the run."""
+        self.object(SUMMARY, "summary", {**counts, "exit_code": int(exit_code)})
+
+    def error(self, kind: str, message: str, *, path: str | None = None, **details: Any) -> None:
+        """A line for stderr: `kind` is a word for programs, `message` the sentence for people."""
+        fields: dict[str, Any] = {"kind": kind, "message": message}
+        if path is not None:
+            fields.update(json_path(path))
+        self.object(ERROR, "error", {**fields, **details})
+
+    def exception(self, error: KafkalogError) -> None:
+        """A line for stderr about an exception that ends the run; its details become fields."""
+        details = {name: value if _is_json(value) else str(value) for name, value in error.details.items()}
+        path = details.pop("path", None)
+        self.error(
+            type(error).__name__,
+            str(error),
+            path=None if path is None else str(path),
+            exit_code=int(error.exit_code),
+            details=details,
+        )
+
+    def flush(self) -> None:
+        """Hand everything to the operating system."""
+        self._stream.flush()
+
+
+def json_bytes(data: bytes | memoryview | None) -> dict[str, str] | None:
+    """Bytes without loss: as text where they are strict UTF-8, else in base64; None stays None."""
+    if data is None:
+        return None
+    try:
+        return {"encoding": "utf-8", "data": str(data, "utf-8")}
+    except UnicodeDecodeError:
+        import base64
+
+        return {"encoding": "base64", "data": base64.b64encode(data).decode()}
+
+
+def json_path(path: str, name: str = "path") -> dict[str, str]:
+    """The fields of a path: its text, and its bytes in base64 (`path_b64`) if they are not UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        import base64
+        import os
+
+        raw = os.fsencode(path)
+        return {name: raw.decode("utf-8", "replace"), name + "_b64": base64.b64encode(raw).decode()}
+    return {name: path}
+
+
+def json_text(value: object) -> str:
+    """`value` as JSON in one line, without raw control characters, line separators or lone surrogates."""
+    text = _encoder()(value)
+    return text if text.isascii() and "\x7f" not in text else _ESCAPED_TOO.sub(_escape, text)
+
+
+def json_quoted(text: str) -> str:
+    """One string as JSON, by the rules of `json_text`."""
+    quoted = _quote()(text)
+    return quoted if quoted.isascii() and "\x7f" not in quoted else _ESCAPED_TOO.sub(_escape, quoted)
+
+
+@cache
+def _quote() -> Callable[[str], str]:
+    from json import encoder
+
+    return encoder.encode_basestring
+
+
+@cache
+def _encoder() -> Callable[[Any], str]:
+    import json
+
+    return json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_default).encode
+
+
+def _default(value: object) -> object:
+    if isinstance(value, (bytes, memoryview)):
+        return json_bytes(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = ord(match[0])
+    return "\ufffd" if 0xD800 <= character <= 0xDFFF else f"\\u{character:04x}"
+
+
+def _is_json(value: object) -> bool:
+    return value is None or isinstance(value, (str, int, float, bool))

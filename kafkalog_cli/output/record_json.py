@@ -1,0 +1,184 @@
+"""Records and batches of one segment as NDJSON, without loss: what `append` takes to write them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, read_headers
+from kafkalog_cli.output.ndjson import json_path, json_quoted, json_text
+from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, shown_object
+
+RECORD = "kafkalog.record/1"
+BATCH = "kafkalog.batch/1"
+
+Decode = Callable[[bytes | None, bytes | None], Any]
+"""Key and value to what JSON has; None where there is nothing to show."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentContext:
+    """Where the batches come from. `topic` and `partition` are None outside of a partition directory.
+
+    `segment` is the file's name. `is_seven`: a file of Kafka 0.7, whose messages have no timestamps.
+    """
+
+    topic: str | None
+    partition: int | None
+    segment: str
+    is_seven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordJsonOptions:
+    """`with_batches`: a line for each batch before those of its records. `decode` adds the field `decoded`."""
+
+    redaction: Redaction = NO_REDACTION
+    with_batches: bool = True
+    decode: Decode | None = None
+
+
+class RecordJson:
+    """Renders batches and records of one segment, a line each. Damage of a block is not in the lines."""
+
+    def __init__(self, context: SegmentContext, options: RecordJsonOptions | None = None) -> None:
+        self._options = options or RecordJsonOptions()
+        self._is_seven = context.is_seven
+        self._batch_start = line_start(BATCH, "batch", context)
+        self._record_start = line_start(RECORD, "record", context)
+
+    def batches(self, batches: Iterable[Batch]) -> Iterator[str]:
+        """One line a batch."""
+        return map(self.batch, batches)
+
+    def batch(self, batch: Batch) -> str:
+        """The line of one batch: the header fields by the dump tool's names, and whether the CRC holds."""
+        fields = {
+            "base_offset": _known(batch.base_offset),
+            "last_offset": batch.last_offset,
+            "count": _known(batch.records_count),
+            "base_sequence": batch.base_sequence,
+            "last_sequence": batch.last_sequence,
+            "producer_id": batch.producer_id,
+            "producer_epoch": batch.producer_epoch,
+            "partition_leader_epoch": batch.leader_epoch,
+            "is_transactional": batch.is_transactional,
+            "is_control": batch.is_control,
+            "delete_horizon_ms": batch.delete_horizon_ms,
+            "timestamp_type": self._timestamp_type(batch),
+            "max_timestamp_ms": _known(batch.max_timestamp),
+            "size": batch.size_bytes,
+            "magic": batch.magic,
+            "attributes": batch.attributes,
+            "compresscodec": codec_name(batch.codec),
+            "crc": batch.crc,
+            "crc_valid": bool(batch.valid),
+        }
+        return f"{self._batch_start}{batch.position},{json_text(fields)[1:]}\n"
+
+    def block(self, block: RecordBlock) -> Iterator[str]:
+        """Lines of batches and their records."""
+        rows = block.records.rows()
+        begin = 0
+        batches = block.batches.rows(block.first_row, block.end_row)
+        for batch, end in zip(batches, block.record_ends, strict=True):
+            if self._options.with_batches:
+                yield self.batch(batch)
+            count = int(end) - begin
+            begin = int(end)
+            yield from self._records(block.buffer, [next(rows) for _ in range(count)], batch)
+
+    def _records(self, buffer: memoryview, rows: list[tuple[int, ...]], batch: Batch) -> Iterator[str]:
+        if not rows:
+            return
+        # The base offset of a compressed message set is the offset of its first record.
+        base_offset = rows[0][0] if batch.magic < 2 or self._is_seven else batch.base_offset
+        start = f'{self._record_start}{batch.position},"offset":'
+        middle = f',"timestamp_type":"{self._timestamp_type(batch)}","key":'
+        batch_fields = (
+            f',"batch_base_offset":{base_offset},"codec":"{codec_name(batch.codec)}"'
+            f',"producer_id":{batch.producer_id},"producer_epoch":{batch.producer_epoch},"sequence":'
+        )
+        end = f',"leader_epoch":{batch.leader_epoch},"transactional":{_bool(batch.is_transactional)},"control":'
+        for row in rows:
+            offset, timestamp, sequence = row[:3]
+            shown_timestamp = "null" if timestamp == NO_TIMESTAMP else timestamp
+            yield (
+                f'{start}{offset},"timestamp_ms":{shown_timestamp}{middle}{self._contents(buffer, row)}'
+                f"{batch_fields}{sequence}{end}{self._after(buffer, row, batch)}}}\n"
+            )
+
+    def _contents(self, buffer: memoryview, row: tuple[int, ...]) -> str:
+        """The members key, value and headers, from the value of the first on."""
+        _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
+        redaction = self._options.redaction
+        key = _field(buffer, key_at, key_size, redaction.keys)
+        value = _field(buffer, value_at, value_size, redaction.values)
+        headers = ""
+        if header_count:
+            headers = ",".join(
+                f'{{"key":{_bytes(header.key)},"value":{_shown(header.value, redaction.headers)}}}'
+                for header in read_headers(buffer, headers_at, header_count)
+            )
+        return f'{key},"value":{value},"headers":[{headers}]'
+
+    def _after(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
+        """The value of the member control, and the members that only some records have."""
+        if batch.magic >= 2 and not batch.is_control and self._options.decode is None:
+            return "null"
+        key = field_bytes(buffer, row[3], row[4])
+        value = field_bytes(buffer, row[5], row[6])
+        if batch.is_control and not self._is_seven:
+            return json_text(control_object(key, value))
+        text = "null"
+        if batch.magic < 2:
+            text += f',"crc_valid":{_bool(row[10])}'
+        if self._options.decode is not None:
+            decoded = self._options.decode(key, value)
+            if decoded is not None:
+                text += f',"decoded":{json_text(decoded)}'
+        return text
+
+    def _timestamp_type(self, batch: Batch) -> str:
+        return "NoTimestampType" if self._is_seven else batch.timestamp_type
+
+
+def line_start(schema: str, type: str, context: SegmentContext) -> str:  # noqa: A002
+    """What all lines of a segment begin with, up to the position of the batch."""
+    fields: dict[str, object] = {"schema": schema, "type": type}
+    fields.update({"topic": None} if context.topic is None else json_path(context.topic, "topic"))
+    fields["partition"] = context.partition
+    fields.update(json_path(context.segment, "segment"))
+    return json_text(fields)[:-1] + ',"position":'
+
+
+def _field(buffer: memoryview, position: int, size: int, showing: Showing) -> str:
+    if position == OUTSIDE and size >= 0:
+        # A damaged message v0 or v1: the size is known, the bytes are not there.
+        return json_text({**(shown_object(b"", Showing.ALL) or {}), "missing_bytes": size})
+    return _shown(field_bytes(buffer, position, size), showing)
+
+
+def _shown(data: bytes | None, showing: Showing) -> str:
+    if data is None:
+        return "null"
+    return _bytes(data) if showing is Showing.ALL else json_text(shown_object(data, showing))
+
+
+def _bytes(data: bytes) -> str:
+    try:
+        return f'{{"encoding":"utf-8","data":{json_quoted(data.decode())}}}'
+    except UnicodeDecodeError:
+        return json_text(data)
+
+
+def _known(value: int) -> int | None:
+    """-1 is unknown, or none."""
+    return None if value == -1 else value
+
+
+def _bool(value: object) -> str:
+    return "true" if value else "false"

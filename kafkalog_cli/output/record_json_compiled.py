@@ -1,0 +1,93 @@
+"""Records and batches as NDJSON by the compiled kernels, for batches and blocks that come as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.output.record_json import BATCH, RECORD, RecordJsonOptions, SegmentContext, line_start
+
+OUT_BYTES = 1 << 20
+
+WriteBytes = Callable[[memoryview], None]
+
+
+class CompiledRecordJson:
+    """Renders into one reused buffer; the twin of `RecordJson`. Takes no options but those `can_render`."""
+
+    def __init__(self, context: SegmentContext, options: RecordJsonOptions | None = None) -> None:
+        import numpy as np
+
+        from kafkalog_cli.output.kernels import ndjson
+
+        self._options = options or RecordJsonOptions()
+        starts = line_start(BATCH, "batch", context), line_start(RECORD, "record", context)
+        self._starts: Any = tuple(np.frombuffer(start.encode(), dtype=np.uint8) for start in starts)
+        redaction = self._options.redaction
+        self._showing = np.array([redaction.keys, redaction.values, redaction.headers], dtype=np.int64)
+        self._template = np.empty(len(starts[1]) + ndjson.TEMPLATE_BYTES, dtype=np.uint8)
+        self._out: Any = np.empty(OUT_BYTES, dtype=np.uint8)
+
+    @staticmethod
+    def can_render(options: RecordJsonOptions) -> bool:
+        """Whether the compiled kernels do what these options want: no decoder, no hashes."""
+        return options.decode is None and not options.redaction.has_hash
+
+    def batches(self, columns: BatchColumns, write: WriteBytes, plain: Callable[[int], None]) -> None:
+        """Lines of all batches; `plain` renders one row by the plain twin."""
+        from kafkalog_cli.output.kernels import ndjson
+
+        row, rows = 0, len(columns)
+        while row < rows:
+            row, size = ndjson.render_batches(columns.matrix, row, self._starts[0], self._out)
+            write(memoryview(self._out)[:size])
+            if row < rows and ndjson.is_plain_case(columns.matrix, row):
+                plain(row)
+                row += 1
+
+    def block(self, block: RecordBlock, write: WriteBytes) -> None:
+        """Lines of a block's records, each batch's line before them if the options want it."""
+        import numpy as np
+
+        from kafkalog_cli.output.kernels import ndjson
+
+        buffer = np.frombuffer(block.buffer, dtype=np.uint8)
+        batches = block.batches.matrix[:, block.first_row : block.end_row]
+        state = np.zeros(4, dtype=np.int64)
+        out = self._out
+        while state[0] < batches.shape[1]:
+            size = ndjson.render_records(
+                buffer,
+                batches,
+                block.record_ends,
+                block.records.matrix,
+                self._starts,
+                self._template,
+                self._showing,
+                self._options.with_batches,
+                state,
+                out,
+            )
+            write(memoryview(out)[:size])
+            # A line larger than the buffer gets one of its own, which is not kept.
+            out = np.empty(int(state[3]), dtype=np.uint8) if state[3] else self._out
+
+
+def warm_up() -> None:
+    """Compile (or load from the cache) the kernels of this module by running them on next to nothing."""
+    import numpy as np
+
+    renderer = CompiledRecordJson(SegmentContext(None, None, ""))
+    matrix = np.zeros((15, 1), dtype=np.int64)
+    matrix[5] = 2
+    renderer.batches(BatchColumns.from_matrix(matrix), _discard, _discard)
+    records = RecordColumns.from_matrix(np.zeros((11, 1), dtype=np.int64)[:, :0])
+    columns = BatchColumns.from_matrix(matrix)
+    block = RecordBlock(memoryview(bytes(16)), columns, 0, 1, np.zeros(1, dtype=np.int64), records)
+    renderer.block(block, _discard)
+
+
+def _discard(_: object) -> None:
+    pass

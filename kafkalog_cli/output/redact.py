@@ -1,0 +1,126 @@
+"""What `--redact` leaves out of keys, values and header values, and what stands in their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, unique
+from typing import TYPE_CHECKING
+
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.output.decoders import CannotDecode
+from kafkalog_cli.output.ndjson import json_bytes
+
+if TYPE_CHECKING:
+    from kafkalog_cli.output.dump_text import KeyValueDecoder
+
+
+@unique
+class Showing(IntEnum):
+    """How a field is shown. The compiled renderer takes all but the hash."""
+
+    ALL = 0
+    NOTHING = 1
+    LENGTH = 2
+    HASH = 3
+
+
+_MODES = {"len": Showing.LENGTH, "hash": Showing.HASH}
+_TARGETS = ("keys", "values", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """How keys, values and header values are shown; keys of headers always are. Null stays null."""
+
+    keys: Showing = Showing.ALL
+    values: Showing = Showing.ALL
+    headers: Showing = Showing.ALL
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.values or self.headers)
+
+    @property
+    def has_hash(self) -> bool:
+        """Whether something is shown as its hash."""
+        return Showing.HASH in (self.keys, self.values, self.headers)
+
+
+NO_REDACTION = Redaction()
+
+REDACT_HELP = (
+    "Leave out contents: of keys, values, headers (their values; header keys stay), comma separated. "
+    "=len shows sizes, =hash SHA-256 hashes (equal contents stay recognisable, short ones can be guessed); "
+    "it holds for all names before it that have none of their own."
+)
+
+
+def parse_redaction(text: str) -> Redaction:
+    """`keys,values,headers[=hash|len]`. Raises UsageError.
+
+    As in `keys,values=len,headers=hash`, a mode holds for the names before it that have none of their own.
+    """
+    chosen: dict[str, Showing] = {}
+    waiting: list[str] = []
+    for item in text.split(","):
+        name, equals, mode = item.strip().partition("=")
+        if name not in _TARGETS or (equals and mode not in _MODES):
+            raise UsageError(reason=f"--redact {text!r}: want keys, values, headers, each with =hash, =len or nothing")
+        if name in chosen or name in waiting:
+            raise UsageError(reason=f"--redact {text!r}: {name} occurs twice")
+        waiting.append(name)
+        if equals:
+            chosen.update(dict.fromkeys(waiting, _MODES[mode]))
+            waiting.clear()
+    chosen.update(dict.fromkeys(waiting, Showing.NOTHING))
+    return Redaction(**chosen)
+
+
+def shown_object(data: bytes | None, showing: Showing) -> dict[str, object] | None:
+    """A field for machine output: its bytes, or what stands in their place."""
+    if data is None:
+        return None
+    if showing is Showing.ALL:
+        return dict(json_bytes(data) or {})
+    if showing is Showing.NOTHING:
+        return {"redacted": True}
+    if showing is Showing.LENGTH:
+        return {"redacted": True, "bytes": len(data)}
+    return {"redacted": True, "sha256": _sha256(data)}
+
+
+def redacted_text(data: bytes, showing: Showing) -> str:
+    """What stands, in text for people, in the place of a field that is not shown as it is."""
+    if showing is Showing.HASH:
+        return f"<sha256:{_sha256(data)}>"
+    return f"<{len(data)} bytes>" if showing is Showing.LENGTH else "<redacted>"
+
+
+class RedactingDecoder:
+    """Stands before another decoder of dump-log's text; what it leaves out, the other's text does not show."""
+
+    def __init__(self, decoder: KeyValueDecoder, redaction: Redaction) -> None:
+        self._decoder = decoder
+        self._redaction = redaction
+
+    def parse(
+        self, offset: int, key: bytes | None, value: bytes | None
+    ) -> tuple[str | None, str | None] | CannotDecode:
+        """Texts of `key` and `value`, or why the real tool would abort."""
+        parsed = self._decoder.parse(offset, key, value)
+        if isinstance(parsed, CannotDecode):
+            return parsed
+        texts = zip((key, value), parsed, (self._redaction.keys, self._redaction.values), strict=True)
+        key_text, value_text = (_instead(data, text, showing) for data, text, showing in texts)
+        return key_text, value_text
+
+
+def _instead(data: bytes | None, text: str | None, showing: Showing) -> str | None:
+    if showing is Showing.ALL or text is None:
+        return text
+    return redacted_text(data or b"", showing)
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()

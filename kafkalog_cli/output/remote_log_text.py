@@ -1,0 +1,78 @@
+"""Records of __remote_log_metadata as Java's toString of its classes, which kafka-dump-log prints."""
+
+from __future__ import annotations
+
+from kafkalog_cli.format.internal_topics.records import ApiMessage, Unreadable
+from kafkalog_cli.format.internal_topics.schema import Message
+
+SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
+PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
+
+
+def remote_log_text(record: ApiMessage) -> str | Unreadable:
+    """The text of one record; what its class would not accept is Unreadable with the words of its exception."""
+    message = record.message
+    if record.name == "RemotePartitionDeleteMetadataRecord":
+        state = _state(PARTITION_STATES, message["remotePartitionDeleteState"])
+        if state is None:
+            return Unreadable("state can not be null")
+        return (
+            f"RemotePartitionDeleteMetadata{{topicPartition={_topic_partition(message['topicIdPartition'])}, "
+            f"state={state}, eventTimestampMs={message['eventTimestampMs']}, brokerId={message['brokerId']}}}"
+        )
+    state = _state(SEGMENT_STATES, message["remoteLogSegmentState"])
+    if record.name != "RemoteLogSegmentMetadataUpdateRecord" and not message["segmentLeaderEpochs"]:
+        return Unreadable("segmentLeaderEpochs can not be null or empty")
+    if state is None:
+        return Unreadable("state can not be null")
+    if record.name == "RemoteLogSegmentMetadataRecord":
+        return _segment(message, state)
+    if record.name == "RemoteLogSegmentMetadataUpdateRecord":
+        return (
+            f"RemoteLogSegmentMetadataUpdate{{remoteLogSegmentId={_segment_id(message['remoteLogSegmentId'])}, "
+            f"customMetadata={_custom(message)}, state={state}, "
+            f"eventTimestampMs={message['eventTimestampMs']}, brokerId={message['brokerId']}}}"
+        )
+    return (
+        f"RemoteLogSegmentMetadataSnapshot{{segmentId={message['segmentId']}, startOffset={message['startOffset']}, "
+        f"endOffset={message['endOffset']}, maxTimestampMs={message['maxTimestampMs']}, "
+        f"segmentLeaderEpochs={_epochs(message)}, segmentSizeInBytes={message['segmentSizeInBytes']}, "
+        f"customMetadata={_custom(message)}, state={state}, txnIdxEmpty={_txn_index_empty(message)}}}"
+    )
+
+
+def _segment(message: Message, state: str) -> str:
+    return (
+        f"RemoteLogSegmentMetadata{{remoteLogSegmentId={_segment_id(message['remoteLogSegmentId'])}, "
+        f"startOffset={message['startOffset']}, endOffset={message['endOffset']}, brokerId={message['brokerId']}, "
+        f"maxTimestampMs={message['maxTimestampMs']}, eventTimestampMs={message['eventTimestampMs']}, "
+        f"segmentLeaderEpochs={_epochs(message)}, segmentSizeInBytes={message['segmentSizeInBytes']}, "
+        f"customMetadata={_custom(message)}, state={state}, txnIdxEmpty={_txn_index_empty(message)}}}"
+    )
+
+
+def _segment_id(entry: Message) -> str:
+    return f"RemoteLogSegmentId{{topicIdPartition={_topic_partition(entry['topicIdPartition'])}, id={entry['id']}}}"
+
+
+def _topic_partition(entry: Message) -> str:
+    return f"{entry['id']}:{entry['name']}-{entry['partition']}"
+
+
+def _epochs(message: Message) -> str:
+    # A TreeMap: by epoch, of doubled ones the last.
+    epochs = {entry["leaderEpoch"]: entry["offset"] for entry in message["segmentLeaderEpochs"]}
+    return "{" + ", ".join(f"{epoch}={epochs[epoch]}" for epoch in sorted(epochs)) + "}"
+
+
+def _custom(message: Message) -> str:
+    data = message["customMetadata"]
+    return "Optional.empty" if data is None else f"Optional[CustomMetadata{{{len(data)} bytes}}]"
+
+
+def _txn_index_empty(message: Message) -> str:
+    return "true" if message.get("txnIndexEmpty") else "false"
+
+
+def _state(states: tuple[str, ...], state_id: int) -> str | None:
+    return states[state_id] if 0 <= state_id < len(states) else None

@@ -1,0 +1,52 @@
+"""Where results go: text gathered into large writes, messages to the error stream."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+FLUSH_CHARACTERS = 1 << 16
+
+
+class ResultStream:
+    """Gathers text and writes it in large blocks (the JVM tool's time is one flushed write a line).
+
+    Text is UTF-8; what came from file names as surrogate escapes goes out as the bytes it was.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._parts: list[str] = []
+        self._characters = 0
+        self.is_terminal = stream.isatty()
+
+    def write(self, text: str) -> None:
+        """Append text."""
+        self._parts.append(text)
+        self._characters += len(text)
+        if self._characters >= FLUSH_CHARACTERS:
+            self._drain()
+
+    def write_bytes(self, data: memoryview | bytes) -> None:
+        """Append bytes that are rendered already."""
+        self._drain()
+        self._stream.write(data)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system."""
+        self._drain()
+        self._stream.flush()
+
+    def _drain(self) -> None:
+        if self._parts:
+            self._stream.write("".join(self._parts).encode("utf-8", "surrogateescape"))
+            self._parts.clear()
+            self._characters = 0
+
+
+def printable(text: str) -> str:
+    """`text` without raw control characters, for messages that quote names and contents."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or "\udc80" <= c <= "\udcff" else c.encode("unicode_escape").decode() for c in text
+    )

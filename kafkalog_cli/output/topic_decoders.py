@@ -1,0 +1,84 @@
+"""dump-log's decoders of internal topics: keys and payloads as kafka-dump-log 4.2 prints them."""
+
+from __future__ import annotations
+
+from kafkalog_cli.format.internal_topics.java_json import java_json
+from kafkalog_cli.format.internal_topics.records import (
+    CLUSTER_METADATA,
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+    Unreadable,
+    decode_api_message,
+    decode_coordinator,
+)
+from kafkalog_cli.output.decoders import CannotDecode
+from kafkalog_cli.output.dump_text import KeyValueDecoder
+from kafkalog_cli.output.remote_log_text import remote_log_text
+
+Parsed = tuple["str | None", "str | None"]
+
+
+class CoordinatorDecoder:
+    """--offsets-decoder, --transaction-log-decoder, --share-group-state-decoder (CoordinatorRecordMessageParser)."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
+        """JSON of key and value; what cannot be read is told in the place of the key."""
+        if key is None:
+            return CannotDecode(
+                f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
+            )
+        record = decode_coordinator(self._topic, key, value)
+        if isinstance(record, Unreadable):
+            if record.unknown_type is not None:
+                return f"Unknown record type {record.unknown_type} at offset {offset}, skipping.", None
+            return f"Error at offset {offset}, skipping. {record.message}", None
+        key_text = java_json({"type": str(record.record_type), "data": record.key})
+        if record.value is None:
+            return key_text, "<DELETE>"
+        return key_text, java_json({"version": str(record.value_version), "data": record.value})
+
+
+class ClusterMetadataDecoder:
+    """--cluster-metadata-decoder (ClusterMetadataLogMessageParser)."""
+
+    def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
+        """JSON of the value; these records have no keys."""
+        del key
+        found = decode_api_message(CLUSTER_METADATA, value)
+        if isinstance(found, Unreadable):
+            return None, f"Error at {offset}, skipping. {found.message}"
+        return None, java_json({"type": found.enum, "version": found.version, "data": found.message})
+
+
+class RemoteLogMetadataDecoder:
+    """--remote-log-metadata-decoder (RemoteMetadataLogMessageParser)."""
+
+    def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
+        """Java's toString of the value; these records have no keys."""
+        del key
+        if value is None:
+            message = (
+                'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of '
+                '"org.apache.kafka.common.record.Record.value()" is null'
+            )
+            return None, f"Error at offset {offset}, skipping. {message}"
+        found = decode_api_message(REMOTE_LOG_METADATA, value)
+        text = found if isinstance(found, Unreadable) else remote_log_text(found)
+        if isinstance(text, Unreadable):
+            return None, f"Error at offset {offset}, skipping. {text.message}"
+        return None, text
+
+
+TOPIC_DECODERS: dict[str, KeyValueDecoder] = {
+    "offsets": CoordinatorDecoder(CONSUMER_OFFSETS),
+    "transaction-log": CoordinatorDecoder(TRANSACTION_STATE),
+    "cluster-metadata": ClusterMetadataDecoder(),
+    "remote-log-metadata": RemoteLogMetadataDecoder(),
+    "share-group-state": CoordinatorDecoder(SHARE_GROUP_STATE),
+}
+"""By the name of the option, in the order in which the real tool takes them when several are given."""

@@ -1,0 +1,161 @@
+"""The door to the disk: every read of log data (and later every change) goes through here."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """What a directory entry is. `mtime_ms` is epoch milliseconds, sizes are in bytes."""
+
+    path: str
+    size_bytes: int
+    mtime_ms: int
+    inode: int
+    is_directory: bool
+    is_file: bool
+    is_symlink: bool
+    allocated_bytes: int = 0
+
+
+class ReadableFile(Protocol):
+    """An open file: its size when it was opened, and positioned reads."""
+
+    path: str
+    size_bytes: int
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """Read from `position` until `buffer` is full or the file ends; the number of bytes.
+
+        Raises OSError when the device fails.
+        """
+
+    def close(self) -> None: ...
+    def __enter__(self) -> ReadableFile: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+class Filesystem(Protocol):
+    """What the core asks of a disk; the real one, or a recording or failing one in tests."""
+
+    def open_read(self, path: str) -> ReadableFile:
+        """Open a regular file. Raises PathNotFound, NotKafkaLayout (not a regular file), Unreadable."""
+
+    def status(self, path: str) -> FileStatus | None:
+        """What `path` is, symbolic links followed; None where there is nothing."""
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """The entries of a directory, sorted by name. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+
+
+def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
+    """A whole small file (indexes, snapshots, checkpoints), at most `limit_bytes` of it.
+
+    Raises what `open_read` raises, and OSError when the device fails.
+    """
+    with fs.open_read(path) as file:
+        data = bytearray(min(file.size_bytes, limit_bytes))
+        return bytes(data[: file.read_into(0, memoryview(data))])
+
+
+class RealFile:
+    """A regular file read with pread: no mapping, so that a truncation under us is no SIGBUS."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with _errors_of(path):
+            # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(self._descriptor)
+            kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+            raise NotKafkaLayout(path=path, reason=f"is {kind}")
+        self.size_bytes = status.st_size
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        done = 0
+        while done < len(buffer):
+            count = os.preadv(self._descriptor, [buffer[done:]], position + done)
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> RealFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+
+class RealFilesystem:
+    """The disk of this machine."""
+
+    def open_read(self, path: str) -> ReadableFile:
+        return RealFile(path)
+
+    def status(self, path: str) -> FileStatus | None:
+        try:
+            result = os.stat(path)
+        except OSError:
+            return None
+        return _status(path, result, is_symlink=os.path.islink(path))
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        with _errors_of(path), os.scandir(path) as entries:
+            found = []
+            for entry in entries:
+                try:
+                    found.append(_status(entry.path, entry.stat(), is_symlink=entry.is_symlink()))
+                except OSError:  # a dangling link, or gone since
+                    found.append(_status(entry.path, entry.stat(follow_symlinks=False), is_symlink=True))
+        return sorted(found, key=lambda status: status.path)
+
+
+def _status(path: str, result: os.stat_result, *, is_symlink: bool) -> FileStatus:
+    return FileStatus(
+        path,
+        result.st_size,
+        result.st_mtime_ns // 1_000_000,
+        result.st_ino,
+        stat.S_ISDIR(result.st_mode),
+        stat.S_ISREG(result.st_mode),
+        is_symlink,
+        result.st_blocks * 512,
+    )
+
+
+@contextmanager
+def _errors_of(path: str) -> Iterator[None]:
+    """Turn what the operating system says about `path` into our errors."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise PathNotFound(path=path) from error
+    except NotADirectoryError as error:
+        raise NotKafkaLayout(path=path, reason="is not a directory") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise PathNotFound(path=path) from error
+        raise Unreadable(path=path, reason=reason) from error

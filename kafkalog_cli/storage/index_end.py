@@ -1,0 +1,64 @@
+"""The end of an index file, without reading the whole: the last entries, before or after the unused zero tail."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.index_entries import SegmentIndex
+from kafkalog_cli.format.layout import Layout
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.scan import read_readable
+
+IndexT = TypeVar("IndexT", bound=SegmentIndex[Any])
+
+WARM_ENTRIES = 8192 // 8 + 1
+"""As many as Kafka's search for the last entry looks at in a sound offset index (AbstractIndex.warmEntries)."""
+
+
+def entries_in_use(fs: Filesystem, path: str, kind: type[IndexT], base_offset: int) -> tuple[IndexT, list[Fault]]:
+    """The index without its unused zero tail, and a fault where the device does not give all of it.
+
+    The tail is found by bisection, so entries after a zero in a damaged index are not seen. Raises
+    what `open_read` raises.
+    """
+    with fs.open_read(path) as file:
+        return _read(file, kind, base_offset, 0, _count_in_use(file, kind.layout))
+
+
+def last_entries(
+    fs: Filesystem, path: str, kind: type[IndexT], base_offset: int, *, in_use: bool
+) -> tuple[IndexT, list[Fault]]:
+    """The last entries, at most `WARM_ENTRIES`: of those in use, or of all that the file's length holds.
+
+    Raises what `open_read` raises.
+    """
+    with fs.open_read(path) as file:
+        count = _count_in_use(file, kind.layout) if in_use else file.size_bytes // kind.layout.size
+        return _read(file, kind, base_offset, max(0, count - WARM_ENTRIES), count)
+
+
+def _read(file: ReadableFile, kind: type[IndexT], base_offset: int, first: int, end: int) -> tuple[IndexT, list[Fault]]:
+    size = kind.layout.size
+    buffer = bytearray((end - first) * size)
+    got, fault = read_readable(file, first * size, memoryview(buffer))
+    return kind(bytes(buffer[:got]), base_offset), [] if fault is None else [fault]
+
+
+def _count_in_use(file: ReadableFile, layout: Layout) -> int:
+    """How many entries come before the first, after entry 0, whose relative offset is 0."""
+    low, high = 1, file.size_bytes // layout.size
+    if high <= low or not _is_unused(file, layout, high - 1):
+        return high
+    high -= 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _is_unused(file, layout, middle) else (middle + 1, high)
+    return low
+
+
+def _is_unused(file: ReadableFile, layout: Layout, slot: int) -> bool:
+    buffer = bytearray(4)
+    position = slot * layout.size + layout.offset["relative_offset"]
+    read_readable(file, position, memoryview(buffer))
+    return not any(buffer)

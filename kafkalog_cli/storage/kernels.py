@@ -1,0 +1,128 @@
+"""Which kernels serve: plain Python at once, or the compiled ones when the work is worth their start.
+
+The one place that decides (measured: loading compiled kernels takes about 0.35 s, compiling them the
+first time 10 to 20 s; a plain kernel does some 0.2 to 0.6 million rows a second).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kafkalog_cli import __version__
+
+WARM_ROWS = 150_000
+"""Rows (batches, or records where they are read) from which loading compiled kernels pays."""
+COLD_ROWS = 8_000_000
+"""The same where they must be compiled first."""
+LOADED_ROWS = 2_000
+"""The same where this process has loaded them already."""
+
+
+class KernelChoice:
+    """Chooses kernels by the rows done so far and those to come.
+
+    `announce` is told once, with the seconds it may take, before kernels are compiled for the first time
+    on this machine; `warm_up` are functions that compile what other layers render with.
+    """
+
+    def __init__(
+        self,
+        *,
+        announce: Callable[[float], None] | None = None,
+        warm_up: tuple[Callable[[], None], ...] = (),
+        forced: bool | None = None,
+    ) -> None:
+        self._announce = announce
+        self._warm_up = warm_up
+        self._forced = forced
+        self._plain_rows = 0
+        self._compiled: Any = None
+        self._unavailable = False
+
+    def compiled(self, rows_done: int, rows_to_come: int) -> Any:
+        """The module of compiled kernels if they should do the rows to come, else None."""
+        self._plain_rows += 0 if self._compiled else rows_done
+        if self._unavailable or self._forced is False:
+            return None
+        if self._compiled is None and (self._forced or rows_to_come >= self._threshold()):
+            self._load()
+        return self._compiled if self._forced or rows_to_come >= LOADED_ROWS else None
+
+    def from_the_start(self) -> Any:
+        """The module of compiled kernels if they are to be used whatever the size, else None."""
+        return self.compiled(0, LOADED_ROWS) if self._forced else None
+
+    def _threshold(self) -> int:
+        return (WARM_ROWS if is_warm() else COLD_ROWS) - self._plain_rows
+
+    def _load(self) -> None:
+        cold = not is_warm()
+        if cold and self._announce is not None:
+            self._announce(20.0)
+        try:
+            self._compiled = load_compiled()
+        except ImportError:
+            self._unavailable = True
+            return
+        if cold:
+            warm_up_kernels(self._warm_up)
+
+
+def load_compiled() -> Any:
+    """Import the compiled kernels. Raises ImportError where Numba does not exist for this platform."""
+    if "numba" not in sys.modules:
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory()))
+    from kafkalog_cli.format.kernels import compiled
+
+    return compiled
+
+
+def warm_up_kernels(more: tuple[Callable[[], None], ...] = ()) -> None:
+    """Compile every kernel into the cache, and remember that it was done."""
+    load_compiled().warm_up()
+    for function in more:
+        function()
+    marker = _marker()
+    if marker.parent.is_dir():
+        marker.touch()
+
+
+def is_warm() -> bool:
+    """Whether the kernels were compiled on this machine before, or are loaded already."""
+    return "kafkalog_cli.format.kernels.compiled" in sys.modules or _marker().exists()
+
+
+def cache_directory() -> Path:
+    """Where compiled kernels are kept: $NUMBA_CACHE_DIR, the user's cache, else a directory for this run.
+
+    Only a directory of ours that nobody else can write to: what lies there is executed.
+    """
+    directory = _usual_directory()
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return directory
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.stat()
+        private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if private and os.access(directory, os.W_OK):
+            return directory
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="kafkalog-"))
+
+
+def _usual_directory() -> Path:
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return Path(os.environ["NUMBA_CACHE_DIR"])
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (never raises)
+    return Path(base) / "kafkalog" / f"kernels-{__version__}"
+
+
+def _marker() -> Path:
+    return _usual_directory() / f"ready-{sys.version_info[0]}.{sys.version_info[1]}"

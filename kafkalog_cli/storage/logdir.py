@@ -1,0 +1,99 @@
+"""A log directory (`log.dir`): its partition directories, its root files, and the offsets that they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog_cli.errors import NotKafkaLayout
+from kafkalog_cli.format import checkpoint
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.storage.fs import FileStatus, Filesystem, read_all
+from kafkalog_cli.storage.names import DirectoryKind, DirectoryName, FileKind, classify_directory, classify_file
+from kafkalog_cli.storage.partition import looks_like_partition
+
+_PARTITION_KINDS = (DirectoryKind.PARTITION, DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
+
+OFFSET_CHECKPOINTS = (
+    FileKind.RECOVERY_POINT_CHECKPOINT,
+    FileKind.REPLICATION_CHECKPOINT,
+    FileKind.LOG_START_CHECKPOINT,
+    FileKind.CLEANER_CHECKPOINT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPath:
+    """A partition directory that was found, not yet looked into."""
+
+    path: str
+    directory: DirectoryName
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A log directory: partitions in the order of topic, number and name; root files by kind."""
+
+    path: str
+    partitions: tuple[PartitionPath, ...]
+    root_files: dict[FileKind, FileStatus]
+    others: tuple[FileStatus, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the broker that had it stopped cleanly (`.kafka_cleanshutdown` is there)."""
+        return FileKind.CLEAN_SHUTDOWN in self.root_files
+
+
+def open_logdir(fs: Filesystem, path: str) -> LogDir:
+    """What lies in a log directory. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+    entries = fs.list_directory(path)
+    partitions = [
+        PartitionPath(entry.path, directory)
+        for entry in entries
+        if entry.is_directory and (directory := _partition_directory(fs, entry)) is not None
+    ]
+    root_files: dict[FileKind, FileStatus] = {
+        kind: entry
+        for entry in entries
+        if entry.is_file and (kind := classify_file(_name(entry.path)).kind) is not FileKind.OTHER
+    }
+    if not partitions and not root_files:
+        raise NotKafkaLayout(path=path, reason="is neither a log directory nor a partition directory")
+    taken = {p.path for p in partitions} | {status.path for status in root_files.values()}
+    others = tuple(entry for entry in entries if entry.path not in taken)
+    return LogDir(path, tuple(sorted(partitions, key=_order)), root_files, others)
+
+
+def read_offset_checkpoints(
+    fs: Filesystem, logdir: LogDir
+) -> tuple[dict[FileKind, dict[tuple[str, int], int]], list[tuple[str, Fault]]]:
+    """The four offset checkpoints by (topic, partition), and (path, fault) of lines that cannot be read."""
+    offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
+    faults: list[tuple[str, Fault]] = []
+    for kind in OFFSET_CHECKPOINTS:
+        status = logdir.root_files.get(kind)
+        if status is None:
+            continue
+        entries, found = checkpoint.decode_offsets(read_all(fs, status.path))
+        offsets[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
+        faults += [(status.path, fault) for fault in found]
+    return offsets, faults
+
+
+def _partition_directory(fs: Filesystem, entry: FileStatus) -> DirectoryName | None:
+    directory = classify_directory(_name(entry.path))
+    if directory.kind not in _PARTITION_KINDS:
+        return None
+    # Only old documentation writes topic_0; other programs have directories of that shape.
+    if directory.separator == "_" and not looks_like_partition(fs.list_directory(entry.path)):
+        return None
+    return directory
+
+
+def _order(partition: PartitionPath) -> tuple[str, int, str]:
+    directory = partition.directory
+    return directory.topic or "", directory.partition or 0, directory.name
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

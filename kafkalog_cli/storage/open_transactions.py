@@ -1,0 +1,87 @@
+"""Transactions without an end: the newest producer snapshot, and the headers of the batches behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.index_end import entries_in_use
+from kafkalog_cli.storage.log_end import HeaderChain
+from kafkalog_cli.storage.partition import Segment
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that neither a COMMIT nor an ABORT marker ends; `last_timestamp` in ms, of its last batch."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_timestamp: int
+
+
+class Part(NamedTuple):
+    """The part of a segment that a replay reads: from byte `position` on."""
+
+    segment: Segment
+    position: int
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes its batches take."""
+        return max(0, self.segment.log.size_bytes - self.position)
+
+
+def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: int) -> list[Part]:
+    """What must be read to see every batch at or above `from_offset`. Raises what `open_read` raises."""
+    first = max((i for i, s in enumerate(segments) if s.base_offset <= from_offset), default=0)
+    parts = [Part(segment, 0) for segment in segments[first:]]
+    if parts and from_offset > parts[0].segment.base_offset:
+        segment = parts[0].segment
+        parts[0] = Part(segment, _position(fs, segment, from_offset))
+    return parts
+
+
+def headers_of(fs: Filesystem, parts: Iterable[Part]) -> Iterator[Batch]:
+    """The headers of the batches there; each segment up to its damage. Raises what `open_read` raises."""
+    for segment, position in parts:
+        with fs.open_read(segment.log.path) as log:
+            yield from HeaderChain(log, position)
+
+
+def open_transactions(
+    snapshot: Iterable[ProducerEntry], batches: Iterable[Batch], from_offset: int, end_offset: int
+) -> list[OpenTransaction]:
+    """The transactions open at `end_offset`, by first offset: those of the snapshot, with the batches applied.
+
+    Mirrors ProducerAppendInfo for batches from `from_offset` on, by their headers: any record of a
+    control batch with a producer id is the marker that ends its transaction.
+    """
+    found = {
+        entry.producer_id: OpenTransaction(entry.producer_id, entry.producer_epoch, first, entry.timestamp)
+        for entry in snapshot
+        if (first := entry.open_txn_first_offset) is not None
+    }
+    for batch in batches:
+        if batch.producer_id < 0 or batch.last_offset < from_offset or batch.base_offset >= end_offset:
+            continue
+        if batch.is_control:
+            if batch.records_count:  # the cleaner leaves empty ones, which end nothing
+                found.pop(batch.producer_id, None)
+        elif batch.is_transactional:
+            known = found.get(batch.producer_id)
+            first = batch.base_offset if known is None else known.first_offset
+            last_timestamp = max(batch.max_timestamp, NO_TIMESTAMP)
+            found[batch.producer_id] = OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp)
+    return sorted(found.values(), key=lambda transaction: transaction.first_offset)
+
+
+def _position(fs: Filesystem, segment: Segment, offset: int) -> int:
+    if segment.offset_index is None:
+        return 0
+    index, _ = entries_in_use(fs, segment.offset_index.path, OffsetIndex, segment.base_offset)
+    position = index.lookup(offset).position
+    return position if 0 <= position < segment.log.size_bytes else 0

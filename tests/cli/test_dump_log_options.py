@@ -1,0 +1,135 @@
+"""dump-log's own way with options: what jopt-simple allows, directories, strictness, closed pipes."""
+
+import io
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "example"
+SEGMENT = str(EXAMPLE / "mixed-0" / "00000000000000000000.log")
+
+
+def dump(*argv):
+    stdout, stderr = io.BytesIO(), io.BytesIO()
+    code = run(["dump-log", *argv], Environment(stdout=stdout, stderr=stderr))
+    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+
+
+@pytest.mark.parametrize("option", ["--key-decoder-class", "--value-decoder-class"])
+def test_a_decoder_option_may_stand_alone(option):
+    expected = dump("--files", SEGMENT, "--print-data-log")
+    assert dump("--files", SEGMENT, option) == expected
+    assert dump(option, "--files", SEGMENT) == expected
+    assert dump(option, "--deep-iteration", "--files", SEGMENT) == expected
+
+
+def test_a_decoder_option_takes_the_next_word():
+    code, out, _ = dump("--files", SEGMENT, "--value-decoder-class", "hex")
+    assert code == 0
+    assert "payload: 6b65793a206e61c3af7665" in out
+    assert dump("--files", SEGMENT, "--value-decoder-class=hex")[1] == out
+
+
+def test_options_cannot_be_abbreviated():
+    assert dump("--file", SEGMENT)[0] == 2
+
+
+def test_files_splits_at_commas_and_paths_do_not(tmp_path):
+    odd = tmp_path / "a,b-0"
+    odd.mkdir()
+    shutil.copy(SEGMENT, odd)
+    other = str(EXAMPLE / "mixed-1" / "00000000000000000000.log")
+    code, out, _ = dump("--files", f"{SEGMENT},{other}")
+    assert (code, out.count("Dumping ")) == (0, 2)
+    code, out, _ = dump(str(odd))
+    assert code == 0
+    assert out.startswith(f"Dumping {odd}/00000000000000000000.log\n")
+
+
+def test_a_log_directory_is_its_partitions_in_order():
+    code, out, _ = dump(str(EXAMPLE))
+    dumped = [line.split("/")[-2] for line in out.splitlines() if line.startswith("Dumping ")]
+    assert code == 0
+    assert dumped == ["levels-0", "mixed-0", "mixed-1"]
+
+
+def test_help_goes_to_stdout_with_0_and_no_files_is_usage():
+    code, out, err = dump("--help")
+    assert code == 0
+    assert "--files" in out
+    assert err == ""
+    assert dump()[0] == 2
+    assert dump("--max-bytes", "x", "--files", SEGMENT)[0] == 2
+
+
+def test_a_missing_path_and_an_empty_selection_are_10(tmp_path):
+    assert dump(str(tmp_path / "gone"))[0] == 10
+    assert dump(str(tmp_path))[0] == 10
+    assert dump(str(tmp_path / "*.log"))[0] == 10
+
+
+def test_damage_ends_its_file_only_and_the_code_is_1(tmp_path):
+    damaged = tmp_path / "00000000000000000000.log"
+    data = Path(SEGMENT).read_bytes()
+    damaged.write_bytes(data[:273] + bytes(100))
+    code, out, err = dump("--files", f"{damaged},{SEGMENT}")
+    assert code == 1
+    assert out.count("Dumping ") == 2
+    assert f"{damaged}: at byte 273: Found record size 0" in err
+    assert out.endswith(dump("--files", SEGMENT)[1])
+
+
+def test_strict_tells_tail_damage_from_corruption(tmp_path):
+    data = Path(SEGMENT).read_bytes()
+    file = tmp_path / "00000000000000000000.log"
+    file.write_bytes(data[:-5])
+    assert dump("--files", str(file))[0] == 0
+    assert dump("--strict", "--files", str(file))[0] == 3
+    flipped = bytearray(data)
+    flipped[200] ^= 1
+    file.write_bytes(flipped)
+    assert dump("--files", str(file))[0] == 0
+    assert dump("--strict", "--files", str(file))[0] == 4
+    assert dump("--strict", "--files", SEGMENT)[0] == 0
+
+
+def test_resync_goes_on_behind_damage(tmp_path):
+    data = bytearray(Path(SEGMENT).read_bytes())
+    data[273:300] = bytes(27)
+    file = tmp_path / "00000000000000000000.log"
+    file.write_bytes(data)
+    code, out, err = dump("--files", str(file))
+    assert code == 1
+    assert out.count("baseOffset:") == 1
+    code, out, err = dump("--resync", "--files", str(file))
+    whole = dump("--files", SEGMENT)[1]
+    assert code == 1
+    assert out.count("baseOffset:") == whole.count("baseOffset:") - 1
+    assert "skipped 284 bytes" in err
+
+
+def test_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} -m kafkalog_cli dump-log {EXAMPLE} --print-data-log | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.startswith("Dumping ")
+    assert done.stderr == ""
+
+
+def test_control_characters_reach_no_terminal(tmp_path):
+    class Terminal(io.BytesIO):
+        def isatty(self):
+            return True
+
+    stdout = Terminal()
+    assert run(["dump-log", "--files", SEGMENT, "--print-data-log"], Environment(stdout=stdout)) == 0
+    text = stdout.getvalue().decode()
+    assert "\t" not in text
+    assert "and\\ttab" in text
+    assert "\t" in dump("--files", SEGMENT, "--print-data-log")[1]

@@ -1,0 +1,49 @@
+"""What a start may import: a small dump must begin at once, --version sooner."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "example" / "mixed-0"
+HEAVY = {"numpy", "numba", "pyarrow", "rich", "zstandard", "lz4", "cramjam", "snappy", "isal"}
+
+
+def modules_after(*argv):
+    """Top-level modules that one command line leaves imported."""
+    code = (
+        "import sys, json, runpy\n"
+        f"sys.argv = ['kafkalog', *{list(argv)!r}]\n"
+        "try:\n    runpy.run_module('kafkalog_cli', run_name='__main__')\nexcept SystemExit: pass\n"
+        "print('\\n' + json.dumps(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def top_level(modules):
+    return {name.partition(".")[0] for name in modules}
+
+
+def test_version_imports_no_command_line_library():
+    modules = modules_after("--version")
+    assert not top_level(modules) & (HEAVY | {"typer", "click"})
+    assert not any(name.startswith("kafkalog_cli.cli") for name in modules)
+
+
+def test_a_small_dump_imports_nothing_heavy():
+    modules = modules_after("dump-log", str(EXAMPLE / "00000000000000000000.log"))
+    assert not top_level(modules) & {"numpy", "numba", "pyarrow", "rich"}
+    assert "importlib.metadata" not in modules
+
+
+def test_uncompressed_records_load_no_codec():
+    modules = modules_after("dump-log", str(EXAMPLE / "00000000000000000000.index"))
+    assert not top_level(modules) & HEAVY
+
+
+def test_only_the_command_that_is_called_is_imported():
+    modules = modules_after("dump-log", str(EXAMPLE))
+    assert "kafkalog_cli.cli.dump_log" in modules
+    assert "kafkalog_cli.cli.ls" not in modules

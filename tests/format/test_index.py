@@ -1,0 +1,187 @@
+"""Offset and time indexes: real files, zero tails, look-ups, faults, round trips."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkalog_cli.format import index, timeindex
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.index import OffsetIndex, OffsetIndexEntry
+from kafkalog_cli.format.timeindex import TimeIndex, TimeIndexEntry
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "sidecars"
+PREALLOCATED = 10 * 1024 * 1024
+ENTRIES = [OffsetIndexEntry(120, 4096), OffsetIndexEntry(140, 9000), OffsetIndexEntry(199, 13000)]
+TIMES = [TimeIndexEntry(1000, 120), TimeIndexEntry(2000, 150), TimeIndexEntry(2001, 150)]
+
+offsets = st.integers(-(2**31), 2**31 - 1)
+longs = st.integers(-(2**63), 2**63 - 1)
+
+
+def real_file(name):
+    return (FIXTURES / "kraft" / "tx-0" / name).read_bytes()
+
+
+def printed(name):
+    return (FIXTURES / "expected" / f"{name}.out").read_text().splitlines()[1:]
+
+
+def test_real_offset_index_reads_as_the_dump_tool_prints_it():
+    entries, faults = index.decode(real_file("00000000000000000020.index"), 20)
+    assert [f"offset: {e.offset} position: {e.position}" for e in entries] == printed("00000000000000000020.index")
+    assert faults == []
+    assert len(entries) == 7
+
+
+def test_real_time_index_reads_as_the_dump_tool_prints_it():
+    entries, faults = timeindex.decode(real_file("00000000000000000020.timeindex"), 20)
+    lines = [f"timestamp: {e.timestamp} offset: {e.offset}" for e in entries]
+    assert lines == printed("00000000000000000020.timeindex")
+    assert faults == []
+
+
+@settings(deadline=None)
+@given(base=longs, relative=st.lists(st.tuples(offsets, offsets)))
+def test_any_offset_index_comes_back_as_it_was_written(base, relative):
+    pairs = [(base + offset, position) for offset, position in relative]
+    data = index.encode(pairs, base)
+    entries = OffsetIndex(data, base)
+    assert index.encode([(base + offset, position) for offset, position in entries.stored()], base) == data
+    if all(-(2**63) <= offset < 2**63 for offset, _ in pairs):
+        assert list(entries) == pairs
+
+
+@settings(deadline=None)
+@given(relative=st.lists(st.tuples(longs, offsets)))
+def test_any_time_index_comes_back_as_it_was_written(relative):
+    pairs = [(timestamp, 77 + offset) for timestamp, offset in relative]
+    assert list(TimeIndex(timeindex.encode(pairs, 77), 77)) == pairs
+
+
+@settings(deadline=None)
+@given(data=st.binary(max_size=200), base=longs)
+def test_any_bytes_decode_to_entries_and_faults(data, base):
+    for module, cls in ((index, OffsetIndex), (timeindex, TimeIndex)):
+        entries, faults = module.decode(data, base)
+        naive = list(cls(data, base))
+        end = next((i for i, (a, b) in enumerate(naive) if i and base == (a if module is index else b)), len(naive))
+        assert list(entries) == naive[:end]
+        assert len(faults) <= 6
+        assert any(fault.kind is FaultKind.INVALID_LENGTH for fault in faults) == (len(data) % cls.layout.size > 0)
+
+
+@settings(deadline=None)
+@given(keys=st.sets(st.integers(0, 5000), max_size=2500), target=st.integers(-5, 5005))
+def test_lookup_in_a_sorted_index_is_the_floor(keys, target):
+    pairs = [(100 + key, key * 7) for key in sorted(keys)]
+    floor = max((pair for pair in pairs if pair[0] <= target + 100), default=(100, 0))
+    assert OffsetIndex(index.encode(pairs, 100), 100).lookup(target + 100) == floor
+    times = [(key, 100 + key) for key in sorted(keys)]
+    floor = max((pair for pair in times if pair[0] <= target), default=(-1, 100))
+    assert TimeIndex(timeindex.encode(times, 100), 100).lookup(target) == floor
+
+
+@pytest.mark.parametrize("entry_count", [0, 1, 3])
+def test_a_preallocated_index_is_in_use_up_to_its_zero_tail(entry_count):
+    used = index.encode(ENTRIES[:entry_count], 100)
+    data = used + bytes(PREALLOCATED - len(used))
+    entries, faults = index.decode(data, 100)
+    assert faults == []
+    # A file without entries shows one, (base offset, 0): the real tool's rule skips entry 0.
+    assert list(entries) == (ENTRIES[:entry_count] or [(100, 0)])
+    assert len(OffsetIndex(data, 100)) == PREALLOCATED // 8
+    assert OffsetIndex(data, 100).last_entry == (100, 0)
+
+
+def test_a_preallocated_time_index_is_in_use_up_to_its_zero_tail():
+    used = timeindex.encode(TIMES, 100)
+    data = used + bytes(PREALLOCATED // 12 * 12 - len(used))
+    entries, faults = timeindex.decode(data, 100)
+    assert (list(entries), faults) == (TIMES, [])
+    assert len(TimeIndex(data, 100)) == PREALLOCATED // 12
+
+
+def test_zeros_across_fields_are_not_the_zero_tail():
+    pairs = [(101, 0x00010000), (256, 0), (257, 256), (65636, 1)]
+    entries, _ = index.decode(index.encode(pairs, 0), 0)
+    assert list(entries) == pairs
+    times = [(0, 1), (1 << 32, 1 << 24), (1 << 33, (1 << 24) + 1)]
+    entries, faults = timeindex.decode(timeindex.encode(times, 0), 0)
+    assert (list(entries), faults) == (times, [])
+
+
+def test_lookup_with_the_zero_tail_goes_where_the_real_tool_goes():
+    data = index.encode(ENTRIES, 100) + bytes(PREALLOCATED)
+    assert OffsetIndex(data, 100).lookup(150) == (100, 0)
+    assert OffsetIndex(data, 100).in_use().lookup(150) == (140, 9000)
+
+
+def test_an_entry_after_the_zero_tail_is_a_fault():
+    data = index.encode(ENTRIES, 100) + bytes(16) + struct.pack(">ii", 0, 1) + bytes(800)
+    entries, faults = index.decode(data, 100)
+    assert list(entries) == ENTRIES
+    assert [(f.kind, f.position, f.size_bytes) for f in faults] == [(FaultKind.INVALID_ENTRY, 24, 824)]
+
+
+def test_each_kind_of_problem_is_one_fault_at_its_first_entry():
+    stored = [(20, 100), (20, 200), (-5, 100), (30, -1), (29, 5)]
+    data = b"".join(struct.pack(">ii", *pair) for pair in stored) + b"xyz"
+    entries, faults = index.decode(data, 100)
+    assert len(entries) == 5
+    assert [(f.position, f.message) for f in faults] == [
+        (8, "entry 1: offset not above that of the entry before (3 such entries)"),
+        (16, "entry 2: offset below the base offset"),
+        (16, "entry 2: position not above that of the entry before (2 such entries)"),
+        (24, "entry 3: negative position"),
+        (40, "43 bytes are not a multiple of 8"),
+    ]
+    assert (faults[0].size_bytes, faults[0].base_offset) == (8, 120)
+    assert faults[-1].size_bytes == 3
+
+
+def test_time_index_problems():
+    stored = [(-1, 5), (7, 4), (7, -9)]
+    data = b"".join(struct.pack(">qi", *pair) for pair in stored)
+    _, faults = timeindex.decode(data, 100)
+    assert [(f.position, f.message) for f in faults] == [
+        (0, "entry 0: negative timestamp"),
+        (12, "entry 1: offset below that of the entry before (2 such entries)"),
+        (24, "entry 2: timestamp not above that of the entry before"),
+        (24, "entry 2: offset below the base offset"),
+    ]
+
+
+def test_sanity_messages_are_kafkas():
+    assert OffsetIndex(b"", 5).sanity_message("/d/5.index") is None
+    assert OffsetIndex(bytes(9), 5).sanity_message("/d/5.index") == (
+        "Index file /d/5.index is corrupt, found 9 bytes which is neither positive nor a multiple of 8"
+    )
+    assert OffsetIndex(struct.pack(">ii", -2, 0), 5).sanity_message("/d/5.index") == (
+        "Corrupt index found, index file /d/5.index has non-zero size but the last offset is 3 "
+        "which is less than the base offset 5"
+    )
+    times = struct.pack(">qiqi", 9, 1, 8, 2)
+    assert TimeIndex(times, 5).sanity_message("/d/5.timeindex") == (
+        "Corrupt time index found, time index file (/d/5.timeindex) has non-zero size but the last timestamp is 8 "
+        "which is less than the first timestamp 9"
+    )
+
+
+def test_an_index_is_a_sequence():
+    entries = OffsetIndex(index.encode(ENTRIES, 100), 100)
+    assert entries[-1] == ENTRIES[-1] == entries[2]
+    assert entries[1:] == ENTRIES[1:]
+    assert ENTRIES[1] in entries
+    with pytest.raises(IndexError):
+        entries[3]
+
+
+@pytest.mark.parametrize("offset", [100 + 2**31, 99 - 2**31])
+def test_offsets_that_do_not_fit_are_not_written(offset):
+    with pytest.raises(struct.error):
+        index.encode([(offset, 0)], 100)
+    with pytest.raises(struct.error):
+        timeindex.encode([(0, offset)], 100)

@@ -1,0 +1,111 @@
+"""Producer snapshots: a real file, the messages of a corrupt one, round trips."""
+
+import struct
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkalog_cli.format.crc import crc32c
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.producer_snapshot import ProducerEntry, decode, encode
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "sidecars"
+NAME = "00000000000000000092.snapshot"
+
+shorts, ints, longs = (st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (16, 32, 64))
+producers = st.builds(ProducerEntry, longs, shorts, ints, longs, ints, longs, ints, longs)
+
+
+def real_bytes():
+    return (FIXTURES / "kraft" / "tx-0" / NAME).read_bytes()
+
+
+def line(entry):
+    txn = entry.open_txn_first_offset
+    txn = "OptionalLong.empty" if txn is None else f"OptionalLong[{txn}]"
+    text = (
+        f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} coordinatorEpoch: "
+        f"{entry.coordinator_epoch} currentTxnFirstOffset: {txn} lastTimestamp: {entry.timestamp} "
+    )
+    if not entry.has_batch:
+        return text
+    return text + (
+        f"firstSequence: {entry.first_sequence} lastSequence: {entry.last_sequence} lastOffset: {entry.last_offset} "
+        f"offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"
+    )
+
+
+def test_real_file_reads_as_the_dump_tool_prints_it():
+    entries, faults = decode(real_bytes())
+    assert list(map(line, entries)) == (FIXTURES / "expected" / f"{NAME}.out").read_text().splitlines()[1:]
+    assert faults == []
+    assert encode(entries) == real_bytes()
+
+
+def test_an_empty_snapshot_has_the_ten_bytes_of_kafka():
+    assert encode([]) == bytes.fromhex("000148674bc700000000")
+    assert decode(encode([])) == ([], [])
+
+
+@settings(deadline=None)
+@given(st.lists(producers))
+def test_entries_come_back_as_they_were_written(entries):
+    assert decode(encode(entries)) == (entries, [])
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_decode(data):
+    entries, faults = decode(data)
+    assert entries == []
+    assert len(faults) == 1
+
+
+def test_every_flipped_bit_and_every_truncation_is_found():
+    data = real_bytes()
+    for bit in range(len(data) * 8):
+        damaged = bytearray(data)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        entries, (fault,) = decode(bytes(damaged))
+        assert entries == []
+        assert fault.message.startswith("Snapshot ")
+    for size in range(len(data)):
+        (fault,) = decode(data[:size])[1]
+        assert fault.message.startswith("Snapshot failed schema validation: ")
+
+
+def test_messages_are_kafkas():
+    data = real_bytes()
+    message = decode(data[:-1] + b"\x01")[1][0].message
+    stored, computed = struct.unpack(">I", data[2:6])[0], crc32c(data[6:-1] + b"\x01")
+    assert message == f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
+    prefix = "Snapshot failed schema validation: "
+    expected = {
+        b"": "null",
+        b"\x00": "null",
+        b"\x00\x01\x00": "null",
+        data[:-1]: "null",
+        b"\x00\x02": "Snapshot contained an unknown file version 2",
+        b"\xff\xff": "Snapshot contained an unknown file version -1",
+        b"\x00\x01" + bytes(4) + b"\xff\xff\xff\xff": "non-nullable field producerEntries was serialized as null",
+        b"\x00\x01" + bytes(4) + b"\x00\x00\x00\x09abc": (
+            "Tried to allocate a collection of size 9, but there are only 3 bytes remaining."
+        ),
+    }
+    assert {bad: decode(bad)[1][0].message for bad in expected} == {k: prefix + v for k, v in expected.items()}
+
+
+def test_bytes_after_the_entries_are_told_and_the_entries_kept():
+    body = real_bytes()[6:] + b"more"
+    entries, faults = decode(b"\x00\x01" + struct.pack(">I", crc32c(body)) + body)
+    assert len(entries) == 3
+    assert [(f.kind, f.position, f.size_bytes) for f in faults] == [
+        (FaultKind.TRAILING_BYTES, len(real_bytes()), 4),
+    ]
+
+
+def test_first_sequence_wraps_at_31_bits():
+    assert ProducerEntry(1, 0, 1, 9, 3, 0, -1, -1).first_sequence == 2**31 - 2
+    assert ProducerEntry(1, 0, 3, 9, 3, 0, -1, -1).first_sequence == 0
+    assert ProducerEntry(1, 0, 3, 9, 3, 0, -1, -1).first_offset == 6

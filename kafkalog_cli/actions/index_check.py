@@ -37,6 +37,7 @@ class Finding(IntEnum):
     OFFSET_BEYOND = 9
     NOT_ASCENDING = 10
     BELOW_BASE = 11
+    FIRST_BATCH = 12
 
 
 _JUDGEMENTS: dict[Finding, tuple[Verdict, bool]] = {
@@ -53,6 +54,7 @@ _JUDGEMENTS: dict[Finding, tuple[Verdict, bool]] = {
     Finding.OFFSET_BEYOND: (Verdict.BEYOND_END, False),
     Finding.NOT_ASCENDING: (Verdict.OUT_OF_ORDER, False),
     Finding.BELOW_BASE: (Verdict.OUT_OF_ORDER, False),
+    Finding.FIRST_BATCH: (Verdict.STALE, True),
 }
 
 
@@ -165,6 +167,8 @@ class OffsetIndexCheck:
         self._batch[slot], self._batch_first[slot], self._batch_last[slot] = start, first, last
         if start != self._position[slot]:
             self._finding[slot] = Finding.NOT_A_BATCH
+        elif not start:
+            self._finding[slot] = Finding.FIRST_BATCH
         elif offset == last:
             self._fits(slot, ANY_STYLE if first == last else Style.PER_BATCH | Style.APPEND_CALL)
         elif offset == first:
@@ -241,6 +245,7 @@ class OffsetIndexCheck:
             Finding.OFFSET_BEYOND: "the offset is not in the log yet",
             Finding.NOT_ASCENDING: "not above an entry before it",
             Finding.BELOW_BASE: "below the base offset",
+            Finding.FIRST_BATCH: "points at the first batch, which gets no entry",
         }.get(finding, "")
 
 

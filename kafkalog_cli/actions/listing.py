@@ -52,11 +52,15 @@ class BytesByKind:
     @property
     def total(self) -> int:
         """All of them."""
-        return sum(getattr(self, field.name) for field in fields(self))
+        return sum(self.by_name().values())
+
+    def by_name(self) -> dict[str, int]:
+        """The sizes by the names of the fields."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __add__(self, other: BytesByKind) -> BytesByKind:
-        sums = (getattr(self, field.name) + getattr(other, field.name) for field in fields(self))
-        return BytesByKind(*sums)
+        added = other.by_name()
+        return BytesByKind(**{name: size + added[name] for name, size in self.by_name().items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -50,12 +50,16 @@ class Listing:
     @property
     def faults(self) -> list[LocatedFault]:
         """Every fault once."""
-        found: dict[LocatedFault, None] = {}
-        sources: list[Iterable[LocatedFault]] = [] if self.log_dir is None else [self.log_dir.faults]
-        sources += [listing.faults for listing in (*self.partitions, *self.segments)]
-        for faults in sources:
-            found.update(dict.fromkeys(faults))
-        return list(found)
+        return list(dict.fromkeys(fault for faults in self.faults_of_targets() for fault in faults))
+
+    def faults_of_targets(self) -> Iterator[tuple[LocatedFault, ...]]:
+        """The faults of the log directory, of each partition and of each segment."""
+        if self.log_dir is not None:
+            yield self.log_dir.faults
+        for partition in self.partitions:
+            yield partition.faults
+        for segment in self.segments:
+            yield segment.faults
 
 
 class Lister:

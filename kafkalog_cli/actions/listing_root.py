@@ -34,6 +34,7 @@ class Shutdown(Enum):
     CLEAN = "clean"
     UNCLEAN = "unclean"
     RUNNING = "running"  # it has not: a broker holds the lock
+    UNKNOWN = "unknown"  # no root file at all: a copy of partition directories
 
 
 class CheckpointedOffsets(NamedTuple):
@@ -139,7 +140,9 @@ def _unknown(
 def _shutdown(files: dict[FileKind, FileStatus], owner: LockOwner | None) -> Shutdown:
     if owner is not None and owner.is_exclusive:
         return Shutdown.RUNNING
-    return Shutdown.CLEAN if FileKind.CLEAN_SHUTDOWN in files else Shutdown.UNCLEAN
+    if FileKind.CLEAN_SHUTDOWN in files:
+        return Shutdown.CLEAN
+    return Shutdown.UNCLEAN if files else Shutdown.UNKNOWN
 
 
 def _ask(ask_lock: AskLock, path: str) -> tuple[LockOwner | None, str | None]:

@@ -43,8 +43,8 @@ class OffsetQuestions:
         self._pending = sorted([*self._pending, *new])
 
     def answer(self, offset: int) -> Answer:
-        """What was found."""
-        return self._answers[offset]
+        """What was found; of an offset that was not asked for, nothing."""
+        return self._answers.get(offset, Answer())
 
     def is_pending_below(self, offset: int) -> bool:
         """Whether an answer is still missing that a segment up to `offset` may give."""
@@ -112,9 +112,9 @@ class ProducerTrail:
             if producer in wanted and not attributes & CONTROL_MASK:
                 latest[int(producer)] = last
 
-    def finish(self) -> None:
-        """The log is over."""
-        while self._due:
+    def reach(self, snapshot_offset: int) -> None:
+        """All batches below `snapshot_offset` were seen."""
+        while self._due and self._due[0] <= snapshot_offset:
             self._compare(self._due.pop(0))
 
     def _compare(self, snapshot_offset: int) -> None:

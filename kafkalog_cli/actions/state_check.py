@@ -46,9 +46,12 @@ def txn_offsets(entries: Iterable[AbortedTxn], log: LogRange) -> Iterator[int]:
 
 
 def check_aborted_txns(
-    entries: Sequence[AbortedTxn], base_offset: int, log: LogRange, ask: Ask, marker_of: MarkerOf
+    entries: Sequence[AbortedTxn], base_offset: int, log: LogRange, ask: Ask | None, marker_of: MarkerOf
 ) -> Iterator[Entry]:
-    """Each aborted transaction against its ABORT marker, its first batch and its last stable offset."""
+    """Each aborted transaction against its ABORT marker, its first batch and its last stable offset.
+
+    `ask` is None where there is no log to ask.
+    """
     before: AbortedTxn | None = None
     for number, entry in enumerate(entries):
         verdict, detail = _aborted_txn(entry, before, base_offset, log, ask, marker_of)
@@ -58,7 +61,7 @@ def check_aborted_txns(
 
 
 def _aborted_txn(  # noqa: PLR0913, PLR0917
-    entry: AbortedTxn, before: AbortedTxn | None, base_offset: int, log: LogRange, ask: Ask, marker_of: MarkerOf
+    entry: AbortedTxn, before: AbortedTxn | None, base_offset: int, log: LogRange, ask: Ask | None, marker_of: MarkerOf
 ) -> _Judgement:
     if entry.last_offset >= log.end:
         return Verdict.BEYOND_END, "the marker's offset is not in the log yet"
@@ -68,6 +71,8 @@ def _aborted_txn(  # noqa: PLR0913, PLR0917
         return Verdict.OUT_OF_ORDER, "last offset not above that of an entry before it"
     if entry.first_offset > entry.last_offset or entry.first_offset < 0:
         return Verdict.OUT_OF_ORDER, "the first offset is above the last, or negative"
+    if ask is None:
+        return Verdict.UNVERIFIED, "there is no log to check it against"
     answer = ask(entry.last_offset)
     if answer.is_damaged:
         return Verdict.UNVERIFIED, "the log is damaged where the marker is"

@@ -48,7 +48,7 @@ def write_table(out: ResultStream, table: Table) -> None:
 
 def safe(text: str) -> str:
     """`text` without anything that a terminal could act on, undecodable bytes included."""
-    return "".join(f"\\x{ord(c) - 0xDC00:02x}" if "\ud800" <= c <= "\udfff" else c for c in printable(text))
+    return "".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in printable(text))
 
 
 def cell(value: object) -> str:

@@ -21,8 +21,9 @@ def remote_log_text(record: ApiMessage) -> str | Unreadable:
             f"state={state}, eventTimestampMs={message['eventTimestampMs']}, brokerId={message['brokerId']}}}"
         )
     state = _state(SEGMENT_STATES, message["remoteLogSegmentState"])
-    if record.name != "RemoteLogSegmentMetadataUpdateRecord" and not message["segmentLeaderEpochs"]:
-        return Unreadable("segmentLeaderEpochs can not be null or empty")
+    problem = _segment_problem(message) if record.name != "RemoteLogSegmentMetadataUpdateRecord" else None
+    if problem is not None:
+        return Unreadable(problem)
     if state is None:
         return Unreadable("state can not be null")
     if record.name == "RemoteLogSegmentMetadataRecord":
@@ -39,6 +40,18 @@ def remote_log_text(record: ApiMessage) -> str | Unreadable:
         f"segmentLeaderEpochs={_epochs(message)}, segmentSizeInBytes={message['segmentSizeInBytes']}, "
         f"customMetadata={_custom(message)}, state={state}, txnIdxEmpty={_txn_index_empty(message)}}}"
     )
+
+
+def _segment_problem(message: Message) -> str | None:
+    """What the constructor of RemoteLogSegmentMetadata refuses."""
+    start, end = message["startOffset"], message["endOffset"]
+    if start < 0:
+        return f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative"
+    if end < start:
+        return (
+            f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}"
+        )
+    return None if message["segmentLeaderEpochs"] else "segmentLeaderEpochs can not be null or empty"
 
 
 def _segment(message: Message, state: str) -> str:

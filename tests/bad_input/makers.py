@@ -240,7 +240,7 @@ def log_seven(codec: int, words_each: int) -> SmallLog:
     payloads = [words(rng, words_each) for _ in range(10)]
     plain = (seven(payloads[0]), seven(payloads[1], codec=0), seven(b""))
     if not codec:
-        return SmallLog("seven-none", (*plain, *(seven(payload, codec=i & 1 or None) for i, payload in enumerate(payloads[2:]))),
+        return SmallLog("seven-none", (*plain, *(seven(payload, codec=0 if i & 1 else None) for i, payload in enumerate(payloads[2:]))),
                         ".kafka")  # fmt: skip
     nested = seven(PACK[codec](seven(payloads[5]) + seven_set(payloads[6:8], codec)), codec=codec)
     packed = (seven_set(payloads[2:5], codec), nested, seven_set(payloads[8:], codec))
@@ -248,7 +248,7 @@ def log_seven(codec: int, words_each: int) -> SmallLog:
 
 
 LOGS = (
-    *(log_v2(codec, size) for codec, size in zip(range(5), (24, 36, 23, 24, 37), strict=True)),
+    *(log_v2(codec, size) for codec, size in zip(range(5), (24, 38, 23, 24, 39), strict=True)),
     *(log_legacy(magic, codec, size) for magic in (0, 1) for codec, size in zip(range(4), (34, 37, 26, 26), strict=True)),
     *(log_seven(codec, size) for codec, size in ((NONE, 29), (GZIP, 38), (SNAPPY, 29))),
 )

@@ -29,7 +29,10 @@ class Versions(NamedTuple):
 
 
 class SchemaField(NamedTuple):
-    """A field of a message or struct. `kind` is the type; of an array `items` is that of its elements."""
+    """A field of a message or struct. `kind` is the type; of an array `items` is that of its elements.
+
+    `struct` is the name of a struct, `struct_versions` those in which its class can be read.
+    """
 
     name: str
     kind: str
@@ -39,6 +42,8 @@ class SchemaField(NamedTuple):
     tag: int
     tagged: Versions | None
     default: Any
+    struct: str
+    struct_versions: Versions
     fields: tuple[SchemaField, ...]
 
 
@@ -62,16 +67,12 @@ def definitions() -> dict[str, Any]:
 def message_schema(name: str) -> MessageSchema:
     """The schema of a message by its Kafka name. Raises KeyError for a name that is none."""
     found = definitions()["messages"][name]
-    flexible = found["flexible"]
-    return MessageSchema(
-        name,
-        Versions(*found["versions"]),
-        None if flexible is None else Versions(*flexible),
-        tuple(map(_field, found["fields"])),
-    )
+    flexible, versions = found["flexible"], Versions(*found["versions"])
+    fields = tuple(_field(field, versions) for field in found["fields"])
+    return MessageSchema(name, versions, None if flexible is None else Versions(*flexible), fields)
 
 
-def _field(found: dict[str, Any]) -> SchemaField:
+def _field(found: dict[str, Any], message: Versions) -> SchemaField:
     kind = found["type"]
     return SchemaField(
         found["name"],
@@ -82,7 +83,9 @@ def _field(found: dict[str, Any]) -> SchemaField:
         found.get("tag", -1),
         Versions(*found["tagged"]) if "tagged" in found else None,
         found.get("default", _DEFAULTS.get(kind, 0)),
-        tuple(map(_field, found.get("fields", ()))),
+        found.get("struct", ""),
+        Versions(max(found["versions"][0], message.first), message.last),
+        tuple(_field(field, message) for field in found.get("fields", ())),
     )
 
 
@@ -104,29 +107,38 @@ def _read_struct(fields: tuple[SchemaField, ...], version: int, flexible: bool, 
     if not flexible:
         return untagged
     tagged = dict(_read_tags(fields, version, reader))
-    # A struct has no default that Kafka would leave out: it is always written and shown, null or not.
-    structs = {f.name: f.default for f in fields if f.kind == "struct" and f.tagged and version in f.tagged}
-    if not tagged and not structs:
+    if not tagged:
         return untagged
-    together = {**untagged, **structs, **tagged}
+    together = {**untagged, **tagged}
     return {field.name: together[field.name] for field in fields if field.name in together}
 
 
+def _read_nested(field: SchemaField, version: int, flexible: bool, reader: WireReader) -> Message:
+    """A struct inside a message: its class, unlike the message's, looks at the version."""
+    if version not in field.struct_versions:
+        raise Undecodable(f"Can't read version {version} of {field.struct}")
+    return _read_struct(field.fields, version, flexible, reader)
+
+
 def _read_tags(fields: tuple[SchemaField, ...], version: int, reader: WireReader) -> Iterator[tuple[str, Any]]:
-    by_tag = {field.tag: field for field in fields if field.tagged and version in field.tagged}
+    by_tag = {field.tag: field for field in fields if field.tagged}
     for _ in range(reader.unsigned_varint()):
         tag, size = reader.unsigned_varint(), reader.unsigned_varint()
         field = by_tag.get(tag)
         if field is None:
             reader.array(size)
             continue
+        if field.tagged is None or version not in field.tagged:
+            raise Undecodable(f"Tag {tag} is not valid for version {version}")
         if field.kind == "struct" and field.nullable and version in field.nullable:
             # In the tagged section presence is an unsigned varint, elsewhere a byte.
             present = reader.unsigned_varint() > 0
-            yield field.name, _read_struct(field.fields, version, True, reader) if present else None
-            continue
-        value = _read_value(field, field.kind, version, True, reader)
-        if value != field.default:
+            value = _read_nested(field, version, True, reader) if present else None
+            default: Any = {nested.name: nested.default for nested in field.fields}  # never null, whatever it says
+        else:
+            value = _read_value(field, field.kind, version, True, reader)
+            default = field.default
+        if value != default:
             yield field.name, value
 
 
@@ -143,7 +155,7 @@ def _read_value(field: SchemaField, kind: str, version: int, flexible: bool, rea
     if kind == "struct":
         if field.nullable and version in field.nullable and reader.integer("int8") < 0:
             return None
-        return _read_struct(field.fields, version, flexible, reader)
+        return _read_nested(field, version, flexible, reader)
     return reader.number(kind)
 
 
@@ -159,7 +171,7 @@ def _read_array(field: SchemaField, version: int, flexible: bool, reader: WireRe
         name = f"{field.name} element"
         return [_read_string(field, name, -1, flexible, reader) for _ in range(size)]
     if field.items == "struct":
-        return [_read_struct(field.fields, version, flexible, reader) for _ in range(size)]
+        return [_read_nested(field, version, flexible, reader) for _ in range(size)]
     return [_read_value(field, field.items, version, flexible, reader) for _ in range(size)]
 
 

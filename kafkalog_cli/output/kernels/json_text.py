@@ -119,48 +119,46 @@ def _marks_up_to(size):
     return (np.uint64(1) << np.uint64(size)) - np.uint64(1)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def _whole_sequences(buffer, start, size):
-    """How many of the `size` bytes, less than a block only at the end of the field, hold no cut sequence."""
-    if size < BLOCK_BYTES:
-        return size
-    # The longest sequence is of four bytes: one that begins in the last three may be cut.
-    late = marks(buffer, start, 0xC0, 0xFF) >> np.uint64(BLOCK_BYTES - 3)
-    return np.int64(BLOCK_BYTES - 3) + _WHOLE[late]
-
-
-_WHOLE = np.array([3, 0, 1, 1, 2, 2, 2, 2], dtype=np.int64)
-"""By the marks of late leads: how many of the last three bytes do not belong to the last sequence."""
-
 _UTF8_WRONG, _UTF8_RIGHT, _UTF8_ESCAPED = -1, 0, 1
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _check_utf8(buffer, start, size):
-    """Whether the bytes, at most a block, are strict UTF-8; if so, whether a sequence of several is escaped."""
-    inside = _marks_up_to(size)
-    one = np.uint64(1)
-    two = np.uint64(2)
-    leads = marks(buffer, start, 0xC2, 0xF4) & inside
-    followers = marks(buffer, start, 0x80, 0xBF) & inside
-    expected = leads << one
-    expected |= (marks(buffer, start, 0xE0, 0xF4) & inside) << two
-    expected |= (marks(buffer, start, 0xF0, 0xF4) & inside) << np.uint64(3)
-    wrong = expected ^ followers
-    wrong |= (marks(buffer, start, 0x80, 0xFF) & inside) ^ (leads | followers)
+def _check_utf8(buffer, here, inside, behind):
+    """Whether a block of a field is strict UTF-8 so far; if so, whether a sequence of several bytes is escaped.
+
+    `inside` marks what belongs to the field; `behind` too, without its first, second and third byte if the block
+    is the first: what their bytes follow is not of the field.
+    """
+    leads = marks(buffer, here, 0xC2, 0xF4)
+    followers = marks(buffer, here, 0x80, 0xBF) & inside
+    expected = marks(buffer, here - 1, 0xC2, 0xF4) & behind[0]
+    expected |= marks(buffer, here - 2, 0xE0, 0xF4) & behind[1]
+    expected |= marks(buffer, here - 3, 0xF0, 0xF4) & behind[2]
+    wrong = (expected ^ followers) | ((marks(buffer, here, 0x80, 0xFF) ^ (leads | followers)) & inside)
     # Overlong sequences, surrogates, and what is beyond U+10FFFF: told by the second byte.
-    low = marks(buffer, start, 0x80, 0x9F)
-    lowest = marks(buffer, start, 0x80, 0x8F)
-    wrong |= (marks(buffer, start, 0xE0, 0xE0) << one) & low & inside
-    wrong |= (marks(buffer, start, 0xED, 0xED) << one) & followers & ~low
-    wrong |= (marks(buffer, start, 0xF0, 0xF0) << one) & lowest & inside
-    wrong |= (marks(buffer, start, 0xF4, 0xF4) << one) & followers & ~lowest
+    second = followers & behind[0]
+    low = marks(buffer, here, 0x80, 0x9F)
+    lowest = marks(buffer, here, 0x80, 0x8F)
+    wrong |= marks(buffer, here - 1, 0xE0, 0xE0) & second & low
+    wrong |= marks(buffer, here - 1, 0xED, 0xED) & second & ~low
+    wrong |= marks(buffer, here - 1, 0xF0, 0xF0) & second & lowest
+    wrong |= marks(buffer, here - 1, 0xF4, 0xF4) & second & ~lowest
     if wrong:
         return _UTF8_WRONG
-    escaped = (marks(buffer, start, 0xC2, 0xC2) << one) & low
-    separators = (marks(buffer, start, 0xE2, 0xE2) << two) & (marks(buffer, start, 0x80, 0x80) << one)
-    escaped |= separators & marks(buffer, start, 0xA8, 0xA9)
-    return _UTF8_ESCAPED if escaped & inside else _UTF8_RIGHT
+    escaped = marks(buffer, here - 1, 0xC2, 0xC2) & second & low
+    separators = marks(buffer, here - 2, 0xE2, 0xE2) & marks(buffer, here - 1, 0x80, 0x80) & behind[1]
+    escaped |= separators & marks(buffer, here, 0xA8, 0xA9)
+    return _UTF8_ESCAPED if escaped else _UTF8_RIGHT
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _ends_in_sequence(buffer, start, end):
+    """Whether the last sequence of a field lacks bytes."""
+    if buffer[end - 1] >= 0xC0:
+        return True
+    if end - 2 >= start and buffer[end - 2] >= 0xE0:
+        return True
+    return end - 3 >= start and buffer[end - 3] >= 0xF0
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -169,29 +167,28 @@ def _put_escaped(out, at, buffer, start, end):
 
     Loads and stores whole blocks, past the end of the field too: `out` has room for one more.
     """
-    if end + BLOCK_BYTES > len(buffer):
+    if start < 3 or end + BLOCK_BYTES > len(buffer):
         return _put_slowly(out, at, buffer, start, end)
-    here = start
-    is_wide = True
-    while here < end:
+    first = at
+    is_wide = False
+    for here in range(start, end, BLOCK_BYTES):
         copy_block(out, at, buffer, here)
         size = min(end - here, BLOCK_BYTES)
-        is_wide = is_wide or (marks(buffer, here, 0x80, 0xFF) & _marks_up_to(size)) != 0
-        if is_wide:
-            size = _whole_sequences(buffer, here, size)
-            answer = _check_utf8(buffer, here, size)
+        inside = _marks_up_to(size)
+        if is_wide or marks(buffer, here, 0x80, 0xFF) & inside:
+            new = ~np.uint64(0) if here > start else ~np.uint64(7)
+            behind = inside & (new | np.uint64(6)), inside & (new | np.uint64(4)), inside & new
+            answer = _check_utf8(buffer, here, inside, behind)
             if answer == _UTF8_WRONG:
                 return np.int64(-1)
             if answer == _UTF8_ESCAPED:
-                at = _put_slowly(out, at, buffer, here, here + size)
-                here += size
-                continue
+                return _put_slowly(out, first, buffer, start, end)
+            is_wide = True
         escapes = marks(buffer, here, 0x00, 0x1F) | marks(buffer, here, 0x22, 0x22)
         escapes |= marks(buffer, here, 0x5C, 0x5C) | marks(buffer, here, 0x7F, 0x7F)
-        escapes &= _marks_up_to(size)
+        escapes &= inside
         at = _put_with_escapes(out, at, buffer, here, size, escapes) if escapes else at + size
-        here += size
-    return at
+    return np.int64(-1) if is_wide and _ends_in_sequence(buffer, start, end) else at
 
 
 @njit(cache=True, nogil=True, _nrt=False)

@@ -1,0 +1,152 @@
+"""One run of `kafkalog ls`: each path listed and printed, faults told on stderr, the exit code gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafkalog_cli.actions.listing_paths import Lister, Listing
+from kafkalog_cli.actions.listing_reads import LocatedFault
+from kafkalog_cli.actions.listing_root import RootState
+from kafkalog_cli.actions.selection import Selection, expand
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code
+from kafkalog_cli.output.listing import ListingText
+from kafkalog_cli.output.listing_json import ListingJson
+from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.stream import ResultStream, printable
+
+
+@dataclass(frozen=True, slots=True)
+class LsRequest:
+    """The options of one run. `segments`: a row a segment, not a partition; `transactions`: look for open ones."""
+
+    selection: Selection
+    segments: bool
+    transactions: bool
+    json: bool
+
+
+@dataclass(slots=True)
+class _Counts:
+    logdirs: int = 0
+    partitions: int = 0
+    segments: int = 0
+    files: int = 0
+    bytes: int = 0
+    leftovers: int = 0
+    open_transactions: int = 0
+    faults: int = 0
+    failures: int = 0
+
+
+class LsRun:
+    """Lists paths in order; what fails ends only its path or partition."""
+
+    def __init__(self, environment: Environment, request: LsRequest) -> None:
+        self._fs = environment.fs
+        self._request = request
+        self._out = ResultStream(environment.stdout)
+        self._errors = ResultStream(environment.stderr)
+        self._json = JsonLines(self._out) if request.json else None
+        self._printer = (
+            ListingText(self._out, segments=request.segments)
+            if self._json is None
+            else ListingJson(self._json, segments=request.segments)
+        )
+        self._lister = Lister(
+            environment.fs, request.selection, segments=request.segments, transactions=request.transactions
+        )
+        self._codes: list[ExitCode] = []
+        self._counts = _Counts()
+        self._warned: set[str] = set()
+
+    def run(self, paths: list[str]) -> int:
+        """List what `paths` name; the exit code."""
+        if not paths:
+            raise UsageError(reason="ls needs a PATH; see kafkalog ls --help")
+        for path in paths:
+            try:
+                for found in expand(self._fs, [path]):
+                    self._path(found)
+            except KafkalogError as error:
+                self._fail(error)
+        self._printer.end()
+        if not self._codes:
+            self._fail(NothingSelected(reason="no partition under the given paths fits"))
+        code = combined_exit_code(self._codes)
+        if self._json is not None:
+            counts = {name: getattr(self._counts, name) for name in _Counts.__slots__}
+            self._json.summary(code, **counts)
+        self._out.flush()
+        return code
+
+    def _path(self, path: str) -> None:
+        try:
+            listing = self._lister.list(path)
+        except KafkalogError as error:
+            self._fail(error)
+            return
+        self._printer.listing(listing)
+        for root in listing.roots:
+            self._warn_of_lock(root)
+        for fault in listing.faults:
+            self._tell(fault.fault.kind.value, fault.path, fault.fault.message, fault.fault.position)
+        for _, failure in listing.failures:
+            self._fail(failure)
+        self._codes += [_code(faults) for faults in listing.faults_of_targets()]
+        self._codes += [ExitCode.OK] * len(listing.files)
+        self._count(listing)
+
+    def _count(self, listing: Listing) -> None:
+        counts = self._counts
+        counts.logdirs += listing.log_dir is not None
+        counts.partitions += len(listing.partitions)
+        counts.segments += sum(len(found.partition.segments) for found in listing.partitions)
+        counts.files += len(listing.files)
+        counts.bytes += sum(found.bytes_by_kind.total for found in listing.partitions)
+        counts.bytes += sum(found.status.size_bytes for found in listing.files)
+        if not listing.partitions:  # segments given as files
+            counts.segments += len(listing.segments)
+            counts.bytes += sum(found.segment.log.size_bytes for found in listing.segments)
+        counts.leftovers += sum(len(found.partition.leftovers) for found in listing.partitions)
+        counts.open_transactions += sum(len(found.open_transactions or ()) for found in listing.partitions)
+        counts.faults += len(listing.faults)
+
+    def _warn_of_lock(self, root: RootState) -> None:
+        """Readers take no lock; they say who has it."""
+        owner = root.lock_owner
+        if root.path in self._warned or (owner is None and root.lock_problem is None):
+            return
+        self._warned.add(root.path)
+        if owner is None:
+            message = f"cannot tell whether a broker is running on it: {root.lock_problem}"
+        else:
+            who = "a broker is running on it" if owner.is_exclusive else "a kafkalog command is changing it"
+            message = f"{who} ({'pid unknown' if owner.pid is None else f'pid {owner.pid}'}): what is listed may change"
+        self._tell("locked", root.path, message)
+
+    def _fail(self, error: KafkalogError) -> None:
+        self._codes.append(error.exit_code)
+        self._counts.failures += 1
+        if self._json is None:
+            self._errors.write(f"kafkalog: {printable(str(error))}\n")
+        else:
+            JsonLines(self._errors).exception(error)
+        self._errors.flush()
+
+    def _tell(self, kind: str, path: str, message: str, position: int | None = None) -> None:
+        if self._json is None:
+            where = f"at byte {position}: " if position else ""
+            self._errors.write(f"kafkalog: {printable(path)}: {where}{printable(message)}\n")
+        else:
+            details = {} if position is None else {"position": position}
+            JsonLines(self._errors).error(kind, message, path=path, **details)
+        self._errors.flush()
+
+
+def _code(faults: Iterable[LocatedFault]) -> ExitCode:
+    severities = [fault.is_corruption for fault in faults]
+    if not severities:
+        return ExitCode.OK
+    return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS

@@ -1,0 +1,267 @@
+"""What `ls` prints as text: a log directory in words, a table with a row a partition or a segment, then details."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kafkalog_cli.actions.listing import BytesByKind, PartitionListing
+from kafkalog_cli.actions.listing_paths import FileListing, Listing
+from kafkalog_cli.actions.listing_root import RootState, Shutdown
+from kafkalog_cli.actions.listing_segments import SegmentListing
+from kafkalog_cli.output.human import NOTHING, Column, Table, cell, iso_time, safe, write_table
+from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.storage.fs import FileStatus
+from kafkalog_cli.storage.names import DirectoryKind
+from kafkalog_cli.storage.partition import Partition
+
+PARTITION_COLUMNS = (
+    Column("PARTITION"),
+    Column("STATE", rank=1),
+    Column("SEGMENTS", is_number=True, rank=7),
+    Column("LOG", is_number=True),
+    Column("INDEXES", is_number=True, rank=12),
+    Column("OTHER", is_number=True, rank=13),
+    Column("LEFTOVER", is_number=True, rank=4),
+    Column("START", is_number=True, rank=1),
+    Column("END", is_number=True),
+    Column("WATERMARK", is_number=True, rank=5),
+    Column("RECOVERY", is_number=True, rank=8),
+    Column("CLEANER", is_number=True, rank=6),
+    Column("EPOCH", is_number=True, rank=9),
+    Column("TXNS", is_number=True, rank=3),
+    Column("FROM", rank=11),
+    Column("TO", rank=10),
+    Column("FAULTS", is_number=True, rank=2),
+)
+
+SEGMENT_COLUMNS = (
+    Column("PARTITION"),
+    Column("BASE", is_number=True),
+    Column("FORMAT", rank=3),
+    Column("LOG", is_number=True),
+    Column("INDEX", is_number=True, rank=5),
+    Column("TIMEINDEX", is_number=True, rank=6),
+    Column("TXNINDEX", is_number=True, rank=7),
+    Column("FIRST", is_number=True, rank=4),
+    Column("NEXT", is_number=True),
+    Column("FROM", rank=9),
+    Column("TO", rank=8),
+    Column("FAULTS", is_number=True, rank=1),
+)
+
+AT_END = "end"
+"""A high watermark that no checkpoint tells: the log's end is taken for it."""
+
+_FILE_COLUMNS = (Column("FILE"), Column("KIND"), Column("STATE"), Column("BYTES", is_number=True))
+_LEFTOVER_COLUMNS = (Column("LEFTOVER"), Column("STATE"), Column("BYTES", is_number=True))
+_TRANSACTION_COLUMNS = (
+    Column("OPEN TRANSACTION IN"),
+    Column("PRODUCER", is_number=True),
+    Column("EPOCH", is_number=True),
+    Column("FIRST OFFSET", is_number=True),
+    Column("LAST WRITE"),
+)
+_METADATA_COLUMNS = (
+    Column("METADATA SNAPSHOT"),
+    Column("END", is_number=True),
+    Column("EPOCH", is_number=True),
+    Column("BYTES", is_number=True),
+)
+
+
+class ListingText:
+    """Writes listings one under the other; partitions and files given one by one share a table."""
+
+    def __init__(self, out: ResultStream, *, segments: bool) -> None:
+        self._out = out
+        self._segments = segments
+        self._loose = Listing("")
+        self._is_first = True
+
+    def listing(self, listing: Listing) -> None:
+        """Everything found under one path."""
+        if listing.log_dir is None:
+            self._loose.partitions += listing.partitions
+            self._loose.segments += listing.segments
+            self._loose.files += listing.files
+            return
+        self.end()
+        self._section()
+        self._out.write("".join(f"{line}\n" for line in _log_dir_lines(listing.log_dir, listing.partitions)))
+        self._tables(listing)
+
+    def end(self) -> None:
+        """All paths are done."""
+        loose, self._loose = self._loose, Listing("")
+        if not loose.is_empty:
+            self._tables(loose)
+
+    def _tables(self, listing: Listing) -> None:
+        in_log_dir = listing.log_dir is not None
+        self._table(_FILE_COLUMNS, [_file_row(file) for file in listing.files])
+        if not self._segments:
+            self._table(PARTITION_COLUMNS, [_partition_row(found, in_log_dir) for found in listing.partitions])
+        self._table(SEGMENT_COLUMNS, [_segment_row(found, in_log_dir) for found in listing.segments])
+        self._table(_TRANSACTION_COLUMNS, _transaction_rows(listing.partitions, in_log_dir))
+        self._table(_METADATA_COLUMNS, _metadata_rows(listing.partitions, in_log_dir))
+        self._table(_LEFTOVER_COLUMNS, _leftover_rows(listing.partitions, in_log_dir))
+        lines = [line for found in listing.partitions for line in _remarks(found, in_log_dir)]
+        if lines:
+            self._section()
+            self._out.write("".join(f"{line}\n" for line in lines))
+
+    def _table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        if rows:
+            self._section()
+            write_table(self._out, Table(columns, rows))
+
+    def _section(self) -> None:
+        if not self._is_first:
+            self._out.write("\n")
+        self._is_first = False
+
+
+def _log_dir_lines(root: RootState, partitions: list[PartitionListing]) -> Iterable[str]:
+    yield f"{safe(root.path)}: {_shutdown(root)}"
+    meta = root.meta
+    if meta is not None:
+        named = {"cluster": meta.cluster_id, "node": meta.node_id, "directory": meta.directory_id}
+        yield ", ".join(f"{name} {cell(value)}" for name, value in named.items() if value is not None) or NOTHING
+    topics = len({listing.partition.topic for listing in partitions})
+    segments = sum(len(listing.partition.segments) for listing in partitions)
+    sizes = sum((listing.bytes_by_kind for listing in partitions), BytesByKind())
+    by_kind = ", ".join(f"{name} {size}" for name, size in sizes.by_name().items())
+    yield f"topics {topics}, partitions {len(partitions)}, segments {segments}, bytes {sizes.total} ({by_kind})"
+    if root.foreign:
+        yield f"directories that are no partitions: {', '.join(map(safe, root.foreign))}"
+    if root.others:
+        yield f"other entries: {', '.join(map(safe, root.others))}"
+
+
+def _shutdown(root: RootState) -> str:
+    if root.shutdown is Shutdown.RUNNING:
+        pid = None if root.lock_owner is None else root.lock_owner.pid
+        return "a broker is running" if pid is None else f"a broker is running, pid {pid}"
+    if root.shutdown is Shutdown.UNKNOWN:
+        return "no root files, so nothing tells how the broker stopped"
+    words = f"{root.shutdown.value} shutdown"
+    return words if root.broker_epoch is None else f"{words}, broker epoch {root.broker_epoch}"
+
+
+def _partition_row(listing: PartitionListing, in_log_dir: bool) -> list[str]:
+    partition, sizes, offsets = listing.partition, listing.bytes_by_kind, listing.checkpoints
+    transactions = listing.open_transactions
+    values: tuple[object, ...] = (
+        len(partition.segments),
+        sizes.log,
+        sizes.index + sizes.timeindex + sizes.txnindex,
+        sizes.snapshot + sizes.other,
+        sizes.leftover,
+        listing.log_start_offset,
+        listing.log_end_offset,
+        AT_END if offsets.high_watermark is None else listing.high_watermark,
+        offsets.recovery_point,
+        offsets.cleaner,
+        listing.leader_epochs[-1].epoch if listing.leader_epochs else None,
+        "?" if transactions is None else len(transactions),
+    )
+    times = (iso_time(listing.first_timestamp), iso_time(listing.max_timestamp))
+    return [
+        _named(partition, in_log_dir),
+        _state(listing),
+        *map(cell, values),
+        *times,
+        str(len(listing.faults)),
+    ]
+
+
+def _state(listing: PartitionListing) -> str:
+    directory, segments = listing.partition.directory, listing.partition.segments
+    words = []
+    if directory.kind is not DirectoryKind.PARTITION:
+        words.append(directory.kind.name.lower())
+    if listing.is_tiered:
+        words.append("tiered")
+    if any(segment.is_seven for segment in segments):
+        words.append("0.7")
+    return ",".join(words) or NOTHING
+
+
+def _segment_row(listing: SegmentListing, in_log_dir: bool) -> list[str]:
+    segment = listing.segment
+    return [
+        _named(listing.partition, in_log_dir),
+        str(segment.base_offset),
+        cell(listing.format),
+        str(segment.log.size_bytes),
+        _size(segment.offset_index),
+        _size(segment.time_index),
+        _size(segment.txn_index),
+        cell(listing.first_offset),
+        str(listing.next_offset),
+        iso_time(listing.first_timestamp),
+        iso_time(listing.max_timestamp),
+        str(len(listing.faults)),
+    ]
+
+
+def _file_row(listing: FileListing) -> list[str]:
+    name = listing.name
+    state = name.state.name.lower().replace("_", " ")
+    return [safe(listing.status.path), name.kind.name.lower().replace("_", " "), state, str(listing.status.size_bytes)]
+
+
+def _transaction_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:
+    return [
+        [
+            _named(listing.partition, in_log_dir),
+            str(transaction.producer_id),
+            str(transaction.producer_epoch),
+            str(transaction.first_offset),
+            iso_time(None if transaction.last_timestamp < 0 else transaction.last_timestamp),
+        ]
+        for listing in partitions
+        for transaction in listing.open_transactions or ()
+    ]
+
+
+def _metadata_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:
+    return [
+        [
+            f"{_named(listing.partition, in_log_dir)}/{safe(file.name.name)}",
+            cell(file.name.offset),
+            cell(file.name.epoch),
+            str(file.status.size_bytes),
+        ]
+        for listing in partitions
+        for file in listing.partition.metadata_snapshots
+    ]
+
+
+def _leftover_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:
+    rows = []
+    for listing in partitions:
+        partition = listing.partition
+        found = [(file, file.name.state.name.lower()) for file in partition.leftovers]
+        found += [(file, "orphan") for file in partition.orphans]
+        where = _named(partition, in_log_dir)
+        rows += [[f"{where}/{safe(file.name.name)}", state, str(file.status.size_bytes)] for file, state in found]
+    return rows
+
+
+def _remarks(listing: PartitionListing, in_log_dir: bool) -> Iterable[str]:
+    """What few partitions have."""
+    where = _named(listing.partition, in_log_dir)
+    if listing.quorum_state is not None:
+        state = listing.quorum_state
+        yield f"{where}: quorum state: leader {state.leader_id}, epoch {state.leader_epoch}, voted {state.voted_id}"
+    if listing.partition.runs:
+        yield f"{where}: kafkalog runs: {', '.join(map(safe, listing.partition.runs))}"
+
+
+def _named(partition: Partition, in_log_dir: bool) -> str:
+    return safe(partition.name if in_log_dir else partition.path)
+
+
+def _size(status: FileStatus | None) -> str:
+    return NOTHING if status is None else str(status.size_bytes)

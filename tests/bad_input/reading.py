@@ -1,0 +1,97 @@
+"""What the library makes of some bytes, as one comparable value, and a deadline that no reading may miss."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from faulty_fs import BytesFile
+
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import Record
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Scan
+
+PLAIN = KernelChoice(forced=False)
+COMPILED = KernelChoice(forced=True)
+
+
+class Fact(NamedTuple):
+    """A fault without its prose: kind, position and size in bytes."""
+
+    kind: str
+    position: int
+    size_bytes: int
+
+
+class Outcome(NamedTuple):
+    """All that a reader of a segment learns."""
+
+    batches: list[Batch]
+    records: list[Record]
+    record_faults: list[Fact]
+    chain_fault: Fact | None
+    valid_bytes: int
+    messages: list[str]
+
+    @property
+    def faults(self) -> list[Fact]:
+        return self.record_faults + ([] if self.chain_fault is None else [self.chain_fault])
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing of the damage was seen."""
+        return not self.faults and all(batch.valid for batch in self.batches) and all(r.valid for r in self.records)
+
+
+def read(data: bytes, *, seven: bool = False, compiled: bool = False, limits: Limits = DEFAULT_LIMITS) -> Outcome:
+    """Scan and decode all of a segment."""
+    scan = Scan(
+        BytesFile(data),
+        limits=limits,
+        seven_base_offset=0 if seven else None,
+        choice=COMPILED if compiled else PLAIN,
+        deep=True,
+    )
+    return outcome_of(scan, limits)
+
+
+def outcome_of(scan: Scan, limits: Limits = DEFAULT_LIMITS) -> Outcome:
+    reader = RecordReader(limits)
+    batches: list[Batch] = []
+    records: list[Record] = []
+    faults: list[Any] = []
+    for chunk in scan:
+        rows = len(chunk.batches)
+        batches += chunk.batches.rows()
+        read_rows = 0
+        for block in reader.blocks(chunk):
+            assert (block.first_row, len(block.record_ends)) == (read_rows, block.end_row - block.first_row)
+            read_rows = block.end_row
+            records += block.rows()
+            faults += block.faults.values()
+        assert read_rows == rows
+    chain = None if scan.fault is None else Fact(scan.fault.kind.value, scan.fault.position, scan.fault.size_bytes)
+    facts = [Fact(fault.kind.value, fault.position, fault.size_bytes) for fault in faults]
+    messages = [fault.message for fault in (*faults, *([scan.fault] if scan.fault else []))]
+    return Outcome(batches, records, facts, chain, scan.valid_bytes, messages)
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Raise where it hangs, instead of hanging the suite."""
+
+    def late(signum: int, frame: object) -> None:
+        raise TimeoutError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

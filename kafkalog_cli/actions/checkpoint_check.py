@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from kafkalog_cli.actions.index_verdict import Entry, Note, Verdict, fault_note
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import clean_shutdown, meta_properties, partition_metadata, quorum_state
 from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.format.fault import Fault
@@ -35,8 +35,10 @@ def check_offsets(entries: Iterable[PartitionOffset], kind: FileKind, range_of: 
             yield Entry(number, entry._asdict(), Verdict.STALE, "a second line about the partition: a broker takes it")
             continue
         seen.add(name)
-        log = range_of(*name)
-        verdict, detail = _checkpoint_offset(entry.offset, kind, log)
+        try:
+            verdict, detail = _checkpoint_offset(entry.offset, kind, range_of(*name))
+        except KafkalogError as error:
+            verdict, detail = Verdict.UNVERIFIED, str(error)
         yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from kafkalog_cli.actions.checkpoint_check import read_metadata_file
-from kafkalog_cli.actions.index_verdict import Entry, FileReport, Note, fault_note
+from kafkalog_cli.actions.index_verdict import FileReport, Note, fault_note
 from kafkalog_cli.actions.log_questions import EpochRuns, ProducerTrail
-from kafkalog_cli.actions.log_range import LogRange, log_range
-from kafkalog_cli.actions.segment_reports import NO_SUFFIX_NOTE, Means, SegmentReports, Watch
+from kafkalog_cli.actions.log_range import UNKNOWN_RANGE, log_range
+from kafkalog_cli.actions.segment_reports import NO_NUMBER_NOTE, Means, SegmentReports, Watch
 from kafkalog_cli.actions.sidecar_files import MAX_STATE_BYTES, SEGMENT_SIDECARS, DirectoryFiles, SidecarFile
 from kafkalog_cli.actions.state_check import (
     check_epochs,
@@ -19,56 +19,225 @@ from kafkalog_cli.actions.state_check import (
     snapshot_offsets,
     txn_offsets,
 )
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout
 from kafkalog_cli.format import checkpoint, producer_snapshot, txnindex
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.header import header_at
-from kafkalog_cli.storage.log_end import segment_end
-from kafkalog_cli.storage.names import FileKind, FileName, WorkState
-from kafkalog_cli.storage.partition import Partition, open_partition
+from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_file_name
+from kafkalog_cli.storage.partition import Partition, Segment, directory_name, open_partition
 
 SMALL_FILES = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
-NOTHING = LogRange(0, 0)
-EVERYTHING = LogRange(0, (1 << 63) - 1)
 
 
 class PartitionReports:
     """The reports on a partition directory, or on single files of it (`wanted`, by name). Iterate for them.
 
-    Segments are walked in order, so that questions which snapshots and epochs ask of earlier segments are answered
-    when their turn comes. Raises PathNotFound, NotKafkaLayout, Unreadable for the directory itself.
+    Segments are walked in order, so that what snapshots and epochs ask of earlier segments is answered when their
+    turn comes. Raises PathNotFound, NotKafkaLayout, Unreadable for the directory itself.
     """
 
     def __init__(self, means: Means, path: str, wanted: frozenset[str] | None = None) -> None:
         self._means = means
-        self._partition: Partition = open_partition(means.fs, path)
-        self._files = DirectoryFiles(means.fs, path, self._partition.directory, wanted)
-        self._log_problem: KafkalogError | None = None
-        self._watch = Watch(self._range())
-        self._next_offset: int | None = None
+        partition = self._open(path, wanted)
+        self._files = DirectoryFiles(means.fs, path, partition.directory, wanted)
+        self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
+        try:
+            found = log_range(means.fs, partition, means.limits, means.choice)
+        except KafkalogError:  # said when the segment's turn comes
+            found = None
+        self._watch = Watch(found or UNKNOWN_RANGE)
+        self._log_end: int | None = None
         self._ask()
 
     def __iter__(self) -> Iterator[FileReport]:
         sidecars = self._files.wanted(*SEGMENT_SIDECARS, FileKind.PRODUCER_SNAPSHOT)
-        by_offset = {
-            offset: list(group) for offset, group in groupby(sidecars, key=lambda file: file.name.offset) if offset
-        }
-        by_offset[0] = [file for file in sidecars if file.name.offset == 0]
-        segments = [s.base_offset for s in self._partition.segments if not s.is_seven]
-        for offset in sorted({*by_offset, *segments}):
-            yield from self._at_offset(offset, by_offset.get(offset, []))
+        by_offset: dict[int, list[SidecarFile]] = {offset: [] for offset in self._segments}
         for file in sidecars:
             if file.name.offset is None:
-                yield self._files.report(file, notes=[NO_SUFFIX_NOTE])
+                yield self._files.report(file, notes=[NO_NUMBER_NOTE])
+            else:
+                by_offset.setdefault(file.name.offset, []).append(file)
+        for offset in sorted(by_offset):
+            yield from self._at_offset(offset, by_offset[offset])
         for file in self._files.wanted(FileKind.METADATA_SNAPSHOT):
-            yield self._files.report(file, notes=[metadata_snapshot_note(file)])
-        if self._files.is_everything_wanted:
-            yield from self._missing_state()
+            yield small_report(self._files, file)
         for file in self._files.wanted(*SMALL_FILES):
             if file.name.kind is FileKind.LEADER_EPOCH_CHECKPOINT:
                 yield self._epochs_report(file)
             else:
                 yield small_report(self._files, file)
+        if self._files.is_everything_wanted:
+            yield from self._missing_state()
+
+    def _open(self, path: str, wanted: frozenset[str] | None) -> Partition:
+        try:
+            return open_partition(self._means.fs, path)
+        except NotKafkaLayout:
+            if wanted is None:
+                raise
+        return Partition(path, directory_name(path), ())  # a file that was copied out of its directory
+
+    # ---- what is asked of the log before it is walked
+
+    def _ask(self) -> None:
+        questions, log = self._watch.questions, self._watch.log
+        for file in self._in_place(FileKind.TXN_INDEX):
+            content = self._files.read(file, MAX_STATE_BYTES)
+            questions.ask_all(txn_offsets(txnindex.decode(content.data, 0)[0], log))
+        snapshots = {}
+        for file in self._in_place(FileKind.PRODUCER_SNAPSHOT):
+            entries = self._producers(file)
+            questions.ask_all(snapshot_offsets(entries, log))
+            if entries and file.name.offset is not None:
+                snapshots[file.name.offset] = partial(self._last_offsets, file)
+        for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
+            questions.ask_all(epoch_offsets(self._epochs(file), log))
+            if self._files.is_everything_wanted:
+                self._watch.epochs = EpochRuns()
+        if snapshots and self._files.is_everything_wanted:
+            self._watch.trail = ProducerTrail(snapshots)
+
+    def _in_place(self, kind: FileKind) -> list[SidecarFile]:
+        return [file for file in self._files.wanted(kind) if file.name.state is WorkState.IN_PLACE]
+
+    def _producers(self, file: SidecarFile) -> list[ProducerEntry]:
+        return producer_snapshot.decode(self._files.read(file, MAX_STATE_BYTES).data)[0]
+
+    def _last_offsets(self, file: SidecarFile) -> Iterable[tuple[int, int]]:
+        return [(entry.producer_id, entry.last_offset) for entry in self._producers(file) if entry.has_batch]
+
+    def _epochs(self, file: SidecarFile) -> list[EpochEntry]:
+        return checkpoint.decode_leader_epochs(self._files.read(file, MAX_STATE_BYTES).data)[0]
+
+    # ---- a base offset after the other
+
+    def _at_offset(self, offset: int, sidecars: list[SidecarFile]) -> Iterator[FileReport]:
+        indexes: dict[WorkState, list[SidecarFile]] = {}
+        for file in sidecars:
+            if file.name.kind in SEGMENT_SIDECARS:
+                indexes.setdefault(file.name.state, []).append(file)
+        in_place = indexes.pop(WorkState.IN_PLACE, [])
+        if offset in self._segments:
+            yield from self._segment(self._segments[offset], in_place)
+        elif in_place:
+            yield from SegmentReports(self._means, self._files, None, in_place, self._watch)
+        for file in sidecars:
+            if file.name.kind is FileKind.PRODUCER_SNAPSHOT and file.name.state is WorkState.IN_PLACE:
+                yield self._snapshot_report(file, offset)
+        for files in indexes.values():
+            yield from self._leftovers(files)
+        for file in sidecars:
+            if file.name.kind is FileKind.PRODUCER_SNAPSHOT and file.name.state is not WorkState.IN_PLACE:
+                yield self._leftover_snapshot(file)
+
+    def _segment(self, segment: Segment, indexes: list[SidecarFile]) -> Iterator[FileReport]:
+        name = FileName(segment.log.path.rpartition("/")[2], FileKind.LOG, WorkState.IN_PLACE, segment.base_offset)
+        log = SidecarFile(name, segment.log)
+        following = min((base for base in self._segments if base > segment.base_offset), default=None)
+        reports = SegmentReports(self._means, self._files, log, indexes, self._watch, following, segment)
+        if self._log_end is not None and self._log_end < segment.base_offset:
+            last = segment.base_offset - 1
+            reports.say(Note(f"no segment holds offsets {self._log_end} to {last} (compaction leaves such gaps too)"))
+        yield from reports
+        walked = reports.walk if reports.is_complete else None
+        last_offset = None if walked is None else walked.last_offset
+        self._log_end = None if last_offset is None else last_offset + 1
+
+    def _leftovers(self, indexes: list[SidecarFile]) -> Iterator[FileReport]:
+        """Indexes with a work suffix, against the log with the same suffix."""
+        log = self._files.log_of(indexes[0])
+        watch = Watch(UNKNOWN_RANGE)
+        for file in indexes:
+            if file.name.kind is FileKind.TXN_INDEX:
+                entries = txnindex.decode(self._files.read(file, MAX_STATE_BYTES).data, 0)[0]
+                watch.questions.ask_all(txn_offsets(entries, UNKNOWN_RANGE))
+        yield from SegmentReports(self._means, self._files, log, indexes, watch)
+
+    # ---- state of the partition
+
+    def _snapshot_report(self, file: SidecarFile, offset: int) -> FileReport:
+        content = self._files.read(file, MAX_STATE_BYTES)
+        entries, faults = producer_snapshot.decode(content.data) if content.is_whole else ([], [])
+        notes = [*content.notes]
+        for fault in faults:
+            is_ignored = fault.kind is FaultKind.TRAILING_BYTES
+            notes.append(fault_note(fault, ExitCode.WARNINGS if is_ignored else ExitCode.CORRUPTION))
+        watch = self._watch
+        newer: dict[int, int] = {}
+        if watch.trail is not None:
+            watch.trail.reach(offset)
+            newer = watch.trail.newer.get(offset, {})
+        if offset > watch.log.end:
+            message = f"the state at offset {offset}, beyond the end of the log, {watch.log.end}: a broker deletes it"
+            notes.append(Note(message, ExitCode.CORRUPTION))
+        elif offset <= watch.log.first and self._segments:
+            notes.append(Note(f"not above the first offset of the log, {watch.log.first}: a broker deletes it"))
+        check = partial(check_producers, entries, offset, watch.log, watch.questions.answer, newer)
+        return self._files.report(file, check, notes)
+
+    def _leftover_snapshot(self, file: SidecarFile) -> FileReport:
+        content = self._files.read(file, MAX_STATE_BYTES)
+        entries, faults = producer_snapshot.decode(content.data) if content.is_whole else ([], [])
+        offset = file.name.offset or 0
+        questions = Watch(UNKNOWN_RANGE).questions
+        check = partial(check_producers, entries, offset, UNKNOWN_RANGE._replace(first=offset), questions.answer, {})
+        return self._files.report(file, check, [*content.notes, *map(fault_note, faults)])
+
+    def _epochs_report(self, file: SidecarFile) -> FileReport:
+        if file.name.state is not WorkState.IN_PLACE:
+            return self._files.report(file, notes=[Note("a checkpoint that was being written")])
+        content = self._files.read(file, MAX_STATE_BYTES)
+        entries, faults = checkpoint.decode_leader_epochs(content.data)
+        notes = [*content.notes, *map(fault_note, faults)]
+        watch = self._watch
+        if watch.epochs is not None:
+            notes += epochs_not_told(entries, watch.epochs.runs)
+        return self._files.report(
+            file, partial(check_epochs, entries, watch.log, watch.questions.answer), notes
+        )
+
+    def _missing_state(self) -> Iterator[FileReport]:
+        """Files of the partition that a broker with record batches v2 always has."""
+        first = self._first_batch()
+        if first is None or first.magic < 2:
+            return
+        there = {file.name.kind for file in self._files.all if file.name.state is WorkState.IN_PLACE}
+        if FileKind.PRODUCER_SNAPSHOT not in there and len(self._segments) > 1:
+            kind, last = FileKind.PRODUCER_SNAPSHOT, max(self._segments)
+            message = "missing, as is every other: after a clean shutdown a broker forgets the producers"
+            yield self._files.missing(FileName(segment_file_name(last, kind), kind, offset=last), message)
+        if FileKind.LEADER_EPOCH_CHECKPOINT not in there and first.leader_epoch >= 0:
+            kind = FileKind.LEADER_EPOCH_CHECKPOINT
+            message = "missing: a broker knows no leader epochs before the next"
+            yield self._files.missing(FileName(kind.value, kind), message)
+
+    def _first_batch(self) -> Batch | None:
+        """The header of the first batch of the last segment that has one."""
+        for base in sorted(self._segments, reverse=True):
+            log = self._segments[base].log
+            if log.size_bytes:
+                try:
+                    with self._means.fs.open_read(log.path) as file:
+                        header = header_at(file, 0)
+                except KafkalogError:
+                    return None
+                return header if isinstance(header, Batch) else None
+        return None
+
+
+def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
+    """The report on a metadata file, or on a snapshot of KRaft's metadata, which is a log of its own."""
+    name = file.name
+    if name.kind in (FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT):
+        of = "" if name.offset is None else f" up to offset {name.offset}, epoch {name.epoch}"
+        return files.report(file, notes=[Note(f"records of the metadata log{of}: kafkalog dump-log prints them")])
+    if name.state is not WorkState.IN_PLACE:
+        return files.report(file, notes=[Note("a file that was being written")])
+    content = files.read(file, MAX_STATE_BYTES)
+    if not content.is_whole:
+        return files.report(file, notes=content.notes)
+    entries, notes = read_metadata_file(name.kind, content.data)
+    return files.report(file, lambda: iter(entries), notes)

@@ -116,8 +116,13 @@ def _root(
 
 
 def _root_files(entries: list[FileStatus]) -> dict[FileKind, FileStatus]:
-    names = [(classify_file(_name(entry)), entry) for entry in entries if entry.is_file]
-    return {name.kind: entry for name, entry in names if name.kind in _ROOT_KINDS and name.state is WorkState.IN_PLACE}
+    files = ((_name(entry), entry) for entry in entries if entry.is_file)
+    return {classify_file(name).kind: entry for name, entry in files if _is_root_file(name)}
+
+
+def _is_root_file(name: str) -> bool:
+    found = classify_file(name)
+    return found.kind in _ROOT_KINDS and found.state is WorkState.IN_PLACE
 
 
 def _unknown(
@@ -132,7 +137,7 @@ def _unknown(
                 message = "is no partition directory: a broker does not start with it"
                 notes.add(entry.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
                 foreign.append(name)
-        elif not entry.is_file or classify_file(name).kind not in _ROOT_KINDS:
+        elif not entry.is_file or not _is_root_file(name):
             others.append(name)
     return tuple(foreign), tuple(others)
 

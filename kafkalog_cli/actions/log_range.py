@@ -25,6 +25,9 @@ class LogRange(NamedTuple):
     end: int
 
 
+UNKNOWN_RANGE = LogRange(0, (1 << 63) - 1)
+
+
 def log_range(
     fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS, choice: KernelChoice | None = None
 ) -> LogRange | None:

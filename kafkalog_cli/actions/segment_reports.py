@@ -27,12 +27,14 @@ from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.log_end import segment_end
 from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_file_name
+from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.scan import Scan
 
 CACHED_BATCHES = 1024
-NO_SUFFIX_NOTE = Note(
+NO_NUMBER_NOTE = Note(
     "the name does not begin with an offset: a broker that meets it does not start", ExitCode.CORRUPTION
 )
 NO_LOG_NOTE = Note("there is no log beside it", ExitCode.WARNINGS)
@@ -89,8 +91,9 @@ class _TimeIndexFile(NamedTuple):
 class SegmentReports:
     """One segment, or one that was or will be: its log, and the indexes with the same offset and suffix.
 
-    `next_offset` is the base offset of the next segment (None: it is the last). Iterate for the reports; afterwards
-    `walk` is what was found in the log, None if it was not looked at.
+    `next_offset` is the base offset of the next segment (None: it is the last), `segment` is it if it is in place.
+    Iterate for the reports; afterwards `walk` is what was found in the log (None: it was not looked at), and
+    `is_complete` whether all of it was seen.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -101,15 +104,18 @@ class SegmentReports:
         indexes: list[SidecarFile],
         watch: Watch,
         next_offset: int | None = None,
+        segment: Segment | None = None,
     ) -> None:
         self.walk: SegmentWalk | None = None
+        self.is_complete = False
         self._means = means
         self._files = files
         self._log = log
         self._indexes = indexes
         self._watch = watch
         self._next_offset = next_offset
-        self._is_complete = False
+        self._segment = segment
+        self._notes: list[Note] = []
         self._open: ReadableFile | None = None
         self._record_offsets = lru_cache(CACHED_BATCHES)(self._read_record_offsets)
         self._marker_of = lru_cache(None)(self._read_marker)
@@ -118,12 +124,12 @@ class SegmentReports:
         offset_indexes = [self._offset_index(file) for file in self._indexes if self._is(file, FileKind.OFFSET_INDEX)]
         time_indexes = [self._time_index(file) for file in self._indexes if self._is(file, FileKind.TIME_INDEX)]
         with ExitStack() as stack:
-            notes = self._open_log(stack)
+            self._open_log(stack)
             if self._open is not None:
                 self._look_through(self._open, offset_indexes, time_indexes)
-                notes += self._damage_notes()
-            if notes and self._log is not None:
-                yield self._files.report(self._log, notes=notes)
+                self._note_damage(any(index.check.worst() is not ExitCode.OK for index in offset_indexes))
+            if self._notes and self._log is not None:
+                yield self._files.report(self._log, notes=self._notes)
             for offset_index in offset_indexes:
                 yield self._offset_report(offset_index)
             for time_index in time_indexes:
@@ -132,26 +138,24 @@ class SegmentReports:
                 if self._is(file, FileKind.TXN_INDEX):
                     yield self._txn_report(file)
                 elif file.name.offset is None:
-                    yield self._files.report(file, notes=[NO_SUFFIX_NOTE])
-            if self._files.is_everything_wanted and self._open is not None and self._is_in_place:
+                    yield self._files.report(file, notes=[NO_NUMBER_NOTE])
+            if self._files.is_everything_wanted and self._open is not None and self._segment is not None:
                 yield from self._missing(self._open)
 
-    @property
-    def _is_in_place(self) -> bool:
-        return self._log is not None and self._log.name.state is WorkState.IN_PLACE
+    def say(self, note: Note) -> None:
+        """Say something about the log itself too."""
+        self._notes.append(note)
 
     @staticmethod
     def _is(file: SidecarFile, kind: FileKind) -> bool:
         return file.name.kind is kind and file.name.offset is not None
 
-    def _open_log(self, stack: ExitStack) -> list[Note]:
-        if self._log is None:
-            return []
-        try:
-            self._open = stack.enter_context(self._means.fs.open_read(self._log.status.path))
-        except KafkalogError as error:
-            return [Note(str(error), ExitCode.FAILURE)]
-        return []
+    def _open_log(self, stack: ExitStack) -> None:
+        if self._log is not None:
+            try:
+                self._open = stack.enter_context(self._means.fs.open_read(self._log.status.path))
+            except KafkalogError as error:
+                self.say(Note(str(error), ExitCode.FAILURE))
 
     def _look_through(
         self, log: ReadableFile, offset_indexes: list[_OffsetIndexFile], time_indexes: list[_TimeIndexFile]
@@ -170,18 +174,22 @@ class SegmentReports:
             watch.see(stretch)
             if not (has_checks or watch.wants_everything or watch.questions.is_pending_below(limit)):
                 return
-        self._is_complete = True
+        self.is_complete = True
         for offset_index in offset_indexes:
             offset_index.check.finish(walk.end_position)
         for time_index in time_indexes:
             time_index.check.finish(walk.largest_timestamp)
+        if self._segment is None:  # a leftover: its own log says what it holds
+            base = self._log.name.offset if self._log is not None else None
+            end = 0 if walk.last_offset is None else walk.last_offset + 1
+            watch.log = LogRange(base or 0, max(end, base or 0))
 
     # ---- the log
 
-    def _damage_notes(self) -> list[Note]:
+    def _note_damage(self, index_lies: bool) -> None:
         walk = self.walk
         if walk is None:
-            return []
+            return
         found = [f"at byte {fault.position}: {fault.message}" for fault in walk.faults]
         found += [f"bytes {start} to {end} are no batches, others follow" for start, end in walk.damaged]
         if walk.bad_crcs:
@@ -190,10 +198,14 @@ class SegmentReports:
             found.append(f"at byte {walk.disordered_at}: offsets do not go up")
         if walk.unknown_magic_at is not None:
             found.append(f"at byte {walk.unknown_magic_at}: a batch with an unknown magic")
-        if not found:
-            return []
-        code = walk.exit_code(self._means.fs)
-        return [Note(message, code) for message in found]
+        if found:
+            code = walk.exit_code(self._means.fs)
+            self._notes += [Note(message, code) for message in found]
+        if self._next_offset is None and self._segment is not None and (walk.faults or index_lies):
+            end = segment_end(self._means.fs, self._segment, like_clean_start=True).next_offset
+            if walk.last_offset is not None and end <= walk.last_offset:
+                message = f"after a clean shutdown a broker takes {end} for the end of the log"
+                self.say(Note(f"{message}, though batches go on to offset {walk.last_offset}", ExitCode.WARNINGS))
 
     def _missing(self, log: ReadableFile) -> Iterator[FileReport]:
         assert self._log is not None
@@ -251,7 +263,7 @@ class SegmentReports:
         notes = [*index.content.notes, *self._index_notes(index.file, index.whole, index.used)]
         worst = index.check.worst()
         walk, last = self.walk, index.check.last_timestamp
-        closed = self._is_in_place and self._next_offset is not None and self._is_complete
+        closed = self._segment is not None and self._next_offset is not None and self.is_complete
         if closed and walk is not None and worst is ExitCode.OK and NO_TIMESTAMP != walk.largest_timestamp > last:
             message = f"no entry for the largest timestamp of the segment, {walk.largest_timestamp}"
             notes.append(Note(message, ExitCode.WARNINGS))

@@ -9,6 +9,7 @@ from typer.core import TyperCommand
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import MaxBatchBytes, MaxOutputBytes, MaxRatio, PathsArgument
+from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 
 MIRRORED_KAFKA_VERSION = "4.2.0"
@@ -16,6 +17,7 @@ MIRRORED_KAFKA_VERSION = "4.2.0"
 
 DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
+_ONCE = ("--files", "--max-bytes", "--max-message-size", "--key-decoder-class", "--value-decoder-class")
 _OPTIONAL_ARGUMENT = ("--key-decoder-class", "--value-decoder-class")
 _TOOL = "Options of kafka-dump-log"
 
@@ -25,6 +27,9 @@ class DumpLogCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """A decoder option may stand alone: its argument is optional, and what looks like an option is none."""
+        for name in _ONCE:
+            if sum(argument == name or argument.startswith(f"{name}=") for argument in args) > 1:
+                raise UsageError(reason=f"dump-log takes one {name}")
         rewritten = []
         for index, argument in enumerate(args):
             following = args[index + 1] if index + 1 < len(args) else "-"

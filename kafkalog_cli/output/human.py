@@ -19,11 +19,15 @@ _MAX_MS = 253_402_300_799_999
 
 
 class Column(NamedTuple):
-    """A column; on a terminal that is too narrow those with the highest `rank` are left out first."""
+    """A column; on a terminal that is too narrow those with the highest `rank` are left out first, 0 never.
+
+    `is_count`: a terminal shows it only if there is anything to count.
+    """
 
     title: str
     is_number: bool = False
     rank: int = 0
+    is_count: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,12 @@ def _widths(table: Table) -> list[int]:
 
 def _with_values(table: Table) -> Table:
     """The table without columns in which no row has anything."""
-    kept = [i for i, _ in enumerate(table.columns) if any(row[i] not in (NOTHING, "0", "") for row in table.rows)]
-    return _only(table, kept or list(range(len(table.columns))))
+    kept = []
+    for index, column in enumerate(table.columns):
+        empty = (NOTHING, "0") if column.is_count else (NOTHING,)
+        if not column.rank or any(row[index] not in empty for row in table.rows):
+            kept.append(index)
+    return _only(table, kept)
 
 
 def _fitting(table: Table, width: int) -> tuple[Table, list[str]]:

@@ -21,17 +21,17 @@ PARTITION_COLUMNS = (
     Column("LOG", is_number=True),
     Column("INDEXES", is_number=True, rank=12),
     Column("OTHER", is_number=True, rank=13),
-    Column("LEFTOVER", is_number=True, rank=4),
+    Column("LEFTOVER", is_number=True, rank=4, is_count=True),
     Column("START", is_number=True, rank=1),
     Column("END", is_number=True),
     Column("WATERMARK", is_number=True, rank=5),
     Column("RECOVERY", is_number=True, rank=8),
     Column("CLEANER", is_number=True, rank=6),
     Column("EPOCH", is_number=True, rank=9),
-    Column("TXNS", is_number=True, rank=3),
+    Column("TXNS", is_number=True, rank=3, is_count=True),
     Column("FROM", rank=11),
     Column("TO", rank=10),
-    Column("FAULTS", is_number=True, rank=2),
+    Column("FAULTS", is_number=True, rank=2, is_count=True),
 )
 
 SEGMENT_COLUMNS = (
@@ -46,7 +46,7 @@ SEGMENT_COLUMNS = (
     Column("NEXT", is_number=True),
     Column("FROM", rank=9),
     Column("TO", rank=8),
-    Column("FAULTS", is_number=True, rank=1),
+    Column("FAULTS", is_number=True, rank=1, is_count=True),
 )
 
 AT_END = "end"

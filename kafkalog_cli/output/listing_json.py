@@ -159,7 +159,7 @@ def _where(partition: Partition) -> Object:
         **json_path(partition.path),
         **json_path(partition.topic, "topic"),
         "partition": directory.partition,
-        "directory": directory.kind.name.lower(),
+        "directory_kind": directory.kind.name.lower(),
     }
 
 

@@ -252,15 +252,20 @@ def _put_record(out, at, buffer, records, row, template, ends, showing):
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _lacking_room(buffer, records, row, start, out, at):
-    """Whether the record's line may not fit behind `at`, and the bytes it wants if even all of `out` is too small."""
-    room = NUMBERS_BYTES + len(start) + _record_room(buffer, records, row, False)
-    if at + room <= len(out):
-        return False, np.int64(0)
-    if at:
-        return True, np.int64(0)
-    room = NUMBERS_BYTES + len(start) + _record_room(buffer, records, row, True)
-    return room > len(out), room
+def _put_records(buffer, records, record, end, ends, template, showing, out, at, state):
+    """Lines of the records of a batch as far as they fit; (next record, next position)."""
+    around = NUMBERS_BYTES + ends[3]
+    while record < end:
+        if at + around + _record_room(buffer, records, record, False) > len(out):
+            if at:
+                break
+            room = around + _record_room(buffer, records, record, True)
+            if room > len(out):
+                state[3] = room
+                break
+        at = _put_record(out, at, buffer, records, record, template, ends, showing)
+        record += 1
+    return record, at
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -271,23 +276,20 @@ def render_records(buffer, batches, record_ends, records, starts, template, show
     TEMPLATE_BYTES; `showing`: how keys, values and header values are shown (Showing, no hash). `state`: batch,
     record, whether the batch's line is out, and, when a line does not fit in all of `out`, the room it wants.
     """
-    at = np.int64(0)
+    at, row, record = np.int64(0), state[0], state[1]
+    batch_start, record_start = starts
     state[3] = 0
-    while state[0] < batches.shape[1]:
-        row = state[0]
+    while row < batches.shape[1]:
         if with_batches and not state[2]:
-            if at + NUMBERS_BYTES + len(starts[0]) > len(out):
-                return at
-            at = _put_batch(out, at, starts[0], batches, row)
+            if at + NUMBERS_BYTES + len(batch_start) > len(out):
+                break
+            at = _put_batch(out, at, batch_start, batches, row)
             state[2] = 1
-        ends = _fill_template(template, starts[1], batches, row)
-        while state[1] < record_ends[row]:
-            lacking, wanted = _lacking_room(buffer, records, state[1], starts[1], out, at)
-            if lacking:
-                state[3] = wanted
-                return at
-            at = _put_record(out, at, buffer, records, state[1], template, ends, showing)
-            state[1] += 1
-        state[0] += 1
+        ends = _fill_template(template, record_start, batches, row)
+        record, at = _put_records(buffer, records, record, record_ends[row], ends, template, showing, out, at, state)
+        if record < record_ends[row]:
+            break
+        row += 1
         state[2] = 0
+    state[0], state[1] = row, record
     return at

@@ -1,0 +1,70 @@
+"""One run of `kafkalog dump-index`: each report printed, what fails told on stderr, the exit code gathered."""
+
+from __future__ import annotations
+
+from kafkalog_cli.actions.root_reports import Ignored, Trouble, index_reports
+from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.output.index_json import IndexJson
+from kafkalog_cli.output.index_text import report_lines
+from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.stream import ResultStream, printable
+
+
+class DumpIndexRun:
+    """Reports in order; what fails ends only its file or partition."""
+
+    def __init__(self, environment: Environment, *, json: bool) -> None:
+        self._environment = environment
+        self._out = ResultStream(environment.stdout)
+        self._errors = ResultStream(environment.stderr)
+        self._json = IndexJson(JsonLines(self._out)) if json else None
+
+    def run(self, paths: list[str], selection: Selection, limits: Limits) -> int:
+        """Report on what `paths` select; the exit code."""
+        if not paths:
+            raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
+        means = Means(self._environment.fs, limits, self._environment.kernels)
+        codes: list[ExitCode] = []
+        for reported in index_reports(means, paths, selection):
+            if isinstance(reported, Ignored):
+                self._ignored(reported)
+                continue
+            if isinstance(reported, Trouble):
+                self._trouble(reported)
+                codes.append(reported.error.exit_code)
+                continue
+            codes.append(reported.exit_code)
+            if self._json is not None:
+                self._json.report(reported)
+            else:
+                for line in report_lines(reported):
+                    self._out.write(line)
+        code = combined_exit_code(codes)
+        if self._json is not None:
+            self._json.summary(code)
+        self._out.flush()
+        return int(code)
+
+    def _ignored(self, ignored: Ignored) -> None:
+        message = "no index, snapshot, checkpoint or metadata file: ignored"
+        if self._json is None:
+            self._say(f"{ignored.path}: {message}")
+        else:
+            JsonLines(self._errors).error("ignored", message, path=ignored.path)
+            self._errors.flush()
+
+    def _trouble(self, trouble: Trouble) -> None:
+        if self._json is None:
+            self._say(str(trouble.error))
+        else:
+            JsonLines(self._errors).exception(trouble.error)
+            self._errors.flush()
+
+    def _say(self, message: str) -> None:
+        self._out.flush()
+        self._errors.write(f"kafkalog: {printable(message)}\n")
+        self._errors.flush()

@@ -1,0 +1,29 @@
+"""Fixtures for all tests: the corpus of real logs, and how many examples property tests try."""
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("quick", max_examples=25, deadline=None)
+settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("nightly", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def unpack(archive, target):
+    """Unpack an archive of ours."""
+    with tarfile.open(archive) as tar:
+        tar.extractall(target, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """The folder with the cases of tests/fixtures/corpus; tests leave it as it is."""
+    target = tmp_path_factory.mktemp("corpus")
+    unpack(FIXTURES / "corpus" / "corpus.tar.xz", target)
+    return target / "corpus"

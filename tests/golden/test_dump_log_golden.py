@@ -1,0 +1,129 @@
+"""dump-log against the recorded output of the real kafka-dump-log 4.2.0, byte for byte, on files of real brokers."""
+
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.storage.kernels import KernelChoice
+
+ARCHIVE = Path(__file__).parents[1] / "fixtures" / "corpus" / "corpus.tar.xz"
+IDENTITY = re.compile(rb"\[B@[0-9a-f]+")  # the DefaultDecoder prints a Java object's identity
+
+USAGE = {
+    # name: (our exit code, why it is not the real tool's)
+    "no-args.out": (2, "usage"),
+    "bad-option.out": (2, "usage"),
+    "no-files.out": (2, "usage"),
+    "files-no-value.out": (2, "usage"),
+    "repeated-files.out": (2, "usage"),
+    "abbreviated.out": (2, "usage"),
+    "max-bytes-bad.out": (2, "usage; the real tool prints 'Dumping' before it looks"),
+    "help.out": (0, "help is asked for, and goes to stdout"),
+    "positional.out": (0, "a path is enough for us"),
+}
+
+
+def commands(folder):
+    for line in (folder / "COMMANDS.tsv").read_text().splitlines():
+        if not line.startswith("#"):
+            name, code, command = line.split("\t")
+            yield name, int(code), arguments(name, command)
+
+
+def arguments(name, command):
+    words = [word for word in command.split(" ")[1:] if word]
+    if name == "two-logs-space.out":  # one argument with a blank in it
+        return [words[0], " ".join(words[1:])]
+    return words
+
+
+def outputs(folder):
+    found = {}
+    with tarfile.open(folder / "outputs.tar.gz") as tar:
+        for member in tar:
+            if member.isfile():
+                found[member.name.removeprefix("./")] = tar.extractfile(member).read()
+    return found
+
+
+def dump(argv, forced=False):
+    stdout, stderr = io.BytesIO(), io.BytesIO()
+    code = run(["dump-log", *argv], Environment(stdout=stdout, stderr=stderr, kernels=KernelChoice(forced=forced)))
+    return code, stdout.getvalue(), stderr.getvalue()
+
+
+def tree(folder):
+    """Everything below `folder`, with its content: what a reader must leave as it is."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "directory"
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def mismatches(case, folder, forced=False):
+    recorded = outputs(folder)
+    for name, code, argv in commands(folder):
+        expected, errors = recorded[name], recorded.get(name + ".err", b"").replace(b"$PWD", str(case).encode())
+        ours = dump(argv, forced)
+        assert b"Traceback" not in ours[2]
+        assert b"internal error" not in ours[2]
+        assert b"\tat " not in ours[2]
+        if name in USAGE:
+            if ours[0] != USAGE[name][0]:
+                yield name, ours[0]
+        elif IDENTITY.sub(b"[B@", ours[1]) != IDENTITY.sub(b"[B@", expected) or ours[0] != code:
+            yield name, argv
+        elif code == 0 and ours[2] != errors:
+            yield name, argv, ours[2][:200]
+        elif code and not ours[2].startswith(b"kafkalog: "):
+            yield name, argv, ours[2][:200]
+
+
+@pytest.fixture(params=sorted({n.split("/")[1] for n in tarfile.open(ARCHIVE).getnames() if n.count("/") > 1}))
+def case(request, corpus, monkeypatch):
+    folder = corpus / request.param
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_every_recorded_command(case):
+    before = tree(case)
+    tried = 0
+    for folder in (case / "expected", case / "expected-extra"):
+        if (folder / "COMMANDS.tsv").exists():
+            tried += len(list(commands(folder)))
+            assert list(mismatches(case, folder)) == []
+    assert tried > 0 or case.name in ("format-0.7", "killed")
+    assert tree(case) == before
+
+
+COMPILED_CASES = ["v2-none", "v2-zstd", "v2-large", "txn", "compact-tx", "compact-producers", "upgraded", "crash-flip-len"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPILED_CASES)
+def test_compiled_kernels_print_the_same(corpus, monkeypatch, name):
+    monkeypatch.chdir(corpus / name)
+    assert list(mismatches(corpus / name, corpus / name / "expected", forced=True)) == []
+
+
+def test_the_installed_command(corpus, monkeypatch):
+    """A few through a process of its own: the entry point, the real streams."""
+    case = corpus / "v2-mixed"
+    monkeypatch.chdir(case)
+    recorded = outputs(case / "expected")
+    chosen = [command for command in commands(case / "expected") if "mixed-0" in command[0]]
+    assert len(chosen) > 8
+    for name, code, argv in chosen:
+        command = [sys.executable, "-m", "kafkalog_cli", "dump-log", *argv]
+        done = subprocess.run(command, capture_output=True, check=False, env=os.environ | {"LC_ALL": "C"})
+        assert (done.returncode, done.stdout) == (code, recorded[name])

@@ -127,7 +127,9 @@ class OffsetIndexCheck:
             verdict = _JUDGEMENTS[Finding(self._finding[slot])][0]
             if verdict is Verdict.BEYOND_END:
                 continue
-            if offset < self._base_offset:
+            if position < 0:
+                self._finding[slot] = Finding.NOT_A_BATCH
+            elif offset < self._base_offset:
                 self._finding[slot] = Finding.BELOW_BASE
             elif offset <= last_offset or position <= last_position:
                 self._finding[slot] = Finding.NOT_ASCENDING
@@ -188,7 +190,7 @@ class OffsetIndexCheck:
             self._finding[slot] = Finding.NO_SUCH_OFFSET
             return
         compressed_set = stretch.base_offset[row] == NO_OFFSET
-        if compressed_set and offset == stretch.offset_before(row) + 1 and (row or stretch.before != NO_OFFSET):
+        if compressed_set and offset == stretch.offset_before(row) + 1 and (row or stretch.reached_before != NO_OFFSET):
             self._fits(slot, Style.FIRST_OFFSET)
             return
         records = self._record_offsets(stretch.batches.row(row))
@@ -202,7 +204,7 @@ class OffsetIndexCheck:
     def _close_calls(self, stretch: Stretch) -> None:
         """Find the batches with which the append calls end that began here or before."""
         calls = self._open_calls
-        while calls and calls[0][0] <= stretch.last_offset[-1]:
+        while calls and calls[0][0] <= stretch.reached[-1]:
             offset, slot = heapq.heappop(calls)
             row = stretch.first_reaching(offset)
             self._call_end[slot] = stretch.position[row]

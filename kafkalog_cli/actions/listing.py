@@ -18,7 +18,7 @@ from kafkalog_cli.format.quorum_state import QuorumState
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.storage.open_transactions import OpenTransaction, headers_of, open_transactions, parts_to_replay
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.partition import Partition, Segment
 
 REPLAY_BYTES = 4 << 30
 """Where more would have to be passed to find the open transactions, they are not looked for."""
@@ -98,6 +98,7 @@ class PartitionListing:
 class _LogRange(NamedTuple):
     start: int | None = None
     end: int | None = None
+    end_position: int = 0
     is_tiered: bool = False
     first_timestamp: int | None = None
     max_timestamp: int | None = None
@@ -194,7 +195,14 @@ def _log_range(partition: Partition, offsets: CheckpointedOffsets, notes: FaultN
     if start > end.next_offset:
         message = f"log start {start} is above the log's end {end.next_offset}: a broker deletes every segment"
         notes.add(partition.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
-    return _LogRange(start, end.next_offset, start < first_base, first_timestamp, None if largest < 0 else largest)
+    return _LogRange(
+        start,
+        end.next_offset,
+        end.end_position,
+        start < first_base,
+        first_timestamp,
+        None if largest < 0 else largest,
+    )
 
 
 def _first_timestamp(partition: Partition, notes: FaultNotes) -> int | None:
@@ -218,10 +226,15 @@ def _open_transactions(
         parts = parts_to_replay(notes.fs, partition.segments, offset) if offset < log.end else []
         if sum(part.size_bytes for part in parts) > REPLAY_BYTES:
             return None
-        return tuple(open_transactions(snapshot, headers_of(notes.fs, parts), offset, log.end))
+        damage: list[tuple[Segment, Fault]] = []
+        found = open_transactions(snapshot, headers_of(notes.fs, parts, damage), offset, log.end)
     except (KafkalogError, OSError) as error:
         notes.add(partition.path, [unreadable(error)])
         return None
+    for segment, fault in damage:  # that of the log's end is known
+        if segment is not partition.segments[-1] or fault.position < log.end_position:
+            notes.add(segment.log.path, [fault], is_corruption=True)
+    return tuple(found)
 
 
 def _newest_snapshot(

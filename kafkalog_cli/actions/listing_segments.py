@@ -164,10 +164,10 @@ def _seven_end(segment: Segment, notes: FaultNotes, *, clean: bool) -> SegmentEn
     """Offsets of 0.7 are byte positions: the end is where the last whole message ends."""
     size = segment.log.size_bytes
     if clean or not size or size > SEVEN_SCAN_BYTES:
-        return SegmentEnd(segment.base_offset + size)
+        return SegmentEnd(segment.base_offset + size, size)
     with notes.fs.open_read(segment.log.path) as log:
         scan = Scan(log, seven_base_offset=segment.base_offset)
         for _ in scan:
             pass
         faults = () if scan.fault is None else (scan.fault,)
-        return SegmentEnd(segment.base_offset + scan.valid_bytes, faults=faults)
+        return SegmentEnd(segment.base_offset + scan.valid_bytes, scan.valid_bytes, faults=faults)

@@ -52,7 +52,7 @@ class OffsetQuestions:
 
     def see(self, stretch: Stretch) -> None:
         """Answer what `stretch` answers."""
-        end = bisect_left(self._pending, stretch.last_offset[-1] + 1)
+        end = bisect_left(self._pending, stretch.reached[-1] + 1)
         for offset in self._pending[:end]:
             row = stretch.first_reaching(offset)
             holds = stretch.holds(row, offset)

@@ -9,12 +9,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kafkalog_cli.actions.index_check import OffsetIndexCheck
-from kafkalog_cli.actions.index_verdict import Entry, FileReport, Note, fault_note
+from kafkalog_cli.actions.index_verdict import Entry, FileReport, Note, counted, fault_note
 from kafkalog_cli.actions.log_questions import EpochRuns, OffsetQuestions, ProducerTrail
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch, record_offsets
 from kafkalog_cli.actions.sidecar_files import MAX_INDEX_BYTES, MAX_STATE_BYTES, Content, DirectoryFiles, SidecarFile
-from kafkalog_cli.actions.state_check import Marker, check_aborted_txns, txn_offsets
+from kafkalog_cli.actions.state_check import Marker, check_aborted_txns
 from kafkalog_cli.actions.timeindex_check import TimeIndexCheck
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import txnindex
@@ -190,10 +190,16 @@ class SegmentReports:
         walk = self.walk
         if walk is None:
             return
-        found = [f"at byte {fault.position}: {fault.message}" for fault in walk.faults]
-        found += [f"bytes {start} to {end} are no batches, others follow" for start, end in walk.damaged]
+        found = [
+            f"at byte {start}: {end - start} bytes that are no batches, others follow ({fault.message})"
+            for start, end, fault in walk.damaged
+        ]
+        if walk.damaged_count > len(walk.damaged):
+            found.append(f"{walk.damaged_count - len(walk.damaged)} more such places")
+        if walk.fault is not None:
+            found.append(f"at byte {walk.fault.position}: {walk.fault.message}")
         if walk.bad_crcs:
-            found.append(f"{walk.bad_crcs} batches whose CRC does not match")
+            found.append(f"{counted(walk.bad_crcs, 'batch', 'batches')} whose CRC does not match")
         if walk.disordered_at is not None:
             found.append(f"at byte {walk.disordered_at}: offsets do not go up")
         if walk.unknown_magic_at is not None:
@@ -201,7 +207,7 @@ class SegmentReports:
         if found:
             code = walk.exit_code(self._means.fs)
             self._notes += [Note(message, code) for message in found]
-        if self._next_offset is None and self._segment is not None and (walk.faults or index_lies):
+        if self._next_offset is None and self._segment is not None and (walk.fault is not None or walk.damaged or index_lies):
             end = segment_end(self._means.fs, self._segment, like_clean_start=True).next_offset
             if walk.last_offset is not None and end <= walk.last_offset:
                 message = f"after a clean shutdown a broker takes {end} for the end of the log"

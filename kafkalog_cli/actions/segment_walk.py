@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from itertools import accumulate
+from operator import ge, gt
 from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.damage import DamageSeen
@@ -21,60 +22,70 @@ from kafkalog_cli.storage.scan import Scan
 HELD_ROWS = 10_000
 """Batches with bad CRCs in a row that may turn out to be no batches when the chain breaks behind them."""
 
-MAX_FAULTS = 20
+MAX_DAMAGED = 20
 MAX_MAGIC = 2
 
 
 class Damaged(NamedTuple):
-    """Bytes `start` to `end` of a segment that are no batches, with batches behind them."""
+    """Bytes `start` to `end` of a segment that are no batches, with batches behind them, and what says so."""
 
     start: int
     end: int
+    fault: Fault
 
 
 class Stretch:
     """Consecutive batches of a segment: the columns that checks look through, as plain integers.
 
-    `before` is the last offset of the batch before them (-1: none), `timestamp_before` the largest timestamp
-    before them. `is_after_damage`: bytes that are no batches come right before.
+    `reached` is the largest last offset up to each batch (that batch's own, where offsets go up as they should),
+    `reached_before` that of the batches before the first (-1: none); the same for the largest timestamp, in ms.
+    `is_after_damage`: bytes that are no batches come right before. `is_ordered`: offsets go up.
     """
 
     __slots__ = (
         "base_offset",
         "batches",
-        "before",
         "end",
         "is_after_damage",
+        "is_ordered",
         "last_offset",
         "max_timestamp",
         "position",
+        "reached",
+        "reached_before",
         "timestamp_before",
         "timestamp_so_far",
     )
 
-    def __init__(self, batches: BatchColumns, before: int, timestamp_before: int, *, is_after_damage: bool) -> None:
+    def __init__(
+        self, batches: BatchColumns, reached_before: int, timestamp_before: int, *, is_after_damage: bool
+    ) -> None:
         self.batches = batches
         self.position = _integers(batches.position)
         self.base_offset = _integers(batches.base_offset)
         self.last_offset = _integers(batches.last_offset)
         self.max_timestamp = _integers(batches.max_timestamp)
         self.end = self.position[-1] + int(batches.size_bytes[len(batches) - 1])
-        self.before = before
+        self.reached_before = reached_before
         self.timestamp_before = timestamp_before
         self.timestamp_so_far = [*accumulate(self.max_timestamp, max, initial=timestamp_before)][1:]
         self.is_after_damage = is_after_damage
+        self.is_ordered = self.first_disordered() is None
+        self.reached = self.last_offset
+        if not self.is_ordered:
+            self.reached = [*accumulate(self.last_offset, max, initial=reached_before)][1:]
 
     def offset_before(self, row: int) -> int:
-        """The last offset of the batch before that of `row`, -1 if there is none."""
-        return self.last_offset[row - 1] if row else self.before
+        """The largest offset of the batches before that of `row`, -1 if there is none."""
+        return self.reached[row - 1] if row else self.reached_before
 
     def timestamp_until(self, row: int) -> int:
         """The largest timestamp of the batches before that of `row`."""
         return self.timestamp_so_far[row - 1] if row else self.timestamp_before
 
     def first_reaching(self, offset: int) -> int:
-        """The row of the first batch whose last offset is `offset` or above; the last must reach it."""
-        return bisect_left(self.last_offset, offset)
+        """The row of the first batch whose last offset is `offset` or above; `reached` must go so far."""
+        return bisect_left(self.reached, offset)
 
     def holds(self, row: int, offset: int) -> bool:
         """Whether `offset` lies between the first and the last offset of the batch.
@@ -84,13 +95,26 @@ class Stretch:
         base = self.base_offset[row]
         return (base if base != NO_OFFSET else self.offset_before(row) + 1) <= offset <= self.last_offset[row]
 
+    def first_disordered(self) -> int | None:
+        """The row of the first batch that does not begin behind the one before it, None if all do."""
+        before = (self.reached_before, *self.last_offset[:-1])
+        base, last = self.base_offset, self.last_offset
+        if not any(map(ge, before, base)) and not any(map(gt, base, last)):
+            return None  # at the speed of C, but for compressed message sets, whose first offset is not known
+        for row, previous in enumerate(before):
+            first = last[row] if base[row] == NO_OFFSET else base[row]
+            if first <= previous or first > last[row]:
+                return row
+        return None
+
 
 class SegmentWalk:
     """Walks the chain of batches from `start`; where it breaks, goes on with the next good batch.
 
     Iterate for stretches, in ascending positions. Afterwards `end_position` is where the last batch ends,
-    `last_offset` that batch's last offset (None: no batch), `largest_timestamp` of all. `faults`, `damaged`
-    and `disordered_at` (position of the first batch whose offsets do not go up) tell what is wrong.
+    `last_offset` the largest of all (None: no batch), `largest_timestamp` likewise. `fault` ended the last chain,
+    `damaged` are the first `MAX_DAMAGED` of `damaged_count` breaks before it, `disordered_at` and
+    `unknown_magic_at` are the positions of the first such batches.
     """
 
     def __init__(
@@ -100,8 +124,9 @@ class SegmentWalk:
         self.end_position = start
         self.last_offset: int | None = None
         self.largest_timestamp = NO_TIMESTAMP
-        self.faults: list[Fault] = []
+        self.fault: Fault | None = None
         self.damaged: list[Damaged] = []
+        self.damaged_count = 0
         self.disordered_at: int | None = None
         self.unknown_magic_at: int | None = None
         self.bad_crcs = 0
@@ -113,8 +138,11 @@ class SegmentWalk:
     def __iter__(self) -> Iterator[Stretch]:
         start: int | None = self.end_position
         while start is not None:
-            if start > self.end_position:
-                self.damaged.append(Damaged(self.end_position, start))
+            if self.fault is not None:
+                self.damaged_count += 1
+                if len(self.damaged) < MAX_DAMAGED:
+                    self.damaged.append(Damaged(self.end_position, start, self.fault))
+                self.fault = None
             start = yield from self._chain(start)
 
     def exit_code(self, fs: Filesystem) -> ExitCode:
@@ -147,9 +175,10 @@ class SegmentWalk:
                 yield from self._stretch(held, batches)
                 held = []
         self._scanned_bytes = scan.valid_bytes
+        self.fault = scan.fault
         found = None
         if scan.fault is not None:
-            self._remember(scan.fault)
+            self._damage.fault(scan.fault)
             found = next_good_batch(self.file, max(self.end_position, start) + 1, self._limits)
             if found is not None:
                 held = [batch for batch in held if batch.position + batch.size_bytes <= found]
@@ -160,36 +189,24 @@ class SegmentWalk:
         for part in (BatchColumns.from_rows(held) if held else None, batches):
             if part is None or not len(part):
                 continue
-            before = NO_OFFSET if self.last_offset is None else self.last_offset
-            after_damage = bool(self.damaged) and self.damaged[-1].end == int(part.position[0])
-            stretch = Stretch(part, before, self.largest_timestamp, is_after_damage=after_damage)
+            reached = NO_OFFSET if self.last_offset is None else self.last_offset
+            after_damage = bool(self.damaged_count) and int(part.position[0]) > self.end_position
+            stretch = Stretch(part, reached, self.largest_timestamp, is_after_damage=after_damage)
             self._look_at(stretch)
             yield stretch
 
     def _look_at(self, stretch: Stretch) -> None:
         self.end_position = stretch.end
-        self.last_offset = stretch.last_offset[-1]
+        self.last_offset = stretch.reached[-1]
         self.largest_timestamp = stretch.timestamp_so_far[-1]
         valid: Any = stretch.batches.valid
         self.bad_crcs += len(valid) - int(valid.sum() if hasattr(valid, "sum") else sum(valid))
-        if self.disordered_at is None:
-            previous = stretch.before
-            for base, last, position in zip(
-                stretch.base_offset, stretch.last_offset, stretch.position, strict=True
-            ):
-                if last <= previous or (base <= previous and base != NO_OFFSET) or base > last:
-                    self.disordered_at = position
-                    break
-                previous = last
+        if self.disordered_at is None and not stretch.is_ordered:
+            self.disordered_at = stretch.position[stretch.first_disordered() or 0]
         magic: Any = stretch.batches.magic
         if self.unknown_magic_at is None and int(magic.max() if hasattr(magic, "max") else max(magic)) > MAX_MAGIC:
             row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
             self.unknown_magic_at = stretch.position[row]
-
-    def _remember(self, fault: Fault) -> None:
-        self._damage.fault(fault)
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append(fault)
 
 
 def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] | None:

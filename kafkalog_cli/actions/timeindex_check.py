@@ -93,7 +93,7 @@ class TimeIndexCheck:
     def see(self, stretch: Stretch) -> None:
         """Check the entries whose offsets are in `stretch`."""
         order, offsets, at = self._order, self._offset, self._next
-        count, last_offset = len(order), stretch.last_offset[-1]
+        count, last_offset = len(order), stretch.reached[-1]
         while at < count and offsets[order[at]] <= last_offset:
             slot = order[at]
             self._compare(slot, stretch, stretch.first_reaching(offsets[slot]))

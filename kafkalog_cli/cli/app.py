@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from typer.core import TyperGroup
 from kafkalog_cli import __version__
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import printable
 
 COMMANDS = {
@@ -85,7 +87,7 @@ def _run(argv: list[str], environment: Environment) -> int:
     try:
         result = command.main(args=argv, prog_name="kafkalog", standalone_mode=False, obj=environment)
     except KafkalogError as error:
-        print(f"kafkalog: {printable(str(error))}", file=sys.stderr)  # noqa: T201
+        Messages(environment.stderr, as_json=_wants_json(argv)).exception(error)
         return int(error.exit_code)
     except BrokenPipeError:
         return _closed_pipe(environment)
@@ -99,6 +101,11 @@ def _run(argv: list[str], environment: Environment) -> int:
     except Exception as error:
         return _unexpected(error)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
+
+
+def _wants_json(argv: list[str]) -> bool:
+    """Whether the command line asks for machine output; its parser may not have come that far."""
+    return "--format=json" in argv or ("--format", "json") in pairwise(argv)
 
 
 def _unexpected(error: Exception) -> int:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import MaxBatchBytes, MaxOutputBytes, MaxRatio, PathsArgument
+from kafkalog_cli.cli.options import (
+    OUTPUT_PANEL,
+    Format,
+    MaxBatchBytes,
+    MaxOutputBytes,
+    MaxRatio,
+    OutputFormat,
+    PathsArgument,
+)
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from kafkalog_cli.output.redact import Redaction
 
 MIRRORED_KAFKA_VERSION = "4.2.0"
 """The version of kafka-dump-log whose text this command prints (and what its --version says)."""
@@ -42,6 +53,14 @@ def _version(value: bool) -> None:
     if value:
         typer.echo(MIRRORED_KAFKA_VERSION)
         raise typer.Exit
+
+
+def _redaction(text: str | None) -> Redaction | None:
+    if text is None:
+        return None
+    from kafkalog_cli.output.redact import parse_redaction
+
+    return parse_redaction(text)
 
 
 def _flag(name: str, text: str) -> Any:
@@ -93,6 +112,9 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         help="Print the Kafka version whose tool this command mirrors, and exit.")] = False,
     strict: Annotated[bool, _flag("strict", "Exit 3 on tail damage and 4 on corruption too.")] = False,
     resync: Annotated[bool, _flag("resync", "Go on behind damage, with the next good batch of the file.")] = False,
+    output_format: Format = OutputFormat.TEXT,
+    redact: Annotated[str | None, typer.Option(metavar="WHAT", rich_help_panel=OUTPUT_PANEL,
+        help="Leave out contents: keys,values,headers[=hash|len].")] = None,
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
     max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
@@ -107,10 +129,11 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         ("remote-log-metadata", remote_log_metadata_decoder),
         ("share-group-state", share_group_state_decoder),
     ) if wanted), None)  # fmt: skip
+    is_json = output_format is OutputFormat.JSON
     contents = print_data_log or topic_decoder is not None or bool(key_decoder_class or value_decoder_class)
     request = DumpRequest(
         contents=contents,
-        deep=deep_iteration or contents,
+        deep=deep_iteration or contents or is_json,
         skip_metadata=skip_record_metadata,
         topic_decoder=topic_decoder,
         key_decoder=key_decoder_class or DEFAULT_DECODER,
@@ -122,5 +145,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         limits=Limits(max_batch_bytes, max_output_bytes, max_ratio),
         strict=strict,
         resync=resync,
+        is_json=is_json,
+        redaction=_redaction(redact),
     )
     return DumpLogRun(environment_of(context), request).run(files, paths or [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.actions.dump import MAX_INT32, DumpOptions, SegmentDump
@@ -18,6 +19,7 @@ from kafkalog_cli.output.dump_printer import SegmentPrinter, SevenPrinter, TextP
 from kafkalog_cli.output.dump_reports import DumpReports
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText
 from kafkalog_cli.output.java_path import java_absolute_path, java_path
+from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.seven_text import SevenText
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.storage.names import FileKind, classify_file
@@ -25,7 +27,17 @@ from kafkalog_cli.storage.names import FileKind, classify_file
 if TYPE_CHECKING:
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
+    from kafkalog_cli.output.record_json import Decode
+    from kafkalog_cli.output.record_json_printer import JsonPrinter
+    from kafkalog_cli.output.redact import Redaction
 
+TOPIC_OF_DECODER = {
+    "offsets": "__consumer_offsets",
+    "transaction-log": "__transaction_state",
+    "share-group-state": "__share_group_state",
+    "cluster-metadata": "__cluster_metadata",
+    "remote-log-metadata": "__remote_log_metadata",
+}
 SEGMENT_SUFFIXES = (".log", ".checkpoint", ".kafka")
 SIDECAR_SUFFIXES = (".index", ".timeindex", ".snapshot", ".txnindex")
 
@@ -47,12 +59,19 @@ class DumpRequest:
     limits: Limits
     strict: bool = False
     resync: bool = False
+    is_json: bool = False
+    redaction: Redaction | None = None
 
     @property
     def is_plain_strings(self) -> bool:
         """Whether keys and payloads print as strings, or not at all: what the compiled renderer can do."""
         strings = (STRING_DECODER, "string")
-        plain = self.topic_decoder is None and self.key_decoder in strings and self.value_decoder in strings
+        plain = (
+            self.topic_decoder is None
+            and not self.redaction
+            and self.key_decoder in strings
+            and self.value_decoder in strings
+        )
         return plain or not self.contents
 
 
@@ -62,10 +81,11 @@ class DumpLogRun:
     def __init__(self, environment: Environment, request: DumpRequest) -> None:
         self._fs = environment.fs
         self._out = ResultStream(environment.stdout)
-        self._errors = ResultStream(environment.stderr)
+        self._messages = Messages(environment.stderr, as_json=request.is_json)
         self._request = request
         self._reports = DumpReports()
         self._codes: list[ExitCode] = []
+        self._batch_count = self._record_count = 0
         self._compiled: CompiledLogText | None = None
         self._choice = environment.kernels
         self._sidecars: SidecarDump | None = None
@@ -79,11 +99,13 @@ class DumpLogRun:
             self._codes.append(ExitCode.OK)
             self._dump(java_path(path))
         self._out.flush()
-        self._errors.write(self._reports.text())
-        self._errors.flush()
+        self._messages.mirrored(self._reports.text())
+        code = ExitCode.FAILURE if any(self._codes) else ExitCode.OK
         if self._request.strict:
-            return combined_exit_code(self._codes)
-        return ExitCode.FAILURE if any(self._codes) else ExitCode.OK
+            code = combined_exit_code(self._codes)
+        if self._request.is_json:
+            self._write_summary(code)
+        return code
 
     def _select(self, paths: list[str], selection: Selection | None) -> list[str]:
         if not paths:
@@ -94,7 +116,7 @@ class DumpLogRun:
         return select_files(self._fs, paths, selection or Selection())
 
     def _dump(self, path: str) -> None:
-        self._out.write(f"Dumping {printable(path) if self._out.is_terminal else path}\n")
+        self._title(f"Dumping {printable(path) if self._out.is_terminal else path}\n")
         name = path.rpartition("/")[2]
         suffix = name[name.rindex(".") :] if "." in name else ""
         try:
@@ -106,9 +128,11 @@ class DumpLogRun:
                 self._fail(path, None, "not a file of a log directory: its name has no suffix")
             else:
                 self._out.flush()
-                self._errors.write(f"Ignoring unknown file {path}\n")
+                self._messages.mirrored(f"Ignoring unknown file {path}\n")
         except KafkalogError as error:
-            self._fail(None, None, str(error))
+            self._out.flush()
+            self._messages.exception(error)
+            self._codes[-1] = ExitCode.FAILURE
 
     def _dump_sidecar(self, path: str, name: str, suffix: str) -> None:
         from kafkalog_cli.actions.dump_sidecar import GivesUp
@@ -125,9 +149,10 @@ class DumpLogRun:
             self._fail(path, problem.position, problem.message)
         elif problem is not None:
             self._out.flush()
-            self._errors.write(f"{problem}\n")
+            self._messages.mirrored(f"{problem}\n")
 
     def _dump_segment(self, path: str, name: str) -> None:
+        request = self._request
         header = segment_header(name)
         if header is None:
             self._fail(path, None, "the name does not begin with an offset")
@@ -136,7 +161,7 @@ class DumpLogRun:
         if isinstance(decoder, str):
             self._fail(path, None, f"unknown decoder: {decoder}")
             return
-        self._out.write(header)
+        self._title(header)
         if self._request.max_bytes < 0:
             self._fail(path, None, f"Invalid size: {self._request.max_bytes}")
             return
@@ -147,7 +172,13 @@ class DumpLogRun:
             seven = classify_file(name)
             base_offset = seven.offset if seven.kind is FileKind.SEVEN_LOG else None
             dump = SegmentDump(file, self._options(base_offset), self._choice)
-            self._print(path, dump, self._printer(decoder, name, base_offset))
+            if request.is_json:
+                printer = self._json_printer(path, name)
+                self._print(path, dump, printer)
+                self._batch_count += printer.batch_count
+                self._record_count += printer.record_count
+            else:
+                self._print(path, dump, self._printer(decoder, name, base_offset))
             if self._request.strict:
                 self._codes[-1] = dump.damage.exit_code(
                     self._fs, file, dump.valid_bytes, self._request.limits
@@ -172,6 +203,8 @@ class DumpLogRun:
         printer.ending(dump.fault, dump.valid_bytes)
         if printer.aborted is not None:
             self._fail(path, printer.aborted.position, printer.aborted.message)
+        elif dump.fault is not None and self._request.is_json:
+            self._messages.tell("trailing-bytes", dump.fault.message, path=path, position=dump.fault.position)
 
     def _options(self, seven_base_offset: int | None) -> DumpOptions:
         request = self._request
@@ -182,6 +215,20 @@ class DumpLogRun:
             resync=request.resync,
             seven_base_offset=seven_base_offset,
         )
+
+    def _json_printer(self, path: str, name: str) -> JsonPrinter:
+        from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext
+        from kafkalog_cli.output.record_json_printer import JsonPrinter
+        from kafkalog_cli.output.redact import NO_REDACTION
+        from kafkalog_cli.storage.partition import directory_name
+
+        directory = directory_name(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
+        context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
+        topic = TOPIC_OF_DECODER.get(self._request.topic_decoder or "", directory.topic or "")
+        # A decoded record shows what redaction leaves out.
+        decode = None if self._request.redaction else _topic_decode(topic)
+        options = RecordJsonOptions(self._request.redaction or NO_REDACTION, decode=decode)
+        return JsonPrinter(self._out, context, options)
 
     def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:
         request = self._request
@@ -203,19 +250,45 @@ class DumpLogRun:
         if self._request.topic_decoder is not None:
             from kafkalog_cli.output.topic_decoders import TOPIC_DECODERS
 
-            return TOPIC_DECODERS[self._request.topic_decoder]
+            return self._redacted(TOPIC_DECODERS[self._request.topic_decoder])
         for name in (self._request.value_decoder, self._request.key_decoder):
             if name not in DECODERS:
                 return name
-        return ClassDecoder(DECODERS[self._request.key_decoder], DECODERS[self._request.value_decoder])
+        decoder = ClassDecoder(DECODERS[self._request.key_decoder], DECODERS[self._request.value_decoder])
+        return self._redacted(decoder)
+
+    def _redacted(self, decoder: KeyValueDecoder) -> KeyValueDecoder:
+        if not self._request.redaction:
+            return decoder
+        from kafkalog_cli.output.redact import RedactingDecoder
+
+        return RedactingDecoder(decoder, self._request.redaction)
+
+    def _title(self, text: str) -> None:
+        """A line about the file, which machine output has in each object."""
+        if not self._request.is_json:
+            self._out.write(text)
 
     def _fail(self, path: str | None, position: int | None, message: str) -> None:
         self._out.flush()
-        where = "" if path is None else f"{printable(path)}: "
-        if position is not None:
-            where += f"at byte {position}: "
-        self._errors.write(f"kafkalog: {where}{printable(message)}\n")
+        self._messages.tell("damage" if position is not None else "unreadable", message, path=path, position=position)
         self._codes[-1] = ExitCode.FAILURE
+
+    def _write_summary(self, code: ExitCode) -> None:
+        from kafkalog_cli.output.ndjson import JsonLines
+
+        lines = JsonLines(self._out)
+        lines.summary(code, files=len(self._codes), batches=self._batch_count, records=self._record_count)
+        lines.flush()
+
+
+def _topic_decode(topic: str) -> Decode | None:
+    """What turns records of an internal topic into typed objects, None for other topics."""
+    if not topic.startswith("__"):
+        return None
+    from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS, record_object
+
+    return partial(record_object, topic) if topic in COORDINATOR_TOPICS + API_MESSAGE_TOPICS else None
 
 
 def java_split(text: str) -> list[str]:

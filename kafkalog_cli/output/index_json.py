@@ -33,7 +33,11 @@ _ENTRY_SCHEMAS: dict[FileKind, str] = {
 _UNITS = {"timestamp": "timestamp_ms"}
 """Fields whose name in machine output has a unit."""
 
-_STYLE_NAMES = ((Style.FIRST_OFFSET, "first-offset"), (Style.APPEND_CALL, "append-call"), (Style.PER_BATCH, "per-batch"))
+_STYLE_NAMES = (
+    (Style.FIRST_OFFSET, "first-offset"),
+    (Style.APPEND_CALL, "append-call"),
+    (Style.PER_BATCH, "per-batch"),
+)
 
 
 class IndexJson:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.index_verdict import ANY_STYLE, Entry, FileReport, Style, Verdict
+from kafkalog_cli.actions.index_verdict import ANY_STYLE, Entry, FileReport, Style, Verdict, counted
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.names import FileKind, WorkState
@@ -74,7 +74,7 @@ def report_lines(report: FileReport) -> Iterator[str]:
 
 def _heading(report: FileReport) -> str:
     state = "" if report.state is WorkState.IN_PLACE else f", {report.state.value[1:]}"
-    size = "" if report.size_bytes is None else f", {report.size_bytes} bytes"
+    size = "" if report.size_bytes is None else f", {counted(report.size_bytes, 'byte', 'bytes')}"
     return f"{printable(report.path)}: {KIND_NAMES[report.kind]}{state}{size}"
 
 
@@ -89,7 +89,7 @@ def _summary(report: FileReport) -> str:
         return ""
     counts = ", ".join(f"{report.counts[verdict]} {verdict.value}" for verdict in Verdict if report.counts[verdict])
     total = sum(report.counts.values())
-    text = f"{total} entries: {counts}" if total else "no entries"
+    text = f"{counted(total, 'entry', 'entries')}: {counts}" if total else "no entries"
     if report.style_counts:
         text += f"; style: {_file_style(report)}"
     return text

@@ -208,6 +208,7 @@ def _faults(faults: Iterable[LocatedFault]) -> list[Object]:
             "kind": found.fault.kind.value,
             "position": found.fault.position,
             "message": found.fault.message,
+            "severity": "corruption" if found.is_corruption else "warning",
         }
         for found in faults
     ]

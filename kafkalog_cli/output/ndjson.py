@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.output.stream import ResultStream
 
 Fields = Mapping[str, object]
@@ -44,6 +45,18 @@ class JsonLines:
         if path is not None:
             fields.update(json_path(path))
         self.object(ERROR, "error", {**fields, **details})
+
+    def fault(self, path: str, fault: Fault) -> None:
+        """A line for stderr about damage; `position` in bytes."""
+        offsets = {"base_offset": fault.base_offset, "last_offset": fault.last_offset}
+        self.error(
+            fault.kind.value,
+            fault.message,
+            path=path,
+            position=fault.position,
+            size_bytes=fault.size_bytes,
+            **{name: None if offset < 0 else offset for name, offset in offsets.items()},
+        )
 
     def exception(self, error: KafkalogError) -> None:
         """A line for stderr about an exception that ends the run; its details become fields."""
@@ -88,8 +101,14 @@ def json_path(path: str, name: str = "path") -> dict[str, str]:
 
 
 def json_text(value: object) -> str:
-    """`value` as JSON in one line, without raw control characters, line separators or lone surrogates."""
-    text = _encoder()(value)
+    """`value` as JSON in one line, without raw control characters, line separators or lone surrogates.
+
+    JSON has no name for what is not a finite number: such a number is a string ("NaN").
+    """
+    try:
+        text = _encoder()(value)
+    except ValueError:
+        text = _encoder()(_finite(value))
     return text if text.isascii() and "\x7f" not in text else _ESCAPED_TOO.sub(_escape, text)
 
 
@@ -117,6 +136,14 @@ def _default(value: object) -> object:
     if isinstance(value, (bytes, memoryview)):
         return json_bytes(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and value - value != 0:
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    return [*map(_finite, value)] if isinstance(value, (list, tuple)) else value
 
 
 def _escape(match: re.Match[str]) -> str:

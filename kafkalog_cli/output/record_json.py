@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.control import control_object
+from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS, record_object
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, read_headers
 from kafkalog_cli.output.ndjson import json_path, json_quoted, json_text
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, shown_object
@@ -40,12 +43,27 @@ class RecordJsonOptions:
     with_batches: bool = True
     decode: Decode | None = None
 
+    @property
+    def decode_shown(self) -> Decode | None:
+        """`decode`, None where its result would tell what is redacted."""
+        return None if self.redaction.keys or self.redaction.values else self.decode
+
+
+def topic_decode(topic: str | None) -> Decode | None:
+    """What reads the records of an internal topic, None for any other."""
+    if topic is None or topic not in (*COORDINATOR_TOPICS, *API_MESSAGE_TOPICS):
+        return None
+    return partial(record_object, topic)
+
 
 class RecordJson:
     """Renders batches and records of one segment, a line each. Damage of a block is not in the lines."""
 
     def __init__(self, context: SegmentContext, options: RecordJsonOptions | None = None) -> None:
-        self._options = options or RecordJsonOptions()
+        options = options or RecordJsonOptions()
+        self._redaction = options.redaction
+        self._with_batches = options.with_batches
+        self._decode = options.decode_shown
         self._is_seven = context.is_seven
         self._batch_start = line_start(BATCH, "batch", context)
         self._record_start = line_start(RECORD, "record", context)
@@ -85,7 +103,7 @@ class RecordJson:
         begin = 0
         batches = block.batches.rows(block.first_row, block.end_row)
         for batch, end in zip(batches, block.record_ends, strict=True):
-            if self._options.with_batches:
+            if self._with_batches:
                 yield self.batch(batch)
             count = int(end) - begin
             begin = int(end)
@@ -114,7 +132,7 @@ class RecordJson:
     def _contents(self, buffer: memoryview, row: tuple[int, ...]) -> str:
         """The members key, value and headers, from the value of the first on."""
         _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
-        redaction = self._options.redaction
+        redaction = self._redaction
         key = _field(buffer, key_at, key_size, redaction.keys)
         value = _field(buffer, value_at, value_size, redaction.values)
         headers = ""
@@ -127,20 +145,21 @@ class RecordJson:
 
     def _after(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
         """The value of the member control, and the members that only some records have."""
-        if batch.magic >= 2 and not batch.is_control and self._options.decode is None:
-            return "null"
-        key = field_bytes(buffer, row[3], row[4])
-        value = field_bytes(buffer, row[5], row[6])
-        if batch.is_control and not self._is_seven:
-            return json_text(control_object(key, value))
+        if batch.is_control:
+            return self._control(field_bytes(buffer, row[3], row[4]), field_bytes(buffer, row[5], row[6]))
         text = "null"
         if batch.magic < 2:
             text += f',"crc_valid":{_bool(row[10])}'
-        if self._options.decode is not None:
-            decoded = self._options.decode(key, value)
-            if decoded is not None:
-                text += f',"decoded":{json_text(decoded)}'
+        if self._decode is not None:
+            decoded = self._decode(field_bytes(buffer, row[3], row[4]), field_bytes(buffer, row[5], row[6]))
+            text += f',"decoded":{json_text(decoded)}'
         return text
+
+    def _control(self, key: bytes | None, value: bytes | None) -> str:
+        control = control_object(key, value)
+        if self._redaction.values:
+            control = {name: control[name] for name in ("type", "type_id") if name in control}
+        return json_text(control)
 
     def _timestamp_type(self, batch: Batch) -> str:
         return "NoTimestampType" if self._is_seven else batch.timestamp_type

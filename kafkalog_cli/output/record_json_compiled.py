@@ -33,7 +33,7 @@ class CompiledRecordJson:
     @staticmethod
     def can_render(options: RecordJsonOptions) -> bool:
         """Whether the compiled kernels do what these options want: no decoder, no hashes."""
-        return options.decode is None and not options.redaction.has_hash
+        return options.decode_shown is None and not options.redaction.has_hash
 
     def batches(self, columns: BatchColumns, write: WriteBytes, plain: Callable[[int], None]) -> None:
         """Lines of all batches; `plain` renders one row by the plain twin."""

@@ -17,11 +17,13 @@ from kafkalog_cli.storage.partition import Segment
 class SegmentEnd(NamedTuple):
     """Where a segment ends, by headers only: no CRC is looked at.
 
-    `next_offset` is the offset after the last batch, the base offset in an empty segment. `max_timestamp` is
-    the largest of the headers read, in ms, -1 none. `faults` lie in the log, `index_faults` in the index.
+    `next_offset` is the offset after the last batch, the base offset in an empty segment; `end_position` the byte
+    after it. `max_timestamp` is the largest of the headers read, in ms, -1 none. `faults` lie in the log,
+    `index_faults` in the index.
     """
 
     next_offset: int
+    end_position: int = 0
     max_timestamp: int = NO_TIMESTAMP
     faults: tuple[Fault, ...] = ()
     index_faults: tuple[Fault, ...] = ()
@@ -54,6 +56,7 @@ class _Walk(NamedTuple):
     """What a walk over headers came to: the last batch, the largest offset and timestamp, what ended it."""
 
     last: Batch | None
+    end_position: int
     max_offset: int
     max_timestamp: int
     fault: Fault | None
@@ -81,7 +84,7 @@ def segment_end(fs: Filesystem, segment: Segment, *, like_clean_start: bool) -> 
     if whole.last is None or like_clean_start:
         faults = () if whole.fault is None else (whole.fault,)
         stale = lies if offset > segment.base_offset else index_faults
-        return SegmentEnd(segment.base_offset, whole.max_timestamp, faults, tuple(stale))
+        return SegmentEnd(segment.base_offset, whole.end_position, whole.max_timestamp, faults, tuple(stale))
     # A torn log explains an entry that points behind its end; without a tear it is the index that lies.
     return _end(segment, whole, index_faults if whole.fault is not None else lies)
 
@@ -93,7 +96,7 @@ def _end(segment: Segment, walk: _Walk, index_faults: list[Fault]) -> SegmentEnd
     if end < segment.base_offset:
         message = f"the last batch ends with offset {end - 1}, below the segment's base offset {segment.base_offset}"
         faults.insert(0, Fault(FaultKind.INVALID_ENTRY, walk.last.position, message, last_offset=end - 1))
-    return SegmentEnd(end, walk.max_timestamp, tuple(faults), tuple(index_faults))
+    return SegmentEnd(end, walk.end_position, walk.max_timestamp, tuple(faults), tuple(index_faults))
 
 
 def _next(batch: Batch) -> int:
@@ -108,7 +111,7 @@ def _walk(log: ReadableFile, position: int) -> _Walk:
         for last in chain:
             max_offset = max(max_offset, last.last_offset)
             max_timestamp = max(max_timestamp, last.max_timestamp)
-    return _Walk(last, max_offset, max_timestamp, chain.fault)
+    return _Walk(last, chain.position, max_offset, max_timestamp, chain.fault)
 
 
 def _last_indexed(fs: Filesystem, segment: Segment, *, believe: bool) -> tuple[int, int, list[Fault]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.fs import Filesystem
@@ -36,7 +37,11 @@ class Part(NamedTuple):
 
 
 def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: int) -> list[Part]:
-    """What must be read to see every batch at or above `from_offset`. Raises what `open_read` raises."""
+    """What must be read to see every batch at or above `from_offset`; 0.7 had no transactions.
+
+    Raises what `open_read` raises.
+    """
+    segments = [segment for segment in segments if not segment.is_seven]
     first = max((i for i, s in enumerate(segments) if s.base_offset <= from_offset), default=0)
     parts = [Part(segment, 0) for segment in segments[first:]]
     if parts and from_offset > parts[0].segment.base_offset:
@@ -45,11 +50,17 @@ def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: in
     return parts
 
 
-def headers_of(fs: Filesystem, parts: Iterable[Part]) -> Iterator[Batch]:
-    """The headers of the batches there; each segment up to its damage. Raises what `open_read` raises."""
+def headers_of(fs: Filesystem, parts: Iterable[Part], damage: list[tuple[Segment, Fault]]) -> Iterator[Batch]:
+    """The headers of the batches there, each segment up to its damage, which is added to `damage`.
+
+    Raises what `open_read` raises.
+    """
     for segment, position in parts:
         with fs.open_read(segment.log.path) as log:
-            yield from HeaderChain(log, position)
+            chain = HeaderChain(log, position)
+            yield from chain
+            if chain.fault is not None:
+                damage.append((segment, chain.fault))
 
 
 def open_transactions(

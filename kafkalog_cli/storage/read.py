@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from functools import partial
 
 from kafkalog_cli.format.batch import RECORD_BATCH, Batch
-from kafkalog_cli.format.compression import CompressionFault, decompress
+from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import plain_records, plain_seven
+from kafkalog_cli.format.kernels.plain_rows import MOST_RECORDS, SETTLE_ROWS, RecordRows
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.read_compiled import CompiledReader
 from kafkalog_cli.storage.scan import Chunk, Generation
 
-Decoded = tuple[memoryview, list[tuple[int, ...]], Fault | None]
+Decoded = tuple[memoryview, RecordRows, Fault | None]
 
 _NO_BYTES = memoryview(b"")
 _LEGACY_CODECS = (1, 2, 3)
@@ -54,7 +55,7 @@ def _read_plain(chunk: Chunk, limits: Limits, first_row: int, end_row: int) -> I
             row,
             row + 1,
             (len(rows),),
-            RecordColumns.from_rows(rows),
+            rows.columns(),
             {} if fault is None else {row: fault},
         )
 
@@ -71,12 +72,12 @@ def _decode(chunk: Chunk, batch: Batch, limits: Limits) -> Decoded:
 
 def _decode_v2(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
     if batch.size_bytes < RECORD_BATCH.size:
-        return _NO_BYTES, [], _fault(batch, FaultKind.INVALID_RECORD, "batch shorter than its own header")
+        return _NO_BYTES, RecordRows(), _fault(batch, FaultKind.INVALID_RECORD, "batch shorter than its own header")
     if not batch.codec or batch.records_count <= 0:
         return view, *plain_records.decode_batch(view, start + RECORD_BATCH.size, end, batch)
     inner = _decompressed(batch.codec, view[start + RECORD_BATCH.size : end], batch, limits)
     if isinstance(inner, Fault):
-        return _NO_BYTES, [], inner
+        return _NO_BYTES, RecordRows(), inner
     return inner, *plain_records.decode_batch(inner, 0, len(inner), batch)
 
 
@@ -84,62 +85,84 @@ def _decode_legacy(view: memoryview, start: int, end: int, batch: Batch, limits:
     if not batch.codec:
         return view, *plain_records.decode_message(view, start, end, batch)
     if batch.codec not in _LEGACY_CODECS:
-        return _NO_BYTES, [], _fault(batch, FaultKind.UNKNOWN_CODEC, f"codec {batch.codec} in a message set")
+        return _NO_BYTES, RecordRows(), _fault(batch, FaultKind.UNKNOWN_CODEC, f"codec {batch.codec} in a message set")
     value = plain_records.compressed_value(view, start, end, batch.magic)
     if value is None:
         reason = f"Found invalid compressed record set with null value (magic = {batch.magic})"
-        return _NO_BYTES, [], _fault(batch, FaultKind.INVALID_INNER_MESSAGE, reason)
+        return _NO_BYTES, RecordRows(), _fault(batch, FaultKind.INVALID_INNER_MESSAGE, reason)
     inner = _decompressed(batch.codec, value, batch, limits)
     if isinstance(inner, Fault):
-        return _NO_BYTES, [], inner
+        return _NO_BYTES, RecordRows(), inner
     return inner, *plain_records.decode_inner(inner, batch)
 
 
 def _decode_seven(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
     if not batch.codec:
         return view, *plain_seven.decode_seven(view, start, end, batch)
-    budget = [limits.max_output_bytes]
-    payloads, fault = _seven_payloads(view[start:end], batch, limits, budget, 0)
-    # Nested sets lie in several buffers: gather the payloads into one.
-    gathered, rows = bytearray(), []
-    for row, payload in payloads:
-        rows.append((*row[:5], len(gathered), *row[6:]))
-        gathered += payload
-    return memoryview(gathered), rows, fault
+    return _SevenSets(batch, limits).read(view[start:end])
 
 
-SevenPayloads = list[tuple[tuple[int, ...], memoryview]]
+class _SevenSets:
+    """The messages of one compressed message of 0.7, and of those in it that are compressed themselves."""
 
+    def __init__(self, batch: Batch, limits: Limits) -> None:
+        self._batch = batch
+        self._limits = limits
+        self._left_bytes = limits.max_output_bytes
+        self._gathered = bytearray()
+        self._rows = RecordRows()
 
-def _seven_payloads(
-    message: memoryview, batch: Batch, limits: Limits, budget: list[int], depth: int
-) -> tuple[SevenPayloads, Fault | None]:
-    codec, payload = plain_seven.seven_payload(message)
-    if codec not in _SEVEN_CODECS or depth == _SEVEN_NESTING:
-        return [], _fault(batch, FaultKind.UNKNOWN_CODEC, f"codec {codec} in a 0.7 message, {depth} deep")
-    inner = _decompressed(codec, payload, batch, limits._replace(max_output_bytes=budget[0]))
-    if isinstance(inner, Fault):
-        return [], inner
-    budget[0] -= len(inner)
-    rows, nested, fault = plain_seven.decode_seven_set(inner, 0, len(inner), batch)
-    deeper = dict(nested)
-    found: SevenPayloads = []
-    for index, row in enumerate(rows):
-        if index not in deeper:
-            found.append((row, inner[row[5] : row[5] + row[6]]))
-            continue
-        below, below_fault = _seven_payloads(deeper[index], batch, limits, budget, depth + 1)
-        found += below
-        if below_fault is not None:
-            return found, below_fault
-    return found, fault
+    def read(self, message: memoryview) -> Decoded:
+        inner = self._unpacked(*plain_seven.seven_payload(message), 0)
+        if isinstance(inner, Fault):
+            return _NO_BYTES, self._rows, inner
+        rows, nested, fault = plain_seven.decode_seven_set(inner, self._batch)
+        if not nested:
+            return inner, rows, fault
+        # Nested sets lie in several buffers: the payloads are gathered into one.
+        fault = self._gather(inner, rows, nested, 1) or fault
+        return memoryview(self._gathered), self._rows, fault
+
+    def _gather(self, inner: memoryview, rows: RecordRows, nested: dict[int, int], depth: int) -> Fault | None:
+        for index, row in enumerate(rows):
+            payload = inner[row[5] : row[5] + row[6]]
+            codec = nested.get(index)
+            if codec is not None:
+                fault = self._descend(codec, payload, depth)
+                if fault is not None:
+                    return fault
+                continue
+            self._rows.recent.append((*row[:5], len(self._gathered), *row[6:]))
+            self._gathered += payload
+            if len(self._rows.recent) > SETTLE_ROWS:
+                self._rows.settle()
+                if len(self._rows) > MOST_RECORDS:
+                    return plain_seven.too_many(self._batch)
+        return None
+
+    def _descend(self, codec: int, payload: memoryview, depth: int) -> Fault | None:
+        inner = self._unpacked(codec, payload, depth)
+        if isinstance(inner, Fault):
+            return inner
+        rows, nested, fault = plain_seven.decode_seven_set(inner, self._batch)
+        return self._gather(inner, rows, nested, depth + 1) or fault
+
+    def _unpacked(self, codec: int, payload: memoryview, depth: int) -> memoryview | Fault:
+        if codec not in _SEVEN_CODECS or depth == _SEVEN_NESTING:
+            reason = f"codec {codec} in a 0.7 message, {depth} deep"
+            return _fault(self._batch, FaultKind.UNKNOWN_CODEC, reason)
+        inner = _decompressed(codec, payload, self._batch, self._limits._replace(max_output_bytes=self._left_bytes))
+        if not isinstance(inner, Fault):
+            self._left_bytes -= len(inner) if not depth else 2 * len(inner)  # the deeper ones are copied
+        return inner
 
 
 def _decompressed(codec: int, data: memoryview, batch: Batch, limits: Limits) -> memoryview | Fault:
-    result = decompress(codec, data, magic=batch.magic, limits=limits)
-    if isinstance(result, CompressionFault):
-        return _fault(batch, result.kind, result.message)
-    return memoryview(result)
+    inner = bytearray()
+    size = decompress_into(codec, data, inner, 0, magic=batch.magic, limits=limits)
+    if isinstance(size, CompressionFault):
+        return _fault(batch, size.kind, size.message)
+    return memoryview(inner)[:size]
 
 
 def _fault(batch: Batch, kind: FaultKind, message: str) -> Fault:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import (
@@ -17,45 +16,48 @@ from kafkalog_cli.format.batch import (
     wrap_int64,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.kernels.plain_rows import MOST_RECORDS, SETTLE_ROWS, TOO_MANY, RecordRows
 from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.records import OUTSIDE
-
-Rows = list[tuple[int, ...]]
 
 
 class _InvalidRecord(Exception):
     """The bytes of a record are not a record; never leaves this module."""
 
 
-def decode_batch(view: memoryview, start: int, end: int, batch: Batch) -> tuple[Rows, Fault | None]:
+def decode_batch(view: memoryview, start: int, end: int, batch: Batch) -> tuple[RecordRows, Fault | None]:
     """Records of a v2 batch whose (decompressed) records are `view[start:end]`.
 
     Rows in the order of RecordColumns. Mirrors DefaultRecordBatch.iterator: of an uncompressed batch the
     records before a fault are given, of a compressed one none.
     """
-    count, position = batch.records_count, start
+    count, position, rows = batch.records_count, start, RecordRows()
     if count == 0:
-        return [], None
+        return rows, None
     if count < 0:
-        return [], _fault(batch, FaultKind.INVALID_COUNT, f"Found invalid record count {count} in magic v2 batch")
-    rows: Rows = []
+        return rows, _fault(batch, FaultKind.INVALID_COUNT, f"Found invalid record count {count} in magic v2 batch")
     timestamp = batch.max_timestamp if batch.is_log_append_time else None
     base = (batch.base_offset, batch.base_timestamp, batch.base_sequence)
-    fault = None
+    fault, append = None, rows.recent.append
     try:
-        for _ in range(count):
-            row, position = _record(view, position, end, base, timestamp)
-            rows.append(row)
+        for first in range(0, min(count, MOST_RECORDS), SETTLE_ROWS):
+            for _ in range(min(SETTLE_ROWS, min(count, MOST_RECORDS) - first)):
+                row, position = _record(view, position, end, base, timestamp)
+                append(row)
+            if first:
+                rows.settle()
     except (_InvalidRecord, IndexError) as error:
         reason = str(error) if isinstance(error, _InvalidRecord) else "Incorrect declared batch size, premature EOF"
         fault = _fault(batch, FaultKind.INVALID_RECORD, f"record {len(rows)} of {count}: {reason}")
     else:
-        if position != end:
+        if count > MOST_RECORDS:
+            fault = _fault(batch, FaultKind.OUTPUT_TOO_LARGE, TOO_MANY)
+        elif position != end:
             fault = _fault(
                 batch, FaultKind.RECORDS_REMAINING, "Incorrect declared batch size, records still remaining in file"
             )
-            rows.pop()  # Kafka's iterator looks before it gives the last record
-    return (rows, fault) if fault is None or not batch.codec else ([], fault)
+            rows.recent.pop()  # Kafka's iterator looks before it gives the last record
+    return (rows, fault) if fault is None or not batch.codec else (RecordRows(), fault)
 
 
 def _record(
@@ -130,16 +132,15 @@ def _fault(batch: Batch, kind: FaultKind, message: str) -> Fault:
 
 _INT32 = struct.Struct(">i")
 
-Decompress = Callable[[int, memoryview, int], "bytes | Fault"]
-"""(codec, data, magic) to the decompressed bytes."""
 
-
-def decode_message(view: memoryview, start: int, end: int, batch: Batch) -> tuple[Rows, Fault | None]:
+def decode_message(view: memoryview, start: int, end: int, batch: Batch) -> tuple[RecordRows, Fault | None]:
     """The record of an uncompressed entry v0 or v1, which is `view[start:end]`."""
+    rows = RecordRows()
     row = _message(view, start, end, batch.last_offset, None)
     if row is None:
-        return [], _fault(batch, FaultKind.INVALID_RECORD, "the value length lies outside the message")
-    return [row], None
+        return rows, _fault(batch, FaultKind.INVALID_RECORD, "the value length lies outside the message")
+    rows.recent.append(row)
+    return rows, None
 
 
 def compressed_value(view: memoryview, start: int, end: int, magic: int) -> memoryview | None:
@@ -150,54 +151,59 @@ def compressed_value(view: memoryview, start: int, end: int, magic: int) -> memo
     return view[row[5] : row[5] + row[6]]
 
 
-def decode_inner(view: memoryview, batch: Batch) -> tuple[Rows, Fault | None]:
+def decode_inner(view: memoryview, batch: Batch) -> tuple[RecordRows, Fault | None]:
     """Records of the decompressed set of a wrapper v0 or v1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
 
     Inner offsets are absolute under magic 0, relative to the last under magic 1.
     """
-    rows: Rows = []
-    codecs: list[int] = []
+    rows, packed_at = RecordRows(), -1
     append_time = batch.max_timestamp if batch.is_log_append_time else None
-    position, end = 0, len(view)
+    position, end, count = 0, len(view), 0
     while position + LOG_OVERHEAD_BYTES <= end:
         offset, size = _OFFSET_AND_SIZE.unpack_from(view, position)
         if size < MINIMUM_ENTRY_SIZE:
-            return [], _fault(batch, FaultKind.INVALID_INNER_MESSAGE, f"inner message of {size} bytes")
+            return RecordRows(), _invalid_inner(batch, f"inner message of {size} bytes")
         entry_end = position + LOG_OVERHEAD_BYTES + size
         if entry_end > end:
             break
         row = _message(view, position, entry_end, offset, append_time)
         if row is None:
-            return rows, _fault(batch, FaultKind.INVALID_INNER_MESSAGE, "a length lies outside the inner message")
-        codecs.append(view[position + 17] & CODEC_MASK)
-        rows.append(row)
+            return rows, _invalid_inner(batch, "a length lies outside the inner message")
+        if view[position + 17] & CODEC_MASK and packed_at < 0:
+            packed_at = count
+        rows.recent.append(row)
+        count += 1
+        if not count % SETTLE_ROWS:
+            if count > MOST_RECORDS:
+                return RecordRows(), _fault(batch, FaultKind.OUTPUT_TOO_LARGE, TOO_MANY)
+            rows.settle()
         position = entry_end
-    if not rows:
-        return [], _fault(
-            batch, FaultKind.INVALID_INNER_MESSAGE, "Found invalid compressed record set with no inner records"
-        )
-    return _absolute(rows, codecs, batch)
+    if not count:
+        return rows, _invalid_inner(batch, "Found invalid compressed record set with no inner records")
+    return _absolute(rows, packed_at, batch)
 
 
 _OFFSET_AND_SIZE = struct.Struct(">qi")
 
 
-def _absolute(rows: Rows, codecs: list[int], batch: Batch) -> tuple[Rows, Fault | None]:
+def _absolute(rows: RecordRows, packed_at: int, batch: Batch) -> tuple[RecordRows, Fault | None]:
+    """`packed_at` is the number of the first inner message that is compressed itself, -1 if none is."""
     if batch.magic == 1:
-        last = rows[-1][0]
+        last = rows.recent[-1][0]
         # Some versions of librdkafka leave the wrapper's offset at 0.
         base = 0 if batch.last_offset == 0 else batch.last_offset - last
         if batch.last_offset and base < 0:
-            return [], _fault(
-                batch,
-                FaultKind.INVALID_INNER_MESSAGE,
-                f"wrapper offset '{batch.last_offset}' is less than the last inner message offset '{last}'",
-            )
-        rows = [(wrap_int64(base + row[0]), *row[1:]) for row in rows]
-    for index, codec in enumerate(codecs):
-        if codec:
-            return rows[:index], _fault(batch, FaultKind.INVALID_INNER_MESSAGE, "Inner messages must not be compressed")
+            reason = f"wrapper offset '{batch.last_offset}' is less than the last inner message offset '{last}'"
+            return RecordRows(), _invalid_inner(batch, reason)
+        rows.shift_offsets(base)
+    if packed_at >= 0:
+        rows.truncate(packed_at)
+        return rows, _invalid_inner(batch, "Inner messages must not be compressed")
     return rows, None
+
+
+def _invalid_inner(batch: Batch, message: str) -> Fault:
+    return _fault(batch, FaultKind.INVALID_INNER_MESSAGE, message)
 
 
 def _message(view: memoryview, start: int, end: int, offset: int, append_time: int | None) -> tuple[int, ...] | None:

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, marks, put
+from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, inlined, kernel, marks, put
 from kafkalog_cli.output.kernels.text import constant
 
 ESCAPED_BYTES = 6
@@ -30,7 +29,7 @@ for _byte, _letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
     _SHORT[_byte] = _letter
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_escape(out, at, code):
     out[at] = 92
     if code < 128 and _SHORT[code]:
@@ -44,15 +43,17 @@ def _put_escape(out, at, code):
     return at + 6
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _continues(buffer, here, end):
     return here < end and (buffer[here] & 0xC0) == 0x80
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def _sequence_bytes(buffer, here, end):
-    """Length of the strict UTF-8 sequence of several bytes at `here`, 0 if there is none."""
+@kernel
+def _character_bytes(buffer, here, end):
+    """Length of the character at `here` in strict UTF-8, 0 if there is none."""
     first = buffer[here]
+    if first < 0x80:
+        return 1
     if first < 0xC2 or first > 0xF4 or not _continues(buffer, here + 1, end):
         return 0
     if first < 0xE0:
@@ -67,41 +68,44 @@ def _sequence_bytes(buffer, here, end):
     return 0 if overlong or beyond or not _continues(buffer, here + 3, end) else 4
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+_AS_IT_IS = -1
+
+
+@inlined
 def _escaped_code(buffer, here, size):
-    """The code point of a sequence that JSON allows raw and we escape (C1 controls, U+2028, U+2029), or 0."""
-    if size == 2 and buffer[here] == 0xC2 and buffer[here + 1] < 0xA0:
+    """The code point of a character of `size` bytes if it is escaped, else _AS_IT_IS.
+
+    JSON wants it for C0 controls, quotes and backslashes; DEL, C1 controls, U+2028 and U+2029 are ours.
+    """
+    byte = np.int64(buffer[here])
+    if size == 1 and (byte < 0x20 or byte in (0x22, 0x5C, 0x7F)):
+        return byte
+    if size == 2 and byte == 0xC2 and buffer[here + 1] < 0xA0:
         return np.int64(buffer[here + 1])
-    if size == 3 and buffer[here] == 0xE2 and buffer[here + 1] == 0x80 and (buffer[here + 2] | 1) == 0xA9:
+    if size == 3 and byte == 0xE2 and buffer[here + 1] == 0x80 and (buffer[here + 2] | 1) == 0xA9:
         return np.int64(0x2000) + np.int64(buffer[here + 2]) - 0x80
-    return np.int64(0)
+    return np.int64(_AS_IT_IS)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_slowly(out, at, buffer, here, end):
     """The inside of a JSON string, byte by byte; the next position, -1 where the bytes are not UTF-8."""
     while here < end:
-        byte = np.int64(buffer[here])
-        size = np.int64(1) if byte < 0x80 else _sequence_bytes(buffer, here, end)
+        size = _character_bytes(buffer, here, end)
         if size == 0:
             return np.int64(-1)
-        if byte < 0x80:
-            code = byte if byte < 0x20 or byte in (0x22, 0x5C, 0x7F) else np.int64(0)
-            is_escaped = byte == 0 or code != 0
-        else:
-            code = _escaped_code(buffer, here, size)
-            is_escaped = code != 0
-        if is_escaped:
-            at = _put_escape(out, at, code)
-        else:
+        code = _escaped_code(buffer, here, size)
+        if code == _AS_IT_IS:
             for index in range(size):
                 out[at + index] = buffer[here + index]
             at += size
+        else:
+            at = _put_escape(out, at, code)
         here += size
     return at
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_with_escapes(out, at, buffer, start, size, escapes):
     """A block whose ASCII bytes that JSON escapes are marked."""
     here = np.int64(0)
@@ -114,7 +118,7 @@ def _put_with_escapes(out, at, buffer, start, size, escapes):
     return at + size - here
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _marks_up_to(size):
     return (np.uint64(1) << np.uint64(size)) - np.uint64(1)
 
@@ -122,7 +126,7 @@ def _marks_up_to(size):
 _UTF8_WRONG, _UTF8_RIGHT, _UTF8_ESCAPED = -1, 0, 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _check_utf8(buffer, here, inside, behind):
     """Whether a block of a field is strict UTF-8 so far; if so, whether a sequence of several bytes is escaped.
 
@@ -151,7 +155,7 @@ def _check_utf8(buffer, here, inside, behind):
     return _UTF8_ESCAPED if escaped else _UTF8_RIGHT
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _ends_in_sequence(buffer, start, end):
     """Whether the last sequence of a field lacks bytes."""
     if buffer[end - 1] >= 0xC0:
@@ -161,7 +165,7 @@ def _ends_in_sequence(buffer, start, end):
     return end - 3 >= start and buffer[end - 3] >= 0xF0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_escaped(out, at, buffer, start, end):
     """The inside of a JSON string; the next position, -1 where the bytes are not UTF-8.
 
@@ -191,7 +195,7 @@ def _put_escaped(out, at, buffer, start, end):
     return np.int64(-1) if is_wide and _ends_in_sequence(buffer, start, end) else at
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_base64(out, at, buffer, start, end):
     here = start
     while here + 3 <= end:
@@ -216,7 +220,7 @@ def _put_base64(out, at, buffer, start, end):
     return at
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def put_field(out, at, buffer, start, size):
     """Bytes as an object: text where they are UTF-8, else base64; null for a negative size."""
     if size < 0:
@@ -227,28 +231,21 @@ def put_field(out, at, buffer, start, size):
     return put(out, end, _END)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def field_room(size):
     """Bytes that a field of this size takes at most."""
     return FIELD_BYTES + ESCAPED_BYTES * max(size, 0)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def measured_room(buffer, start, size):
     """Bytes that a field needs, by its contents: for a field that is too large to reserve the most."""
     room = np.int64(FIELD_BYTES)
-    end = start + size
-    here = start
+    here, end = start, start + size
     while here < end:
-        byte = buffer[here]
-        if byte < 0x80:
-            plain = 0x20 <= byte < 0x7F and byte not in (0x22, 0x5C)
-            room += 1 if plain else ESCAPED_BYTES
-            here += 1
-            continue
-        good = _sequence_bytes(buffer, here, end)
+        good = _character_bytes(buffer, here, end)
         if good == 0:
             break
-        room += ESCAPED_BYTES if _escaped_code(buffer, here, good) else good
+        room += good if _escaped_code(buffer, here, good) == _AS_IT_IS else ESCAPED_BYTES
         here += good
     return max(room, FIELD_BYTES + size * 4 // 3 + 4)

@@ -8,8 +8,19 @@ from typing import Any
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.options import DefaultOptions
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+if hasattr(DefaultOptions, "_nrt"):
+    # Numba would count references to the arrays that functions hand each other, atomically: two thirds of the time.
+    _OPTIONS["_nrt"] = False
+
+kernel: Any = njit(**_OPTIONS)
+"""Compiles a function that allocates nothing."""
+inlined: Any = njit(**_OPTIONS, forceinline=True)
+"""The same for a function of a few instructions."""
 
 BLOCK_BYTES = 32
 """What one step of a vector unit takes; a smaller unit takes several steps."""
@@ -92,7 +103,7 @@ first_mark: Any = intrinsic(_first_mark)
 """Index of the lowest bit that is set; the marks must not be 0."""
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def put(out, at, text):
     """Append a constant; the next position."""
     copy(out, at, text, 0, len(text))

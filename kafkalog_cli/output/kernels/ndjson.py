@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from kafkalog_cli.output.kernels.json_text import field_room, measured_room, put_field
-from kafkalog_cli.output.kernels.memory import copy, put
+from kafkalog_cli.output.kernels.memory import copy, inlined, kernel, put
 from kafkalog_cli.output.kernels.text import constant, put_number
 
 NUMBERS_BYTES = 1024
@@ -69,17 +68,17 @@ _MAX_INT32 = (1 << 31) - 1
 _ALL, _NOTHING = 0, 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _put_bool(out, at, value):
     return put(out, at, _TRUE) if value else put(out, at, _FALSE)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _put_known(out, at, value):
     return put(out, at, _NULL) if value == -1 else put_number(out, at, value)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_codec(out, at, codec):
     if codec == 0:
         return put(out, at, _NONE)
@@ -92,7 +91,7 @@ def _put_codec(out, at, codec):
     return put(out, at, _ZSTD)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _last_sequence(batches, row):
     sequence = batches[12, row]
     delta = batches[3, row] - batches[2, row]
@@ -101,7 +100,7 @@ def _last_sequence(batches, row):
     return delta - (_MAX_INT32 - sequence) - 1 if sequence > _MAX_INT32 - delta else sequence + delta
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_batch(out, at, start, batches, row):
     attributes = batches[7, row]
     copy(out, at, start, 0, len(start))
@@ -129,14 +128,14 @@ def _put_batch(out, at, start, batches, row):
     return put(out, at, _END)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def is_plain_case(batches, row):
     """Whether the batch's line needs the plain renderer: old magic, an unknown codec, odd sequences."""
     odd_sequence = batches[12, row] < -1 or batches[3, row] < batches[2, row]
     return batches[5, row] < 2 or (batches[7, row] & 7) > 4 or odd_sequence
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def render_batches(batches, begin, start, out):
     """Lines of batches from row `begin`; (next row, bytes). Stops before a row for the plain renderer."""
     at = np.int64(0)
@@ -148,7 +147,7 @@ def render_batches(batches, begin, start, out):
     return row, at
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _varint(buffer, here):
     value = np.uint64(0)
     shift = np.uint64(0)
@@ -162,12 +161,12 @@ def _varint(buffer, here):
         shift += np.uint64(7)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _room_of(buffer, start, size, exact):
     return measured_room(buffer, start, size) if exact else field_room(size)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _record_room(buffer, records, row, exact):
     """Bytes that key, value and headers can take at most, or take with what they hold."""
     room = _room_of(buffer, records[3, row], records[4, row], exact)
@@ -183,7 +182,7 @@ def _record_room(buffer, records, row, exact):
     return room
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _put_shown(out, at, buffer, start, size, showing):
     if showing == _ALL or size < 0:
         return put_field(out, at, buffer, start, size)
@@ -194,7 +193,7 @@ def _put_shown(out, at, buffer, start, size, showing):
     return at + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_headers(out, at, buffer, here, count, showing):
     for index in range(count):
         if index:
@@ -211,7 +210,7 @@ def _put_headers(out, at, buffer, here, count, showing):
     return at
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _fill_template(template, start, batches, row):
     """The parts that the lines of a batch share, one behind the other; where each ends."""
     attributes = batches[7, row]
@@ -230,13 +229,13 @@ def _fill_template(template, start, batches, row):
     return first, second, third, put(template, at, _NO_CONTROL)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _put_part(out, at, template, begin, end):
     copy(out, at, template, begin, end - begin)
     return at + end - begin
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_record(out, at, buffer, records, row, template, ends, showing):
     first, second, third, last = ends
     at = put_number(out, _put_part(out, at, template, 0, first), records[0, row])
@@ -251,7 +250,7 @@ def _put_record(out, at, buffer, records, row, template, ends, showing):
     return _put_part(out, at, template, third, last)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def _put_records(buffer, records, record, end, ends, template, showing, out, at, state):
     """Lines of the records of a batch as far as they fit; (next record, next position)."""
     around = NUMBERS_BYTES + ends[3]
@@ -268,7 +267,7 @@ def _put_records(buffer, records, record, end, ends, template, showing, out, at,
     return record, at
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def render_records(buffer, batches, record_ends, records, starts, template, showing, with_batches, state, out):
     """Lines of records, of their batches too, into `out`, from `state` on; the bytes written.
 

@@ -1,0 +1,48 @@
+"""What a command says on stderr: sentences for people, or an object a line for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+from kafkalog_cli.output.stream import ResultStream, printable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.errors import KafkalogError
+    from kafkalog_cli.output.ndjson import JsonLines
+
+
+class Messages:
+    """Errors and warnings of one run; nothing of a name or a content reaches a terminal raw."""
+
+    def __init__(self, stream: BinaryIO, *, as_json: bool) -> None:
+        self._stream = ResultStream(stream)
+        self._json: JsonLines | None = None
+        if as_json:
+            from kafkalog_cli.output.ndjson import JsonLines
+
+            self._json = JsonLines(self._stream)
+
+    def tell(self, kind: str, message: str, *, path: str | None = None, position: int | None = None) -> None:
+        """One message: `kind` is a word for programs, `position` the byte of the file that it is about."""
+        if self._json is not None:
+            details = {} if position is None else {"position": position}
+            self._json.error(kind, message, path=path, **details)
+        else:
+            where = "" if path is None else f"{printable(path)}: "
+            where += "" if position is None else f"at byte {position}: "
+            self._stream.write(f"kafkalog: {where}{printable(message)}\n")
+        self._stream.flush()
+
+    def exception(self, error: KafkalogError) -> None:
+        """An error of the caller or of the machine."""
+        if self._json is not None:
+            self._json.exception(error)
+        else:
+            self._stream.write(f"kafkalog: {printable(str(error))}\n")
+        self._stream.flush()
+
+    def mirrored(self, text: str) -> None:
+        """Text that the mirrored tool prints itself; machine output has no place for it."""
+        if self._json is None and text:
+            self._stream.write(text)
+            self._stream.flush()

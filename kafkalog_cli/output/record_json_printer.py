@@ -1,0 +1,51 @@
+"""Prints one segment as NDJSON: a line a batch, each followed by the lines of its records."""
+
+from __future__ import annotations
+
+from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.output.dump_text import Abort
+from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
+from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
+from kafkalog_cli.output.stream import ResultStream
+
+
+class JsonPrinter:
+    """A `SegmentPrinter` for machines; counts what it prints."""
+
+    def __init__(self, out: ResultStream, context: SegmentContext, options: RecordJsonOptions) -> None:
+        self.aborted: Abort | None = None
+        self.batch_count = 0
+        self.record_count = 0
+        self._out = out
+        self._context = context
+        self._options = options
+        self._plain = RecordJson(context, options)
+        self._compiled: CompiledRecordJson | None = None
+
+    def batches(self, batches: BatchColumns) -> None:
+        """Print batches without records."""
+        self.batch_count += len(batches)
+        for line in self._plain.batches(batches.rows()):
+            self._out.write(line)
+
+    def block(self, block: RecordBlock) -> None:
+        """Print batches with their records."""
+        self.batch_count += block.end_row - block.first_row
+        self.record_count += len(block.records)
+        if block.records.matrix is not None and CompiledRecordJson.can_render(self._options):
+            if self._compiled is None:
+                self._compiled = CompiledRecordJson(self._context, self._options)
+            self._compiled.block(block, self._out.write_bytes)
+        else:
+            for line in self._plain.block(block):
+                self._out.write(line)
+        for fault in block.faults.values():
+            self.aborted = Abort(fault.position, fault.message)
+
+    def ending(self, fault: Fault | None, valid_bytes: int) -> None:
+        """Bytes at the end that are no batch are no failure, as in text; the caller tells of them."""
+        del valid_bytes
+        if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
+            self.aborted = Abort(fault.position, fault.message)

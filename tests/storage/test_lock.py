@@ -1,0 +1,65 @@
+"""Who holds a log directory's lock: asked of a process that holds it, and without leaving a trace."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from kafkalog_cli.storage.lock import LockOwner, lock_owner
+
+HOLDER = """
+import fcntl, sys
+lock = open(sys.argv[1], "r+")
+fcntl.lockf(lock, getattr(fcntl, sys.argv[2]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_by_another_process(path, operation="LOCK_EX"):
+    """The lock file is held by a process, whose id this gives; as Java's FileChannel.tryLock does it."""
+    command = [sys.executable, "-c", HOLDER, str(path), operation]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        yield holder.pid
+        holder.stdin.close()
+
+
+def test_no_lock_file_means_nobody_and_none_is_created(tmp_path):
+    assert lock_owner(str(tmp_path)) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_alone_is_no_lock(tmp_path):
+    (tmp_path / ".lock").touch()
+    assert lock_owner(f"{tmp_path}/") is None
+
+
+@pytest.mark.parametrize(("operation", "is_exclusive"), [("LOCK_EX", True), ("LOCK_SH", False)])
+def test_the_owner_is_named_and_its_lock_told(tmp_path, operation, is_exclusive):
+    lock = tmp_path / ".lock"
+    lock.touch()
+    with held_by_another_process(lock, operation) as pid:
+        assert lock_owner(str(tmp_path)) == LockOwner(pid, is_exclusive)
+        assert lock_owner(str(tmp_path)) == LockOwner(pid, is_exclusive), "asking must not change anything"
+    assert lock_owner(str(tmp_path)) is None
+
+
+def test_a_lock_on_a_single_byte_counts(tmp_path):
+    """kafkalog's own writers lock byte 0 only."""
+    lock = tmp_path / ".lock"
+    lock.write_bytes(b"")
+    script = HOLDER.replace("sys.argv[2]))", "sys.argv[2]), 1, 0)")
+    command = [sys.executable, "-c", script, str(lock), "LOCK_SH"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        assert lock_owner(str(tmp_path)) == LockOwner(holder.pid, False)
+        holder.stdin.close()
+
+
+def test_a_question_that_cannot_be_put_is_an_error(tmp_path):
+    (tmp_path / ".lock").symlink_to(tmp_path / ".lock")
+    with pytest.raises(OSError, match="symbolic links"):
+        lock_owner(str(tmp_path))

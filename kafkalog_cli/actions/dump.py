@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.actions.damage import DamageSeen
-from kafkalog_cli.format.batch import NO_OFFSET
+from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
@@ -16,6 +16,9 @@ from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.scan import Chunk, Scan
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.ranges import Range
 
 MAX_INT32 = (1 << 31) - 1
 
@@ -25,7 +28,7 @@ class DumpOptions:
     """Options that decide what is read; sizes and positions in bytes.
 
     `start` and `end` cut the segment to batches that were found through its indexes; `seven_base_offset` is
-    set for a 0.7 file. `resync`: go on behind damage.
+    set for a 0.7 file. `resync`: go on behind damage. `wanted` and `max_records` cut what is shown.
     """
 
     deep: bool = False
@@ -34,6 +37,8 @@ class DumpOptions:
     limits: Limits = DEFAULT_LIMITS
     resync: bool = False
     seven_base_offset: int | None = None
+    wanted: Range | None = None
+    max_records: int | None = None
 
 
 class SegmentDump:
@@ -52,9 +57,9 @@ class SegmentDump:
         self._options = options
         self._choice = choice
         self._last_offset = NO_OFFSET
+        self.shown_records = 0
 
-    def chunks(self) -> Iterator[Chunk | Fault]:
-        """The batches, in chunks."""
+    def _chunks(self) -> Iterator[Chunk | Fault]:
         options = self._options
         start: int | None = options.start
         while start is not None:
@@ -79,18 +84,61 @@ class SegmentDump:
             else:
                 yield _skipped(scan.valid_bytes, start, scan.fault)
 
-    def blocks(self) -> Iterator[RecordBlock | Fault]:
-        """The batches with their records."""
-        reader = RecordReader(self._options.limits)
-        for chunk in self.chunks():
+    def batches(self) -> Iterator[BatchColumns | Fault]:
+        """The batches without records."""
+        for chunk in self._chunks():
             if isinstance(chunk, Fault):
                 yield chunk
                 continue
-            for block in reader.blocks(chunk):
-                self._remember_gaps(block)
-                for fault in block.faults.values():
-                    self.damage.fault(fault)
-                yield block
+            for first, end in self._rows(chunk):
+                part = chunk.batches.part(first, end) if end - first < len(chunk.batches) else chunk.batches
+                yield part
+                self.shown_records += sum(count for count in part.records_count if count > 0)
+                if self._is_enough():
+                    return
+
+    def blocks(self) -> Iterator[RecordBlock | Fault]:
+        """The batches with their records."""
+        reader = RecordReader(self._options.limits)
+        for chunk in self._chunks():
+            if isinstance(chunk, Fault):
+                yield chunk
+                continue
+            for first, end in self._rows(chunk):
+                for block in reader.blocks(chunk, first, end):
+                    yield from self._shown(block)
+                    if self._is_enough():
+                        return
+
+    def _rows(self, chunk: Chunk) -> list[tuple[int, int]]:
+        wanted = self._options.wanted
+        if wanted is None:
+            return [(0, len(chunk.batches))]
+        from kafkalog_cli.actions.ranges import rows_in_range
+
+        return rows_in_range(chunk.batches, wanted)
+
+    def _shown(self, block: RecordBlock) -> Iterator[RecordBlock]:
+        self._remember_gaps(block)
+        for fault in block.faults.values():
+            self.damage.fault(fault)
+        options = self._options
+        if options.wanted is None and options.max_records is None:
+            yield block
+            return
+        from kafkalog_cli.actions.ranges import Range, cut, with_records
+
+        most = None if options.max_records is None else options.max_records - self.shown_records
+        block = cut(block, options.wanted or Range(), most)
+        self.shown_records += len(block.records)
+        if (options.wanted is not None and options.wanted.key is not None) or most is not None:
+            yield from with_records(block)
+        else:
+            yield block
+
+    def _is_enough(self) -> bool:
+        most = self._options.max_records
+        return most is not None and self.shown_records >= most
 
     def _next_good(self, scan: Scan) -> int | None:
         if scan.fault is None or not self._options.resync:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum, unique
 
 from kafkalog_cli.actions.index_verdict import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
-from kafkalog_cli.actions.segment_walk import Stretch
+from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.index import OffsetIndex
@@ -56,6 +56,11 @@ _JUDGEMENTS: dict[Finding, tuple[Verdict, bool]] = {
     Finding.BELOW_BASE: (Verdict.OUT_OF_ORDER, False),
     Finding.FIRST_BATCH: (Verdict.STALE, True),
 }
+
+
+_BATCH_END = Style.PER_BATCH | Style.APPEND_CALL
+_BY_NUMBER = tuple(_JUDGEMENTS[finding] for finding in Finding)
+_STYLES = tuple(map(Style, range(ANY_STYLE + 1)))
 
 
 class OffsetIndexCheck:
@@ -108,10 +113,10 @@ class OffsetIndexCheck:
         self._next = at
         self._close_calls(stretch)
 
-    def finish(self, end_position: int) -> None:
-        """The log ends at byte `end_position`: what points behind is beyond the end."""
+    def finish(self, walk: SegmentWalk) -> None:
+        """The log is over: what points behind its last batch is beyond the end."""
         for slot in self._order[self._next :]:
-            beyond = self._position[slot] >= end_position
+            beyond = self._position[slot] >= walk.end_position
             self._finding[slot] = Finding.POSITION_BEYOND if beyond else Finding.NOT_A_BATCH
         for _, slot in self._open_calls:
             self._finding[slot] = Finding.OFFSET_BEYOND
@@ -124,7 +129,7 @@ class OffsetIndexCheck:
         last_offset, last_position = self._base_offset - 1, -1
         for slot, offset in enumerate(self._offset):
             position = self._position[slot]
-            verdict = _JUDGEMENTS[Finding(self._finding[slot])][0]
+            verdict = _BY_NUMBER[self._finding[slot]][0]
             if verdict is Verdict.BEYOND_END:
                 continue
             if position < 0:
@@ -155,10 +160,10 @@ class OffsetIndexCheck:
     def entries(self) -> Iterator[Entry]:
         """The entries in the order of the file."""
         for slot, finding in enumerate(self._finding):
-            verdict, tolerable = _JUDGEMENTS[Finding(finding)]
+            verdict, tolerable = _BY_NUMBER[finding]
             fields: dict[str, object] = {"offset": self._offset[slot], "position": self._position[slot]}
             if finding == Finding.FITS:
-                yield Entry(slot, fields, verdict, "", Style(self._style[slot]))
+                yield Entry(slot, fields, verdict, "", _STYLES[self._style[slot]])
             else:
                 yield Entry(slot, fields, verdict, self._detail(slot), Style.NONE, tolerable)
 
@@ -172,7 +177,7 @@ class OffsetIndexCheck:
         elif not start:
             self._finding[slot] = Finding.FIRST_BATCH
         elif offset == last:
-            self._fits(slot, ANY_STYLE if first == last else Style.PER_BATCH | Style.APPEND_CALL)
+            self._fits(slot, ANY_STYLE if first == last else _BATCH_END)
         elif offset == first:
             self._fits(slot, Style.FIRST_OFFSET)
         elif offset <= stretch.offset_before(row):
@@ -237,7 +242,9 @@ class OffsetIndexCheck:
         batch = f"the batch at {self._batch[slot]}, {offsets}"
         return {
             Finding.NOT_WALKED: "there is no log to check it against",
-            Finding.NOT_A_BATCH: f"no batch starts there: it is inside {batch}" if self._batch[slot] >= 0 else "no batch starts there",
+            Finding.NOT_A_BATCH: f"no batch starts there: it is inside {batch}"
+            if self._batch[slot] >= 0
+            else "no batch starts there",
             Finding.OFFSET_BEFORE: f"points at {batch}, so the offset is before it",
             Finding.NEITHER_FIRST_NOR_LAST: f"points at {batch}, and no batch begins or ends with the offset",
             Finding.NO_SUCH_OFFSET: f"points at {batch}, and no batch holds the offset",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from kafkalog_cli.actions.checkpoint_check import read_metadata_file
 from kafkalog_cli.actions.index_verdict import FileReport, Note, fault_note
-from kafkalog_cli.actions.log_questions import EpochRuns, ProducerTrail
+from kafkalog_cli.actions.log_questions import EpochRuns, ProducerTrail, ReadProducers
 from kafkalog_cli.actions.log_range import UNKNOWN_RANGE, log_range
-from kafkalog_cli.actions.segment_reports import NO_NUMBER_NOTE, Means, SegmentReports, Watch
-from kafkalog_cli.actions.sidecar_files import MAX_STATE_BYTES, SEGMENT_SIDECARS, DirectoryFiles, SidecarFile
+from kafkalog_cli.actions.segment_reports import Means, SegmentFiles, SegmentReports, Watch
+from kafkalog_cli.actions.sidecar_files import MAX_STATE_BYTES, SEGMENT_SIDECARS, STATES, DirectoryFiles, SidecarFile
 from kafkalog_cli.actions.state_check import (
     check_epochs,
     check_producers,
@@ -29,6 +29,14 @@ from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import Partition, Segment, directory_name, open_partition
 
+NO_NUMBER_NOTE = Note(
+    "the name does not begin with an offset: a broker that meets it does not start", ExitCode.CORRUPTION
+)
+_AT_START = {
+    WorkState.CLEANED: "a broker that starts deletes it",
+    WorkState.DELETED: "a broker that starts deletes it",
+    WorkState.SWAP: "a broker that starts puts it in place, but deletes it beside a .cleaned of its offset or lower",
+}
 SMALL_FILES = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
 
 
@@ -53,7 +61,7 @@ class PartitionReports:
         self._ask()
 
     def __iter__(self) -> Iterator[FileReport]:
-        sidecars = self._files.wanted(*SEGMENT_SIDECARS, FileKind.PRODUCER_SNAPSHOT)
+        sidecars = self._files.wanted(FileKind.LOG, *SEGMENT_SIDECARS, FileKind.PRODUCER_SNAPSHOT)
         by_offset: dict[int, list[SidecarFile]] = {offset: [] for offset in self._segments}
         for file in sidecars:
             if file.name.offset is None:
@@ -87,12 +95,12 @@ class PartitionReports:
         for file in self._in_place(FileKind.TXN_INDEX):
             content = self._files.read(file, MAX_STATE_BYTES)
             questions.ask_all(txn_offsets(txnindex.decode(content.data, 0)[0], log))
-        snapshots = {}
+        snapshots: dict[int, ReadProducers] = {}
         for file in self._in_place(FileKind.PRODUCER_SNAPSHOT):
             entries = self._producers(file)
             questions.ask_all(snapshot_offsets(entries, log))
             if entries and file.name.offset is not None:
-                snapshots[file.name.offset] = partial(self._last_offsets, file)
+                snapshots[file.name.offset] = partial(self._producers, file)
         for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
             questions.ask_all(epoch_offsets(self._epochs(file), log))
             if self._files.is_everything_wanted:
@@ -106,55 +114,56 @@ class PartitionReports:
     def _producers(self, file: SidecarFile) -> list[ProducerEntry]:
         return producer_snapshot.decode(self._files.read(file, MAX_STATE_BYTES).data)[0]
 
-    def _last_offsets(self, file: SidecarFile) -> Iterable[tuple[int, int]]:
-        return [(entry.producer_id, entry.last_offset) for entry in self._producers(file) if entry.has_batch]
-
     def _epochs(self, file: SidecarFile) -> list[EpochEntry]:
         return checkpoint.decode_leader_epochs(self._files.read(file, MAX_STATE_BYTES).data)[0]
 
     # ---- a base offset after the other
 
-    def _at_offset(self, offset: int, sidecars: list[SidecarFile]) -> Iterator[FileReport]:
-        indexes: dict[WorkState, list[SidecarFile]] = {}
-        for file in sidecars:
-            if file.name.kind in SEGMENT_SIDECARS:
-                indexes.setdefault(file.name.state, []).append(file)
-        in_place = indexes.pop(WorkState.IN_PLACE, [])
+    def _at_offset(self, offset: int, files: list[SidecarFile]) -> Iterator[FileReport]:
+        """What has this offset in its name: first what is in place, then by work suffix."""
+        in_place = [file for file in files if file.name.state is WorkState.IN_PLACE]
+        indexes = [file for file in in_place if file.name.kind in SEGMENT_SIDECARS]
         if offset in self._segments:
-            yield from self._segment(self._segments[offset], in_place)
-        elif in_place:
-            yield from SegmentReports(self._means, self._files, None, in_place, self._watch)
-        for file in sidecars:
-            if file.name.kind is FileKind.PRODUCER_SNAPSHOT and file.name.state is WorkState.IN_PLACE:
+            yield from self._segment(self._segments[offset], indexes)
+        elif indexes:
+            yield from SegmentReports(self._means, self._files, SegmentFiles(None, indexes), self._watch)
+        for file in in_place:
+            if file.name.kind is FileKind.PRODUCER_SNAPSHOT:
                 yield self._snapshot_report(file, offset)
-        for files in indexes.values():
-            yield from self._leftovers(files)
-        for file in sidecars:
-            if file.name.kind is FileKind.PRODUCER_SNAPSHOT and file.name.state is not WorkState.IN_PLACE:
-                yield self._leftover_snapshot(file)
+        for state in STATES[1:]:
+            leftovers = [file for file in files if file.name.state is state]
+            if leftovers:
+                yield from self._leftovers(leftovers)
 
     def _segment(self, segment: Segment, indexes: list[SidecarFile]) -> Iterator[FileReport]:
         name = FileName(segment.log.path.rpartition("/")[2], FileKind.LOG, WorkState.IN_PLACE, segment.base_offset)
         log = SidecarFile(name, segment.log)
         following = min((base for base in self._segments if base > segment.base_offset), default=None)
-        reports = SegmentReports(self._means, self._files, log, indexes, self._watch, following, segment)
+        found = SegmentFiles(log, indexes, segment, following)
+        reports = SegmentReports(self._means, self._files, found, self._watch)
         if self._log_end is not None and self._log_end < segment.base_offset:
             last = segment.base_offset - 1
             reports.say(Note(f"no segment holds offsets {self._log_end} to {last} (compaction leaves such gaps too)"))
         yield from reports
-        walked = reports.walk if reports.is_complete else None
-        last_offset = None if walked is None else walked.last_offset
+        last_offset = None if reports.walk is None else reports.walk.last_offset
         self._log_end = None if last_offset is None else last_offset + 1
 
-    def _leftovers(self, indexes: list[SidecarFile]) -> Iterator[FileReport]:
-        """Indexes with a work suffix, against the log with the same suffix."""
-        log = self._files.log_of(indexes[0])
+    def _leftovers(self, files: list[SidecarFile]) -> Iterator[FileReport]:
+        """Files with one work suffix: the indexes against the log with the same suffix."""
+        indexes = [file for file in files if file.name.kind in SEGMENT_SIDECARS]
         watch = Watch(UNKNOWN_RANGE)
         for file in indexes:
             if file.name.kind is FileKind.TXN_INDEX:
                 entries = txnindex.decode(self._files.read(file, MAX_STATE_BYTES).data, 0)[0]
                 watch.questions.ask_all(txn_offsets(entries, UNKNOWN_RANGE))
-        yield from SegmentReports(self._means, self._files, log, indexes, watch)
+        log = self._files.log_of(files[0])
+        reports = SegmentReports(self._means, self._files, SegmentFiles(log, indexes), watch)
+        if self._files.is_everything_wanted and log is not None and log.name.state is not WorkState.IN_PLACE:
+            reports.say(Note(_AT_START.get(log.name.state, "left over")))
+        yield from reports
+        for file in files:
+            if file.name.kind is FileKind.PRODUCER_SNAPSHOT:
+                yield self._leftover_snapshot(file)
 
     # ---- state of the partition
 
@@ -166,16 +175,16 @@ class PartitionReports:
             is_ignored = fault.kind is FaultKind.TRAILING_BYTES
             notes.append(fault_note(fault, ExitCode.WARNINGS if is_ignored else ExitCode.CORRUPTION))
         watch = self._watch
-        newer: dict[int, int] = {}
+        missed: dict[int, str] = {}
         if watch.trail is not None:
             watch.trail.reach(offset)
-            newer = watch.trail.newer.get(offset, {})
+            missed = watch.trail.missed.get(offset, {})
         if offset > watch.log.end:
             message = f"the state at offset {offset}, beyond the end of the log, {watch.log.end}: a broker deletes it"
             notes.append(Note(message, ExitCode.CORRUPTION))
         elif offset <= watch.log.first and self._segments:
             notes.append(Note(f"not above the first offset of the log, {watch.log.first}: a broker deletes it"))
-        check = partial(check_producers, entries, offset, watch.log, watch.questions.answer, newer)
+        check = partial(check_producers, entries, offset, watch.log, watch.questions.answer, missed)
         return self._files.report(file, check, notes)
 
     def _leftover_snapshot(self, file: SidecarFile) -> FileReport:
@@ -195,9 +204,7 @@ class PartitionReports:
         watch = self._watch
         if watch.epochs is not None:
             notes += epochs_not_told(entries, watch.epochs.runs)
-        return self._files.report(
-            file, partial(check_epochs, entries, watch.log, watch.questions.answer), notes
-        )
+        return self._files.report(file, partial(check_epochs, entries, watch.log, watch.questions.answer), notes)
 
     def _missing_state(self) -> Iterator[FileReport]:
         """Files of the partition that a broker with record batches v2 always has."""

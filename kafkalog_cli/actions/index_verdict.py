@@ -30,7 +30,7 @@ class Verdict(Enum):
 class Style(IntFlag):
     """By which rule a broker would have written an entry of an offset index; an entry may fit several.
 
-    FIRST_OFFSET: before 2.0, the first offset of what was appended (KAFKA-5886 brought the last). APPEND_CALL:
+    FIRST_OFFSET: before 2.0, the first offset of what was appended. APPEND_CALL:
     2.0 to 4.0, the largest offset of an append call with the position of its first batch. PER_BATCH: since 4.1.
     """
 

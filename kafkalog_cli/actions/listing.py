@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import NamedTuple, TypeVar
 
-from kafkalog_cli.actions.listing_reads import FaultNotes, LocatedFault, unreadable
+from kafkalog_cli.actions.listing_reads import FaultNotes, LocatedFault
 from kafkalog_cli.actions.listing_root import CheckpointedOffsets, RootState, Shutdown
 from kafkalog_cli.actions.listing_segments import end_of, largest_indexed_timestamp, sidecar_lengths, start_of
 from kafkalog_cli.errors import KafkalogError
@@ -19,6 +19,7 @@ from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.storage.open_transactions import OpenTransaction, headers_of, open_transactions, parts_to_replay
 from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.unreadable import unreadable
 
 REPLAY_BYTES = 4 << 30
 """Where more would have to be passed to find the open transactions, they are not looked for."""

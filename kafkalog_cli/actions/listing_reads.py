@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.unreadable import unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,3 @@ class FaultNotes:
         except (KafkalogError, OSError) as error:
             self.add(path, [unreadable(error)])
             return None
-
-
-def unreadable(error: KafkalogError | OSError) -> Fault:
-    """The fault of a file that cannot be opened or read at all."""
-    if isinstance(error, KafkalogError):
-        reason = str(error.details.get("reason", "is not there any more"))
-    else:
-        reason = error.strerror or str(error)
-    return Fault(FaultKind.UNREADABLE, 0, f"cannot be read: {reason}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.actions.listing_reads import FaultNotes, LocatedFault, unreadable
+from kafkalog_cli.actions.listing_reads import FaultNotes, LocatedFault
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -20,6 +20,7 @@ from kafkalog_cli.storage.log_end import SegmentEnd, segment_end
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.unreadable import unreadable
 
 SEVEN_SCAN_BYTES = 64 << 20
 """The end of a larger 0.7 file is taken from its size: it has no index, and every message would have to be passed."""
@@ -107,11 +108,7 @@ def largest_indexed_timestamp(segment: Segment, notes: FaultNotes) -> int:
     if segment.time_index is None or segment.time_index.size_bytes < TIME_INDEX_ENTRY.size:
         return NO_TIMESTAMP
     path = segment.time_index.path
-    try:
-        entries, faults = last_entries(notes.fs, path, TimeIndex, segment.base_offset, in_use=True)
-    except (KafkalogError, OSError) as error:
-        notes.add(path, [unreadable(error)])
-        return NO_TIMESTAMP
+    entries, faults = last_entries(notes.fs, path, TimeIndex, segment.base_offset, in_use=True)
     notes.add(path, faults)
     last = entries.last_entry
     # An index that was preallocated and never written: a single entry of zeroes.

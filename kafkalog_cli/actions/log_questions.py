@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kafkalog_cli.actions.segment_walk import Stretch
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, Batch
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
 
 MAX_EPOCH_RUNS = 10_000
 
@@ -80,47 +81,65 @@ class EpochRuns:
                     self.runs.append((int(epoch), stretch.base_offset[row]))
 
 
-LastOffsets = Callable[[], Iterable[tuple[int, int]]]
-"""Reads a snapshot: (producer id, last offset) of the producers with a batch."""
+ReadProducers = Callable[[], Iterable[ProducerEntry]]
+"""Reads a snapshot."""
 
 
 class ProducerTrail:
-    """Follows the last batch of data of each producer, to find snapshots that miss one.
+    """Follows the producers that snapshots know, to find what a snapshot misses.
 
-    `snapshots` are by their offsets. `newer` holds, by snapshot offset and producer id, the last offset of a batch
-    that was written before the snapshot's offset and after the batch that the snapshot knows.
+    `snapshots` are by their offsets. `missed` holds, by snapshot offset and producer id, what the log says of the
+    producer below that offset and the snapshot does not.
     """
 
-    def __init__(self, snapshots: dict[int, LastOffsets]) -> None:
-        self.newer: dict[int, dict[int, int]] = {}
-        self._snapshots = dict(sorted(snapshots.items()))
-        self._producers = {producer for read in snapshots.values() for producer, _ in read()}
-        self._latest: dict[int, int] = {}
+    def __init__(self, snapshots: dict[int, ReadProducers]) -> None:
+        self.missed: dict[int, dict[int, str]] = {}
+        self._snapshots = snapshots
+        self._producers = {entry.producer_id for read in snapshots.values() for entry in read()}
+        self._last_data: dict[int, int] = {}
+        self._last_marker: dict[int, int] = {}
+        self._open: dict[int, int] = {}
         self._due = sorted(snapshots)
 
     def see(self, stretch: Stretch) -> None:
         """Note the batches of producers that any snapshot knows."""
-        if not self._producers:
-            return
-        wanted, latest, due = self._producers, self._latest, self._due
+        wanted, due = self._producers, self._due
         batches = stretch.batches
-        for producer, last, attributes in zip(
-            batches.producer_id, stretch.last_offset, batches.attributes, strict=True
-        ):
+        for row, producer in enumerate(batches.producer_id):
+            last = stretch.last_offset[row]
             while due and last >= due[0]:
                 self._compare(due.pop(0))
-            if producer in wanted and not attributes & CONTROL_MASK:
-                latest[int(producer)] = last
+            if producer in wanted:
+                self._note(int(producer), int(batches.attributes[row]), stretch.base_offset[row], last)
 
     def reach(self, snapshot_offset: int) -> None:
         """All batches below `snapshot_offset` were seen."""
         while self._due and self._due[0] <= snapshot_offset:
             self._compare(self._due.pop(0))
 
+    def _note(self, producer: int, attributes: int, base_offset: int, last_offset: int) -> None:
+        if attributes & CONTROL_MASK:
+            self._last_marker[producer] = last_offset
+            self._open.pop(producer, None)
+        else:
+            self._last_data[producer] = last_offset
+            if attributes & TRANSACTIONAL_MASK:
+                self._open.setdefault(producer, base_offset)
+
     def _compare(self, snapshot_offset: int) -> None:
-        found = {}
-        for producer, last_offset in self._snapshots[snapshot_offset]():
-            latest = self._latest.get(producer, NO_OFFSET)
-            if latest > last_offset:
-                found[producer] = latest
-        self.newer[snapshot_offset] = found
+        missed = self.missed[snapshot_offset] = {}
+        for entry in self._snapshots[snapshot_offset]():
+            problem = self._problem(entry)
+            if problem:
+                missed[entry.producer_id] = problem
+
+    def _problem(self, entry: ProducerEntry) -> str:
+        last_data = self._last_data.get(entry.producer_id, NO_OFFSET)
+        if entry.has_batch and last_data > entry.last_offset:
+            return f"a newer batch of the producer ends with offset {last_data}"
+        marker = self._last_marker.get(entry.producer_id, NO_OFFSET)
+        began = entry.open_txn_first_offset
+        if began is not None:
+            return f"its transaction ended with the marker at offset {marker}" if marker > began else ""
+        still_open = self._open.get(entry.producer_id)
+        return "" if still_open is None else f"a transaction of the producer is open since offset {still_open}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkalog_cli.actions.segment_walk import SegmentWalk
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -63,7 +64,7 @@ def _good_start(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Li
         return 0
     try:
         index = OffsetIndex(read_all(fs, segment.offset_index.path), segment.base_offset).in_use()
-    except OSError:
+    except (KafkalogError, OSError):
         return 0
     for slot in range(len(index) - 1, max(-1, len(index) - 1 - TRIED_ENTRIES), -1):
         position = index[slot].position

@@ -119,9 +119,7 @@ class RootReports:
     Where topics or partitions are chosen, only the lines of checkpoints about them.
     """
 
-    def __init__(
-        self, means: Means, path: str, selection: Selection, wanted: frozenset[str] | None = None
-    ) -> None:
+    def __init__(self, means: Means, path: str, selection: Selection, wanted: frozenset[str] | None = None) -> None:
         self._means = means
         self._selection = selection
         self._files = DirectoryFiles(means.fs, path, DirectoryName("", DirectoryKind.OTHER), wanted)

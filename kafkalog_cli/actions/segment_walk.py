@@ -27,11 +27,10 @@ MAX_MAGIC = 2
 
 
 class Damaged(NamedTuple):
-    """Bytes `start` to `end` of a segment that are no batches, with batches behind them, and what says so."""
+    """Bytes `start` to `end` of a segment that are no batches, with batches behind them."""
 
     start: int
     end: int
-    fault: Fault
 
 
 class Stretch:
@@ -141,7 +140,7 @@ class SegmentWalk:
             if self.fault is not None:
                 self.damaged_count += 1
                 if len(self.damaged) < MAX_DAMAGED:
-                    self.damaged.append(Damaged(self.end_position, start, self.fault))
+                    self.damaged.append(Damaged(self.end_position, start))
                 self.fault = None
             start = yield from self._chain(start)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, unique
 
 from kafkalog_cli.actions.index_verdict import Entry, Note, Verdict
@@ -137,29 +137,27 @@ def snapshot_offsets(entries: Iterable[ProducerEntry], log: LogRange) -> Iterato
 
 
 def check_producers(
-    entries: Iterable[ProducerEntry], snapshot_offset: int, log: LogRange, ask: Ask, newer: dict[int, int]
+    entries: Iterable[ProducerEntry], snapshot_offset: int, log: LogRange, ask: Ask, missed: Mapping[int, str]
 ) -> Iterator[Entry]:
-    """Each producer against its last batch; `newer` has batches that the snapshot should know, by producer id."""
+    """Each producer against its last batch; `missed` is what the snapshot should say, by producer id."""
     for number, entry in enumerate(entries):
-        verdict, detail = _producer(entry, snapshot_offset, log, ask, newer)
+        verdict, detail = _producer(entry, snapshot_offset, log, ask, missed)
         yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
 
 
 def _producer(
-    entry: ProducerEntry, snapshot_offset: int, log: LogRange, ask: Ask, newer: dict[int, int]
+    entry: ProducerEntry, snapshot_offset: int, log: LogRange, ask: Ask, missed: Mapping[int, str]
 ) -> _Judgement:
     largest = max(entry.last_offset, entry.current_txn_first_offset)
     if largest >= log.end:
         return Verdict.BEYOND_END, f"offset {largest} is not in the log yet"
     if largest >= snapshot_offset:
         return Verdict.OUT_OF_ORDER, f"offset {largest} is not below the snapshot's"
-    problem = _open_txn_problem(entry, log, ask)
+    problem = missed.get(entry.producer_id) or _open_txn_problem(entry, log, ask)
     if problem:
         return Verdict.STALE, problem
     if not entry.has_batch:
         return _RIGHT
-    if entry.producer_id in newer:
-        return Verdict.STALE, f"a newer batch of the producer ends with offset {newer[entry.producer_id]}"
     if entry.last_offset < log.first:
         return Verdict.GONE, "the producer's last batch was deleted"
     answer = ask(entry.last_offset)

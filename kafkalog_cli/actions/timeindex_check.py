@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from enum import IntEnum, unique
 
 from kafkalog_cli.actions.index_verdict import Entry, Verdict, verdict_code, worst_code
-from kafkalog_cli.actions.segment_walk import Stretch
+from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK
 from kafkalog_cli.format.timeindex import TimeIndex
 
 
@@ -29,6 +29,7 @@ class TimeFinding(IntEnum):
     OFFSET_BEYOND = 8
     NOT_ASCENDING = 9
     BELOW_BASE = 10
+    SAME_BEFORE = 11
 
 
 _VERDICTS: dict[TimeFinding, Verdict] = {
@@ -43,6 +44,7 @@ _VERDICTS: dict[TimeFinding, Verdict] = {
     TimeFinding.OFFSET_BEYOND: Verdict.BEYOND_END,
     TimeFinding.NOT_ASCENDING: Verdict.OUT_OF_ORDER,
     TimeFinding.BELOW_BASE: Verdict.OUT_OF_ORDER,
+    TimeFinding.SAME_BEFORE: Verdict.STALE,
 }
 
 _DETAILS: dict[TimeFinding, str] = {
@@ -55,6 +57,7 @@ _DETAILS: dict[TimeFinding, str] = {
     TimeFinding.OFFSET_BEYOND: "the offset is not in the log yet",
     TimeFinding.NOT_ASCENDING: "timestamp not above, or offset below, that of an entry before it",
     TimeFinding.BELOW_BASE: "below the base offset",
+    TimeFinding.SAME_BEFORE: "an earlier batch has the timestamp too",
 }
 
 
@@ -62,9 +65,10 @@ class TimeIndexCheck:
     """Checks the entries in use of one time index while its segment is walked.
 
     Give `see` every stretch in order, then call `finish`; without a log call neither, only `judge_order`. An entry
-    (timestamp, offset) is right if the batch that holds the offset has the timestamp for its largest, and no batch
-    before it a larger one. Brokers wrote the last offset of that batch, or (seen of 2.8) of the record. Where an
-    append call of several batches got one entry the same holds.
+    (timestamp, offset) is right if the batch that holds the offset is the first with that timestamp for its largest,
+    and none before it has a larger one. Brokers wrote the last offset of that batch, or (seen of 2.8) of the record.
+    Where an append call of several batches got one entry the same holds, but for the broker's own time: there it was
+    the call's last batch.
     """
 
     def __init__(self, index: TimeIndex) -> None:
@@ -100,14 +104,14 @@ class TimeIndexCheck:
             at += 1
         self._next = at
 
-    def finish(self, largest_timestamp: int) -> None:
-        """The log is over, its largest timestamp is `largest_timestamp`: offsets not met are beyond the end."""
+    def finish(self, walk: SegmentWalk) -> None:
+        """The log is over: offsets that were not met are beyond the end."""
         for slot in self._order[self._next :]:
             self._finding[slot] = TimeFinding.OFFSET_BEYOND
         self._next = len(self._order)
         last = len(self) - 1
         # Brokers take the last entry's for the largest timestamp: retention and the search for a segment rely on it.
-        if last >= 0 and self._timestamp[last] > largest_timestamp:
+        if last >= 0 and self._timestamp[last] > walk.largest_timestamp:
             self._tolerable[last] = False
 
     def judge_order(self) -> None:
@@ -163,9 +167,16 @@ class TimeIndexCheck:
             self._finding[slot] = TimeFinding.TOO_LARGE
         elif stretch.max_timestamp[row] != timestamp:
             self._finding[slot] = TimeFinding.OF_EARLIER_BATCH
+        elif stretch.timestamp_until(row) == timestamp and not _is_append_time(stretch, row):
+            self._finding[slot] = TimeFinding.SAME_BEFORE
         else:
             at_end = offset == stretch.last_offset[row]
             self._finding[slot] = TimeFinding.FITS if at_end else TimeFinding.FITS_RECORD
         self._largest[slot] = largest
         # Who looks for this timestamp or a later one starts at the offset: nothing may be before it.
         self._tolerable[slot] = stretch.timestamp_until(row) < timestamp
+
+
+def _is_append_time(stretch: Stretch, row: int) -> bool:
+    is_append_time = int(stretch.batches.attributes[row]) & TIMESTAMP_TYPE_MASK
+    return bool(is_append_time and stretch.batches.magic[row] > 0)

@@ -10,8 +10,9 @@ from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.output.index_json import IndexJson
 from kafkalog_cli.output.index_text import report_lines
+from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream
 
 
 class DumpIndexRun:
@@ -20,7 +21,7 @@ class DumpIndexRun:
     def __init__(self, environment: Environment, *, json: bool) -> None:
         self._environment = environment
         self._out = ResultStream(environment.stdout)
-        self._errors = ResultStream(environment.stderr)
+        self._messages = Messages(environment.stderr, as_json=json)
         self._json = IndexJson(JsonLines(self._out)) if json else None
 
     def run(self, paths: list[str], selection: Selection, limits: Limits) -> int:
@@ -31,10 +32,12 @@ class DumpIndexRun:
         codes: list[ExitCode] = []
         for reported in index_reports(means, paths, selection):
             if isinstance(reported, Ignored):
-                self._ignored(reported)
+                self._out.flush()
+                self._messages.tell("ignored", "no index, snapshot, checkpoint or metadata file", path=reported.path)
                 continue
             if isinstance(reported, Trouble):
-                self._trouble(reported)
+                self._out.flush()
+                self._messages.exception(reported.error)
                 codes.append(reported.error.exit_code)
                 continue
             codes.append(reported.exit_code)
@@ -48,23 +51,3 @@ class DumpIndexRun:
             self._json.summary(code)
         self._out.flush()
         return int(code)
-
-    def _ignored(self, ignored: Ignored) -> None:
-        message = "no index, snapshot, checkpoint or metadata file: ignored"
-        if self._json is None:
-            self._say(f"{ignored.path}: {message}")
-        else:
-            JsonLines(self._errors).error("ignored", message, path=ignored.path)
-            self._errors.flush()
-
-    def _trouble(self, trouble: Trouble) -> None:
-        if self._json is None:
-            self._say(str(trouble.error))
-        else:
-            JsonLines(self._errors).exception(trouble.error)
-            self._errors.flush()
-
-    def _say(self, message: str) -> None:
-        self._out.flush()
-        self._errors.write(f"kafkalog: {printable(message)}\n")
-        self._errors.flush()

@@ -10,12 +10,23 @@ from typer.core import TyperCommand
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
+    SELECTION_PANEL,
     Format,
+    FromOffset,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
+    Now,
     OutputFormat,
+    PartitionOption,
     PathsArgument,
+    Since,
+    ToOffset,
+    TopicOption,
+    TopicPatternOption,
+    Until,
+    selection_of,
+    wanted_range,
 )
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -110,6 +121,18 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     verify_index_only: Annotated[bool, _flag("verify-index-only", "Check indexes, print no entries.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
         help="Print the Kafka version whose tool this command mirrors, and exit.")] = False,
+    topic: TopicOption = None,
+    partition: PartitionOption = None,
+    topic_pattern: TopicPatternOption = None,
+    from_offset: FromOffset = None,
+    to_offset: ToOffset = None,
+    since: Since = None,
+    until: Until = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", rich_help_panel=SELECTION_PANEL,
+        help="Only records with this key (UTF-8); implies --deep-iteration.")] = None,
+    max_records: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
+        help="Stop after so many records.")] = None,
+    now: Now = None,
     strict: Annotated[bool, _flag("strict", "Exit 3 on tail damage and 4 on corruption too.")] = False,
     resync: Annotated[bool, _flag("resync", "Go on behind damage, with the next good batch of the file.")] = False,
     output_format: Format = OutputFormat.TEXT,
@@ -129,11 +152,12 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         ("remote-log-metadata", remote_log_metadata_decoder),
         ("share-group-state", share_group_state_decoder),
     ) if wanted), None)  # fmt: skip
+    environment = environment_of(context)
     is_json = output_format is OutputFormat.JSON
     contents = print_data_log or topic_decoder is not None or bool(key_decoder_class or value_decoder_class)
     request = DumpRequest(
         contents=contents,
-        deep=deep_iteration or contents or is_json,
+        deep=deep_iteration or contents or is_json or key is not None,
         skip_metadata=skip_record_metadata,
         topic_decoder=topic_decoder,
         key_decoder=key_decoder_class or DEFAULT_DECODER,
@@ -147,5 +171,8 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         resync=resync,
         is_json=is_json,
         redaction=_redaction(redact),
+        wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
+        max_records=max_records,
     )
-    return DumpLogRun(environment_of(context), request).run(files, paths or [])
+    selection = selection_of(topic, partition, topic_pattern)
+    return DumpLogRun(environment, request).run(files, paths or [], selection)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.actions.dump import MAX_INT32, DumpOptions, SegmentDump
@@ -22,12 +21,13 @@ from kafkalog_cli.output.java_path import java_absolute_path, java_path
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.seven_text import SevenText
 from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.names import FileKind, classify_file
 
 if TYPE_CHECKING:
+    from kafkalog_cli.actions.ranges import Range
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
-    from kafkalog_cli.output.record_json import Decode
     from kafkalog_cli.output.record_json_printer import JsonPrinter
     from kafkalog_cli.output.redact import Redaction
 
@@ -61,6 +61,8 @@ class DumpRequest:
     resync: bool = False
     is_json: bool = False
     redaction: Redaction | None = None
+    wanted: Range | None = None
+    max_records: int | None = None
 
     @property
     def is_plain_strings(self) -> bool:
@@ -85,17 +87,20 @@ class DumpLogRun:
         self._request = request
         self._reports = DumpReports()
         self._codes: list[ExitCode] = []
-        self._batch_count = self._record_count = 0
+        self._batch_count = self._record_count = self._shown = 0
         self._compiled: CompiledLogText | None = None
         self._choice = environment.kernels
         self._sidecars: SidecarDump | None = None
 
     def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:
         """Dump `files` (comma separated, as they are) and what `paths` select; the exit code."""
+        request = self._request
         named = java_split(files) if files is not None else []
         if not named and not paths:
             raise UsageError(reason="dump-log needs --files or a PATH; see kafkalog dump-log --help")
         for path in named + self._select(paths, selection):
+            if request.max_records is not None and self._shown >= request.max_records:
+                break
             self._codes.append(ExitCode.OK)
             self._dump(java_path(path))
         self._out.flush()
@@ -113,7 +118,12 @@ class DumpLogRun:
         # Imported here, as the sidecars below: a third of the start-up of a small dump.
         from kafkalog_cli.actions.selection import Selection, select_files
 
-        return select_files(self._fs, paths, selection or Selection())
+        files = select_files(self._fs, paths, selection or Selection())
+        if self._request.wanted is None:
+            return files
+        from kafkalog_cli.actions.ranges import segments_in_range
+
+        return segments_in_range(files, self._request.wanted)
 
     def _dump(self, path: str) -> None:
         self._title(f"Dumping {printable(path) if self._out.is_terminal else path}\n")
@@ -171,7 +181,10 @@ class DumpLogRun:
                 return
             seven = classify_file(name)
             base_offset = seven.offset if seven.kind is FileKind.SEVEN_LOG else None
-            dump = SegmentDump(file, self._options(base_offset), self._choice)
+            options = self._options(path, file, base_offset)
+            if options is None:
+                return
+            dump = SegmentDump(file, options, self._choice)
             if request.is_json:
                 printer = self._json_printer(path, name)
                 self._print(path, dump, printer)
@@ -179,6 +192,7 @@ class DumpLogRun:
                 self._record_count += printer.record_count
             else:
                 self._print(path, dump, self._printer(decoder, name, base_offset))
+            self._shown += dump.shown_records
             if self._request.strict:
                 self._codes[-1] = dump.damage.exit_code(
                     self._fs, file, dump.valid_bytes, self._request.limits
@@ -186,14 +200,14 @@ class DumpLogRun:
         self._reports.add(self._reports.non_consecutive, java_absolute_path(path), dump.non_consecutive)
 
     def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
-        parts = dump.blocks() if self._request.deep else dump.chunks()
+        parts = dump.blocks() if self._request.deep else dump.batches()
         for part in parts:
             if isinstance(part, Fault):
                 self._fail(path, part.position, part.message)
             elif isinstance(part, RecordBlock):
                 printer.block(part)
             else:
-                printer.batches(part.batches)
+                printer.batches(part)
             if printer.aborted is not None:
                 self._fail(path, printer.aborted.position, printer.aborted.message)
                 if not self._request.resync:
@@ -206,18 +220,33 @@ class DumpLogRun:
         elif dump.fault is not None and self._request.is_json:
             self._messages.tell("trailing-bytes", dump.fault.message, path=path, position=dump.fault.position)
 
-    def _options(self, seven_base_offset: int | None) -> DumpOptions:
+    def _options(self, path: str, file: ReadableFile, seven_base_offset: int | None) -> DumpOptions | None:
+        """What to read of the file; None if nothing of it is wanted."""
         request = self._request
+        start, end = 0, request.max_bytes
+        if request.wanted is not None:
+            from kafkalog_cli.actions.ranges import window
+            from kafkalog_cli.storage.partition import segment_of_file
+
+            segment = segment_of_file(self._fs, path)
+            if segment is not None and not segment.is_seven:
+                found = window(self._fs, segment, file, request.wanted)
+                if found is None:
+                    return None
+                start, end = found[0], min(found[1], end)
         return DumpOptions(
             deep=request.deep,
-            end=request.max_bytes,
+            start=start,
+            end=end,
             limits=request.limits,
             resync=request.resync,
             seven_base_offset=seven_base_offset,
+            wanted=request.wanted,
+            max_records=None if request.max_records is None else request.max_records - self._shown,
         )
 
     def _json_printer(self, path: str, name: str) -> JsonPrinter:
-        from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext
+        from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
         from kafkalog_cli.output.record_json_printer import JsonPrinter
         from kafkalog_cli.output.redact import NO_REDACTION
         from kafkalog_cli.storage.partition import directory_name
@@ -225,9 +254,7 @@ class DumpLogRun:
         directory = directory_name(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
         topic = TOPIC_OF_DECODER.get(self._request.topic_decoder or "", directory.topic or "")
-        # A decoded record shows what redaction leaves out.
-        decode = None if self._request.redaction else _topic_decode(topic)
-        options = RecordJsonOptions(self._request.redaction or NO_REDACTION, decode=decode)
+        options = RecordJsonOptions(self._request.redaction or NO_REDACTION, decode=topic_decode(topic))
         return JsonPrinter(self._out, context, options)
 
     def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:
@@ -280,15 +307,6 @@ class DumpLogRun:
         lines = JsonLines(self._out)
         lines.summary(code, files=len(self._codes), batches=self._batch_count, records=self._record_count)
         lines.flush()
-
-
-def _topic_decode(topic: str) -> Decode | None:
-    """What turns records of an internal topic into typed objects, None for other topics."""
-    if not topic.startswith("__"):
-        return None
-    from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS, record_object
-
-    return partial(record_object, topic) if topic in COORDINATOR_TOPICS + API_MESSAGE_TOPICS else None
 
 
 def java_split(text: str) -> list[str]:

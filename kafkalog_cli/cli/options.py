@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from kafkalog_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.ranges import Range
+    from kafkalog_cli.actions.selection import Selection
+    from kafkalog_cli.cli.environment import Environment
 
 PathsArgument = Annotated[
     list[str] | None,
@@ -57,3 +65,85 @@ Format = Annotated[
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
+
+TopicOption = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.", rich_help_panel=SELECTION_PANEL),
+]
+PartitionOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--partition", metavar="N", help="Only this partition; may be repeated.", rich_help_panel=SELECTION_PANEL
+    ),
+]
+TopicPatternOption = Annotated[
+    str | None,
+    typer.Option(
+        "--topic-pattern", metavar="REGEX", help="Only topics that match as a whole.", rich_help_panel=SELECTION_PANEL
+    ),
+]
+FromOffset = Annotated[
+    int | None,
+    typer.Option(metavar="OFFSET", help="From this offset on.", rich_help_panel=SELECTION_PANEL),
+]
+ToOffset = Annotated[
+    int | None,
+    typer.Option(metavar="OFFSET", help="Up to this offset, without it.", rich_help_panel=SELECTION_PANEL),
+]
+TIME_HELP = "epoch ms, ISO 8601 (no zone: UTC), or -90s, -15m, -2h, -7d before now"
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help=f"From this time on: {TIME_HELP}.", rich_help_panel=SELECTION_PANEL),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Up to this time, without it.", rich_help_panel=SELECTION_PANEL),
+]
+Now = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Take this for now in relative times.", rich_help_panel=SELECTION_PANEL),
+]
+
+
+def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None) -> Selection | None:
+    """The partitions that the options choose, None if they choose none in particular. Raises UsageError."""
+    if not topics and not partitions and topic_pattern is None:
+        return None
+    from kafkalog_cli.actions.selection import Selection
+
+    try:
+        pattern = None if topic_pattern is None else re.compile(topic_pattern)
+    except re.error as error:
+        raise UsageError(reason=f"--topic-pattern {topic_pattern}: {error}") from error
+    return Selection(frozenset(topics or ()), frozenset(partitions or ()), pattern)
+
+
+def time_of(environment: Environment, text: str, now: str | None) -> int:
+    """A time of the command line in epoch ms. Raises UsageError."""
+    from kafkalog_cli.actions.time_spec import parse_time_ms
+
+    clock_ms = environment.now_ms()
+    return parse_time_ms(text, clock_ms if now is None else parse_time_ms(now, clock_ms))
+
+
+def wanted_range(  # noqa: PLR0913, PLR0917 one for each option
+    environment: Environment,
+    from_offset: int | None,
+    to_offset: int | None,
+    since: str | None,
+    until: str | None,
+    now: str | None,
+    key: str | None = None,
+) -> Range | None:
+    """The range that the options want, None if they want everything. Raises UsageError."""
+    if all(value is None for value in (from_offset, to_offset, since, until, key)):
+        return None
+    from kafkalog_cli.actions.ranges import Range
+
+    return Range(
+        from_offset,
+        to_offset,
+        None if since is None else time_of(environment, since, now),
+        None if until is None else time_of(environment, until, now),
+        None if key is None else key.encode("utf-8", "surrogateescape"),
+    )

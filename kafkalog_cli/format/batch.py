@@ -171,6 +171,13 @@ class BatchColumns:
         """Columns over a numpy matrix, which stays at hand for the kernels that take it whole."""
         return cls(**dict(zip(Batch._fields, matrix, strict=True)), matrix=matrix)
 
+    def part(self, first: int, end: int) -> BatchColumns:
+        """Rows `first` to `end` as columns of their own."""
+        if self.matrix is not None:
+            return BatchColumns.from_matrix(self.matrix[:, first:end])
+        columns: list[Any] = list(self.columns())
+        return BatchColumns(*(column[first:end] for column in columns))
+
     def columns(self) -> list[IntColumn]:
         """The columns in the order of `Batch`."""
         return [getattr(self, name) for name in Batch._fields]

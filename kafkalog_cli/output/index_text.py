@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from kafkalog_cli.actions.index_verdict import ANY_STYLE, Entry, FileReport, Style, Verdict, counted
 from kafkalog_cli.errors import ExitCode
@@ -102,6 +103,7 @@ def _file_style(report: FileReport) -> str:
     return f"mixed: {', '.join(parts)}"
 
 
+@cache
 def _camel(name: str) -> str:
     """A field under the name that kafka-dump-log prints."""
     first, *others = name.split("_")
@@ -109,6 +111,8 @@ def _camel(name: str) -> str:
 
 
 def _value(value: object) -> str:
+    if isinstance(value, int):
+        return str(value)
     if isinstance(value, (tuple, list)):
         return ",".join(map(_value, value))
     return printable(str(value)) if value is not None else "none"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index_entries import SegmentIndex
 from kafkalog_cli.format.layout import Layout
-from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.storage.scan import read_readable
+from kafkalog_cli.storage.unreadable import unreadable
 
 IndexT = TypeVar("IndexT", bound=SegmentIndex[Any])
 
@@ -17,13 +19,15 @@ WARM_ENTRIES = 8192 // 8 + 1
 
 
 def entries_in_use(fs: Filesystem, path: str, kind: type[IndexT], base_offset: int) -> tuple[IndexT, list[Fault]]:
-    """The index without its unused zero tail, and a fault where the device does not give all of it.
+    """The index without its unused zero tail, and a fault where it cannot be read (never raises).
 
-    The tail is found by bisection, so entries after a zero in a damaged index are not seen. Raises
-    what `open_read` raises.
+    The tail is found by bisection, so entries after a zero in a damaged index are not seen.
     """
-    with fs.open_read(path) as file:
-        return _read(file, kind, base_offset, 0, _count_in_use(file, kind.layout))
+    try:
+        with fs.open_read(path) as file:
+            return _read(file, kind, base_offset, 0, _count_in_use(file, kind.layout))
+    except KafkalogError as error:
+        return kind(b"", base_offset), [unreadable(error)]
 
 
 def last_entries(
@@ -31,11 +35,22 @@ def last_entries(
 ) -> tuple[IndexT, list[Fault]]:
     """The last entries, at most `WARM_ENTRIES`: of those in use, or of all that the file's length holds.
 
-    Raises what `open_read` raises.
+    And a fault where they cannot be read (never raises).
     """
-    with fs.open_read(path) as file:
-        count = _count_in_use(file, kind.layout) if in_use else file.size_bytes // kind.layout.size
-        return _read(file, kind, base_offset, max(0, count - WARM_ENTRIES), count)
+    try:
+        with fs.open_read(path) as file:
+            count = _count_in_use(file, kind.layout) if in_use else file.size_bytes // kind.layout.size
+            return _read(file, kind, base_offset, max(0, count - WARM_ENTRIES), count)
+    except KafkalogError as error:
+        return kind(b"", base_offset), [unreadable(error)]
+
+
+def all_entries(fs: Filesystem, path: str, kind: type[IndexT], base_offset: int) -> tuple[IndexT, list[Fault]]:
+    """Every entry that the file's length holds, and a fault where they cannot be read (never raises)."""
+    try:
+        return kind(read_all(fs, path), base_offset), []
+    except (KafkalogError, OSError) as error:
+        return kind(b"", base_offset), [unreadable(error)]
 
 
 def _read(file: ReadableFile, kind: type[IndexT], base_offset: int, first: int, end: int) -> tuple[IndexT, list[Fault]]:

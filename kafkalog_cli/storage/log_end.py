@@ -8,9 +8,9 @@ from typing import NamedTuple
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch, wrap_int64
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
-from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.header import header_at
-from kafkalog_cli.storage.index_end import last_entries
+from kafkalog_cli.storage.index_end import all_entries, last_entries
 from kafkalog_cli.storage.partition import Segment
 
 
@@ -67,7 +67,7 @@ def segment_end(fs: Filesystem, segment: Segment, *, like_clean_start: bool) -> 
 
     `like_clean_start`: as a broker takes it after a clean shutdown, which believes every byte of the index: an
     index whose last entry is not in the log makes the segment end where it begins. Otherwise such an index
-    is passed over, and the chain of batches followed from the start. Raises what `open_read` raises.
+    is passed over, and the chain of batches followed from the start. Raises what `open_read` raises for the log.
     """
     if not segment.log.size_bytes:
         return SegmentEnd(segment.base_offset)
@@ -122,6 +122,8 @@ def _last_indexed(fs: Filesystem, segment: Segment, *, believe: bool) -> tuple[i
     end, faults = last_entries(fs, path, OffsetIndex, segment.base_offset, in_use=not believe)
     offset = end.last_entry.offset
     is_whole = len(end) == segment.offset_index.size_bytes // end.layout.size
-    if believe and not is_whole and end[0].offset >= offset:  # unsorted, or a zero tail: the search goes elsewhere
-        end = OffsetIndex(read_all(fs, path), segment.base_offset)
+    if believe and len(end) and not is_whole and end[0].offset >= offset:
+        # Unsorted, or a zero tail: Kafka's search goes elsewhere.
+        end, more = all_entries(fs, path, OffsetIndex, segment.base_offset)
+        faults = faults or more
     return offset, end.lookup(offset).position, faults

@@ -95,6 +95,24 @@ def open_partition(fs: Filesystem, path: str) -> Partition:
     return _sorted_out(path, directory, entries, _runs(fs, path, entries))
 
 
+def segment_of_file(fs: Filesystem, path: str) -> Segment | None:
+    """The segment whose log file is `path`, with the indexes beside it; None if its name is not a segment's."""
+    name = classify_file(_name(path))
+    log = fs.status(path)
+    if name.offset is None or log is None or name.kind not in (FileKind.LOG, FileKind.SEVEN_LOG):
+        return None
+    if name.kind is FileKind.SEVEN_LOG:
+        return Segment(name.offset, log, is_seven=True)
+    stem = path[: -len(FileKind.LOG.value)]
+    return Segment(
+        name.offset,
+        log,
+        fs.status(stem + FileKind.OFFSET_INDEX.value),
+        fs.status(stem + FileKind.TIME_INDEX.value),
+        fs.status(stem + FileKind.TXN_INDEX.value),
+    )
+
+
 def directory_name(path: str) -> DirectoryName:
     """The name of the directory at `path`, which may be `.` or end in a slash, taken apart."""
     return classify_directory(_name(os.path.abspath(path)))  # noqa: PTH100  (a name, links are not followed)

@@ -2,106 +2,132 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, RECORD_BATCH
-from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET, MESSAGE_V0, MESSAGE_V1
+from kafkalog_cli.format import crc as checksums
+from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE
+from kafkalog_cli.format.crc_ranges import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc_of_ranges
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.seven import MINIMUM_SEVEN_SIZE
+from kafkalog_cli.storage.entry_candidates import HEADER_BYTES, Candidates, Window, batch_candidates, seven_candidates
 from kafkalog_cli.storage.fs import ReadableFile
-from kafkalog_cli.storage.scan import DEVICE_BLOCK_BYTES, Scan, read_readable
+from kafkalog_cli.storage.scan import DEVICE_BLOCK_BYTES, read_readable
 
-_WINDOW_BYTES = 4 << 20
-_TAIL_BYTES = 1 << 16
-"""How much of a window is looked at again with the next, so that headers on the border are whole."""
+_FIRST_WINDOW_BYTES = 16 << 10
+_WINDOW_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
+_DIRECT_BYTES = 32 << 20
+"""So much may be read for the candidates of one window one by one; what is left is checked in one pass for all."""
 
 
-def next_good_batch(file: ReadableFile, position: int, limits: Limits = DEFAULT_LIMITS) -> int | None:
+def next_good_batch(
+    file: ReadableFile, position: int, limits: Limits = DEFAULT_LIMITS, *, seven: bool = False
+) -> int | None:
     """Where the first batch at or after byte `position` starts whose CRC holds; None if there is none.
 
-    A candidate must look like an entry of v0, v1 or v2 before its CRC is computed, so that a long run
-    of damage costs one pass over it. Parts that the device does not give are passed over.
+    A candidate must look like an entry of v0, v1 or v2 (`seven`: of 0.7) before its CRC is computed. The time is
+    linear in the file's size whatever its bytes are. Parts that the device does not give are passed over.
     """
     end = file.size_bytes
-    buffer = bytearray(min(_WINDOW_BYTES, max(end - position, 0)))
-    while position < end - LOG_OVERHEAD_BYTES - MINIMUM_ENTRY_SIZE + 1:
-        view = memoryview(buffer)[: min(len(buffer), end - position)]
-        got, fault = read_readable(file, position, view)
-        for candidate in _candidates(view[:got], position, end, limits):
-            if _is_good(file, candidate, limits):
-                return candidate
+    smallest = 4 + MINIMUM_SEVEN_SIZE if seven else LOG_OVERHEAD_BYTES + MINIMUM_ENTRY_SIZE
+    wanted = _FIRST_WINDOW_BYTES
+    while position + smallest <= end:
+        buffer = memoryview(bytearray(min(wanted + HEADER_BYTES, end - position)))
+        got, fault = read_readable(file, position, buffer)
+        is_whole = got == wanted + HEADER_BYTES
+        window = Window(file, position, buffer[:got])
+        found = _first_good(
+            window, (seven_candidates if seven else batch_candidates)(window, wanted if is_whole else got, limits)
+        )
+        if found is not None:
+            return found
         if fault is not None:
-            position = fault.position + max(fault.size_bytes, DEVICE_BLOCK_BYTES)
-        elif got < len(view) or position + got >= end:
+            position = fault.position + (fault.size_bytes or DEVICE_BLOCK_BYTES)
+        elif not is_whole:
             return None
         else:
-            position += max(got - _TAIL_BYTES, 1)
+            position += wanted
+        wanted = min(2 * wanted, _WINDOW_BYTES)
     return None
 
 
-def _is_good(file: ReadableFile, position: int, limits: Limits) -> bool:
-    header = bytearray(LOG_OVERHEAD_BYTES)
-    file.read_into(position, memoryview(header))
-    size = int.from_bytes(header[8:], "big")
-    scan = Scan(file, start=position, end=position + LOG_OVERHEAD_BYTES + size, limits=limits)
-    return any(chunk.batches.row(0).valid for chunk in scan)
+def _first_good(window: Window, candidates: Candidates) -> int | None:
+    """The start of the first candidate whose CRC holds."""
+    left_bytes = _DIRECT_BYTES
+    rows = zip(*(column.tolist() for column in candidates), strict=True)
+    for row, (start, crc_from, end, stored_crc, kind) in enumerate(rows):
+        left_bytes -= end - crc_from
+        if left_bytes < 0:
+            return _first_good_in_one_pass(window.file, candidates.taken(slice(row, None)))
+        if _crc_of_range(window, crc_from, end, kind) == stored_crc:
+            return int(start)
+    return None
 
 
-def _candidates(view: memoryview, position: int, end: int, limits: Limits) -> list[int]:
-    """Positions in the file whose bytes could be the header of a batch or message."""
+def _crc32c(data: Any, before: int) -> int:
+    return checksums.crc32c_function()(data, before)  # type: ignore[call-arg]
+
+
+def _crc32(data: Any, before: int) -> int:
+    import zlib
+
+    return zlib.crc32(data, before)
+
+
+_CHECKSUMS = (_crc32c, _crc32)
+_POLYNOMIALS = (CRC32C_POLYNOMIAL, CRC32_POLYNOMIAL)
+
+
+def _crc_of_range(window: Window, begin: int, end: int, kind: int) -> int | None:
+    """The CRC of bytes `begin` to `end` of the file, None if they cannot all be read."""
+    if end <= window.position + window.size:
+        return _CHECKSUMS[kind](window.data[begin - window.position : end - window.position], 0)
+    crc, done = 0, begin
+    for at, piece in _pieces(window.file, begin, end):
+        crc, done = _CHECKSUMS[kind](piece, crc), at + len(piece)
+    return crc if done == end else None
+
+
+def _first_good_in_one_pass(file: ReadableFile, candidates: Candidates) -> int | None:
+    """As `_first_good`, by the running CRC at every border: ranges that overlap are read once."""
+    good: list[int] = []
+    for kind, polynomial in enumerate(_POLYNOMIALS):
+        part = candidates.taken(candidates.crc_kind == kind)
+        if not len(part.start):
+            continue
+        borders, crcs = _running_crcs(file, part, kind)
+        part = part.taken(part.end <= borders[-1])  # what reaches behind a part that cannot be read is not good
+        before, after = (crcs[borders.searchsorted(at)] for at in (part.crc_from, part.end))
+        holds = crc_of_ranges(before, after, part.end - part.crc_from, polynomial) == part.stored_crc
+        good += part.start[holds].tolist()
+    return min(good, default=None)
+
+
+def _running_crcs(file: ReadableFile, candidates: Candidates, kind: int) -> tuple[Any, Any]:
+    """The borders of the candidates as far as the file can be read, and at each the CRC of all from the first on."""
     import numpy as np
 
-    data = np.frombuffer(view, dtype=np.uint8)
-    count = len(data) - RECORD_BATCH.size
-    if count <= 0 or position + len(view) >= end:  # the end of the file: pad, so that the last short messages are seen
-        data = np.concatenate((data, np.zeros(RECORD_BATCH.size, dtype=np.uint8)))
-        count = len(view)
-    magic = data[16 : 16 + count]
-    starts = np.flatnonzero((magic <= 2) & (data[:count] < 0x80) & (data[8 : 8 + count] < 0x80))
-    size = _int32(data, starts + 8)
-    fits = (size >= MINIMUM_ENTRY_SIZE) & (size + LOG_OVERHEAD_BYTES <= limits.max_batch_bytes)
-    fits &= starts + position + LOG_OVERHEAD_BYTES + size <= end
-    starts, size = starts[fits], size[fits]
-    magic = data[starts + 16]
-    good = np.where(magic == 2, _looks_like_v2(data, starts, size), False)
-    for old in (0, 1):
-        rows = np.flatnonzero(magic == old)
-        good[rows] = _looks_like_message(data, starts[rows], size[rows], old)
-    return [position + int(start) for start in starts[good]]
+    borders = np.unique(np.concatenate((candidates.crc_from, candidates.end)))
+    checksum, positions = _CHECKSUMS[kind], borders.tolist()
+    crcs, crc = [0], 0
+    for at, piece in _pieces(file, positions[0], positions[-1]):
+        done = 0
+        while len(crcs) < len(positions) and positions[len(crcs)] <= at + len(piece):
+            border = positions[len(crcs)] - at
+            crc, done = checksum(piece[done:border], crc), border
+            crcs.append(crc)
+        crc = checksum(piece[done:], crc)
+    return borders[: len(crcs)], np.array(crcs, dtype=np.int64)
 
 
-def _looks_like_v2(data: Any, starts: Any, size: Any) -> Any:
-    attributes = starts + RECORD_BATCH.offset["attributes"]
-    delta = _int32(data, starts + RECORD_BATCH.offset["last_offset_delta"])
-    count = _int32(data, starts + RECORD_BATCH.offset["records_count"])
-    codec = data[attributes + 1] & 7
-    return (
-        (size >= RECORD_BATCH.size - LOG_OVERHEAD_BYTES)
-        & (data[attributes] == 0)
-        & (data[attributes + 1] < 0x80)
-        & (codec <= 4)
-        & (delta >= 0)
-        & (count >= 0)
-        & (count <= delta + 1)
-    )
-
-
-def _looks_like_message(data: Any, starts: Any, size: Any, magic: int) -> Any:
-    """Whether key and value fill the message exactly, as far as the window shows the value's length."""
-    import numpy as np
-
-    layout = MESSAGE_V1 if magic else MESSAGE_V0
-    key_size = np.maximum(_int32(data, starts + KEY_LENGTH_OFFSET[magic]), 0)
-    value_at = starts + layout.size + key_size
-    inside = value_at + 4 <= len(data)
-    value_size = np.zeros(len(starts), dtype=np.int64)
-    value_size[inside] = np.maximum(_int32(data, value_at[inside]), 0)
-    fills = value_at + 4 + value_size == starts + LOG_OVERHEAD_BYTES + size
-    return (size >= layout.size - LOG_OVERHEAD_BYTES + 4) & np.where(inside, fills, key_size <= size)
-
-
-def _int32(data: Any, at: Any) -> Any:
-    import numpy as np
-
-    word = (data[at].astype(np.int64) << 24) | (data[at + 1].astype(np.int64) << 16)
-    word |= (data[at + 2].astype(np.int64) << 8) | data[at + 3]
-    return np.where(word >= 1 << 31, word - (1 << 32), word)
+def _pieces(file: ReadableFile, begin: int, end: int) -> Iterator[tuple[int, memoryview]]:
+    """The bytes from `begin` to `end` as far as the device gives them, with their positions; the buffer is reused."""
+    buffer = memoryview(bytearray(min(_PIECE_BYTES, end - begin)))
+    while begin < end:
+        got, fault = read_readable(file, begin, buffer[: min(len(buffer), end - begin)])
+        if got:
+            yield begin, buffer[:got]
+        if not got or fault is not None:
+            return
+        begin += got

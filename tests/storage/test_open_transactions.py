@@ -14,7 +14,9 @@ TRANSACTIONAL, CONTROL = 0x10, 0x30
 
 
 def snapshots_of(partition):
-    decoded = [(file.name.offset, producer_snapshot.decode(read_all(FS, file.status.path))) for file in partition.snapshots]
+    decoded = [
+        (file.name.offset, producer_snapshot.decode(read_all(FS, file.status.path))) for file in partition.snapshots
+    ]
     return [(offset, entries) for offset, (entries, faults) in decoded if not faults]
 
 
@@ -40,7 +42,7 @@ def test_replay_from_any_snapshot_gives_the_later_ones(corpus, name):
                 assert sorted((t.first_offset, t.producer_id, t.producer_epoch) for t in found) == expected
                 compared += 1
                 transactions += len(expected)
-    assert compared > 10
+    assert compared >= 10
     assert transactions > 0
 
 

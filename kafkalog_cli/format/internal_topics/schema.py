@@ -147,7 +147,10 @@ def _read_value(field: SchemaField, kind: str, version: int, flexible: bool, rea
         return _read_string(field, field.name, version, flexible, reader)
     if kind == "bytes":
         size = _size(flexible, "int32", reader)
-        return _null(field, field.name, version) if size < 0 else reader.array(size)
+        if size < 0:
+            _check_nullable(field, field.name, version)
+            return None
+        return reader.array(size)
     if kind == "array":
         return _read_array(field, version, flexible, reader)
     if kind == "uuid":
@@ -162,7 +165,8 @@ def _read_value(field: SchemaField, kind: str, version: int, flexible: bool, rea
 def _read_array(field: SchemaField, version: int, flexible: bool, reader: WireReader) -> list[Any] | None:
     size = _size(flexible, "int32", reader)
     if size < 0:
-        return _null(field, field.name, version)
+        _check_nullable(field, field.name, version)
+        return None
     if size > reader.remaining:
         raise Undecodable(
             f"Tried to allocate a collection of size {size}, but there are only {reader.remaining} bytes remaining."
@@ -178,7 +182,8 @@ def _read_array(field: SchemaField, version: int, flexible: bool, reader: WireRe
 def _read_string(field: SchemaField, name: str, version: int, flexible: bool, reader: WireReader) -> str | None:
     size = _size(flexible, "int16", reader)
     if size < 0:
-        return _null(field, name, version)
+        _check_nullable(field, name, version)
+        return None
     if size > _MAX_STRING:
         raise Undecodable(f"string field {name} had invalid length {size}")
     return reader.string(size)
@@ -188,7 +193,7 @@ def _size(flexible: bool, classic: str, reader: WireReader) -> int:
     return reader.unsigned_varint() - 1 if flexible else reader.integer(classic)
 
 
-def _null(field: SchemaField, name: str, version: int) -> None:
+def _check_nullable(field: SchemaField, name: str, version: int) -> None:
     if field.nullable is None or version not in field.nullable:
         raise Undecodable(f"non-nullable field {name} was serialized as null")
 

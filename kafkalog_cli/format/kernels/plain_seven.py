@@ -80,7 +80,8 @@ def decode_seven_set(view: memoryview, batch: Batch) -> tuple[RecordRows, dict[i
     Rows of its messages; the codecs of those that are compressed themselves, by row, for the caller to
     decompress; and what is wrong. Inner messages have no offset of their own: all report the wrapper's.
     """
-    rows, nested = RecordRows(), {}
+    rows = RecordRows()
+    nested: dict[int, int] = {}
     position, end, count = 0, len(view), 0
     while position + _SIZE_BYTES <= end:
         size = int.from_bytes(view[position : position + _SIZE_BYTES], "big", signed=True)

@@ -1,0 +1,1 @@
+complete --command kafkalog --no-files --arguments "(env _KAFKALOG_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) kafkalog)" --condition "env _KAFKALOG_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) kafkalog"

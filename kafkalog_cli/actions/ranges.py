@@ -1,0 +1,211 @@
+"""Ranges of offsets and times: which bytes of a segment hold them, and records cut to them exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise, zip_longest
+from typing import Any
+
+from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
+from kafkalog_cli.format.records import RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.log_end import HeaderChain
+from kafkalog_cli.storage.names import offset_of_file_name
+from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.segment_search import SegmentIndexes, first_batch_reaching
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is wanted: from inclusive, to and until exclusive; None: open. `key`: records with this key only.
+
+    Times are epoch ms. A batch is in the range if it may hold a record that is.
+    """
+
+    from_offset: int | None = None
+    to_offset: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    key: bytes | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is cut."""
+        return self == Range()
+
+    @property
+    def cuts_records(self) -> bool:
+        """Whether records inside a batch may be left out."""
+        return not self.is_everything
+
+
+def window(fs: Filesystem, segment: Segment, log: ReadableFile, wanted: Range) -> tuple[int, int] | None:
+    """The bytes of a segment (from, to) outside of which no batch is in the range; None if none can be.
+
+    Found through the indexes where they hold; `until` cuts nothing here, for later batches may be older.
+    """
+    indexes = SegmentIndexes(fs, segment)
+    first = segment.base_offset if wanted.from_offset is None else max(wanted.from_offset, segment.base_offset)
+    if wanted.since_ms is not None:
+        older, _ = indexes.before_time(log, wanted.since_ms)
+        first = max(first, older + 1)
+    start = 0
+    if first > segment.base_offset:
+        batch = first_batch_reaching(log, indexes.before_offset(log, first).position, first)
+        if batch is None:
+            return _behind_damage(log, indexes.before_offset(log, first).position)
+        start = batch.position
+    if wanted.to_offset is None:
+        return start, log.size_bytes
+    if wanted.to_offset <= segment.base_offset:
+        return None
+    near = max(start, indexes.before_offset(log, wanted.to_offset - 1).position)
+    last = first_batch_reaching(log, near, wanted.to_offset - 1)
+    return start, log.size_bytes if last is None else last.position + last.size_bytes
+
+
+def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
+    """Nothing reaches so far: the end of the segment, or damage, which the caller shall see."""
+    chain = HeaderChain(log, position)
+    for _ in chain:
+        pass
+    return None if chain.fault is None else (chain.position, log.size_bytes)
+
+
+def segments_in_range(files: list[str], wanted: Range) -> list[str]:
+    """`files` without the segments that, by their names and those of their neighbours, lie outside of the range."""
+    kept = []
+    for path, following in zip_longest(files, files[1:]):
+        folder, _, name = path.rpartition("/")
+        base, end = offset_of_file_name(name), None
+        if following is not None and following.rpartition("/")[0] == folder:
+            end = offset_of_file_name(following.rpartition("/")[2])
+        before = wanted.from_offset is not None and end is not None and end <= wanted.from_offset
+        behind = wanted.to_offset is not None and base is not None and base >= wanted.to_offset
+        if not before and not behind:
+            kept.append(path)
+    return kept
+
+
+def rows_in_range(batches: BatchColumns, wanted: Range) -> list[tuple[int, int]]:
+    """Runs (first, end) of the rows whose batches are in the range."""
+    if batches.matrix is not None:
+        return _runs(_mask(batches, wanted).tolist())
+    return _runs([in_range(batch, wanted) for batch in batches.rows()])
+
+
+def in_range(batch: Batch, wanted: Range) -> bool:
+    """Whether the batch may hold a record of the range, by its header."""
+    if wanted.from_offset is not None and batch.last_offset < wanted.from_offset:
+        return False
+    first = batch.base_offset if batch.base_offset != NO_OFFSET else None
+    if wanted.to_offset is not None and first is not None and first >= wanted.to_offset:
+        return False
+    if wanted.since_ms is not None and batch.max_timestamp < wanted.since_ms:
+        return False
+    append_time = batch.is_log_append_time
+    return not (append_time and wanted.until_ms is not None and batch.max_timestamp >= wanted.until_ms)
+
+
+def _mask(batches: BatchColumns, wanted: Range) -> Any:
+    import numpy as np
+
+    columns: Any = batches
+    mask = np.ones(len(batches), dtype=bool)
+    if wanted.from_offset is not None:
+        mask &= columns.last_offset >= wanted.from_offset
+    if wanted.to_offset is not None:
+        mask &= (columns.base_offset == NO_OFFSET) | (columns.base_offset < wanted.to_offset)
+    if wanted.since_ms is not None:
+        mask &= columns.max_timestamp >= wanted.since_ms
+    if wanted.until_ms is not None:
+        append_time = (columns.magic > 0) & ((columns.attributes & 8) != 0)
+        mask &= ~append_time | (columns.max_timestamp < wanted.until_ms)
+    return mask
+
+
+def _runs(flags: list[bool]) -> list[tuple[int, int]]:
+    runs, at = [], 0
+    for flag, group in groupby(flags):
+        size = len(list(group))
+        if flag:
+            runs.append((at, at + size))
+        at += size
+    return runs
+
+
+def cut(block: RecordBlock, wanted: Range, most_records: int | None = None) -> RecordBlock:
+    """The block with the records of the range only, at most `most_records` of them; its batches stay."""
+    if block.records.matrix is not None:
+        return _cut_matrix(block, wanted, most_records)
+    rows: list[tuple[int, ...]] = []
+    ends: list[int] = []
+    begin, iterator = 0, block.records.rows()
+    for end in block.record_ends:
+        for _ in range(end - begin):
+            row = next(iterator)
+            if _wants(row, block.buffer, wanted) and (most_records is None or len(rows) < most_records):
+                rows.append(row)
+        ends.append(len(rows))
+        begin = end
+    return replace(block, records=RecordColumns.from_rows(rows), record_ends=tuple(ends))
+
+
+def _wants(row: tuple[int, ...], buffer: memoryview, wanted: Range) -> bool:
+    offset, timestamp = row[:2]
+    return (
+        (wanted.from_offset is None or offset >= wanted.from_offset)
+        and (wanted.to_offset is None or offset < wanted.to_offset)
+        and (wanted.since_ms is None or timestamp >= wanted.since_ms)
+        and (wanted.until_ms is None or timestamp < wanted.until_ms)
+        and (wanted.key is None or field_bytes(buffer, row[3], row[4]) == wanted.key)
+    )
+
+
+def _cut_matrix(block: RecordBlock, wanted: Range, most_records: int | None) -> RecordBlock:
+    import numpy as np
+
+    matrix = block.records.matrix
+    mask = np.ones(matrix.shape[1], dtype=bool)
+    if wanted.from_offset is not None:
+        mask &= matrix[0] >= wanted.from_offset
+    if wanted.to_offset is not None:
+        mask &= matrix[0] < wanted.to_offset
+    if wanted.since_ms is not None:
+        mask &= matrix[1] >= wanted.since_ms
+    if wanted.until_ms is not None:
+        mask &= matrix[1] < wanted.until_ms
+    if wanted.key is not None:
+        mask &= matrix[4] == len(wanted.key)
+        rows = np.flatnonzero(mask)
+        key = np.frombuffer(wanted.key, dtype=np.uint8)
+        at = matrix[3][rows][:, None] + np.arange(len(key))
+        mask[rows] = (np.frombuffer(block.buffer, dtype=np.uint8)[at] == key).all(axis=1)
+    kept = np.cumsum(mask)
+    if most_records is not None:
+        mask &= kept <= most_records
+        kept = np.minimum(kept, most_records)
+    ends: Any = block.record_ends
+    new_ends = np.concatenate((np.zeros(1, dtype=np.int64), kept))[ends]
+    return replace(block, records=RecordColumns.from_matrix(matrix[:, mask]), record_ends=new_ends)
+
+
+def with_records(block: RecordBlock) -> list[RecordBlock]:
+    """The block without its batches that have no records, as blocks of consecutive ones."""
+    ends = [0, *(int(end) for end in block.record_ends)]
+    parts = []
+    for first, end in _runs([after > before for before, after in pairwise(ends)]):
+        records = _record_part(block.records, ends[first], ends[end])
+        counts: Any = block.record_ends[first:end]  # type: ignore[index]
+        shifted = counts - ends[first] if block.records.matrix is not None else tuple(c - ends[first] for c in counts)
+        rows = range(block.first_row + first, block.first_row + end)
+        faults = {row: fault for row, fault in block.faults.items() if row in rows}
+        parts.append(replace(block, first_row=rows.start, end_row=rows.stop, record_ends=shifted, records=records,
+                             faults=faults))  # fmt: skip
+    return parts
+
+
+def _record_part(records: RecordColumns, first: int, end: int) -> RecordColumns:
+    if records.matrix is not None:
+        return RecordColumns.from_matrix(records.matrix[:, first:end])
+    return RecordColumns.from_rows(list(records.rows())[first:end])

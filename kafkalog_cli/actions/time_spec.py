@@ -1,0 +1,46 @@
+"""Times on the command line: epoch milliseconds, ISO 8601, or so long before now."""
+
+from __future__ import annotations
+
+import re
+
+from kafkalog_cli.errors import UsageError
+
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_AGO = re.compile(r"-(\d{1,12})([smhd])")
+_INTEGER = re.compile(r"-?\d{1,19}")
+
+
+def parse_time_ms(text: str, now_ms: int) -> int:
+    """`text` in epoch milliseconds: an integer as it is, ISO 8601 (no zone: UTC), or `-90s -15m -2h -7d` before now.
+
+    Raises UsageError.
+    """
+    ago = _AGO.fullmatch(text)
+    if ago:
+        return now_ms - int(ago[1]) * _UNIT_MS[ago[2]]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    from datetime import datetime, timezone
+
+    try:
+        # Before Python 3.11 fromisoformat knows no Z.
+        moment = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text))
+    except ValueError as error:
+        reason = f"{text!r} is no time: want epoch ms, ISO 8601, or -90s, -15m, -2h, -7d"
+        raise UsageError(reason=reason) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    since_epoch = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return since_epoch.days * 86_400_000 + since_epoch.seconds * 1_000 + since_epoch.microseconds // 1_000
+
+
+def iso_time(timestamp_ms: int) -> str:
+    """A timestamp as ISO 8601 in UTC with milliseconds; the number itself where no calendar has it."""
+    from datetime import datetime, timedelta, timezone
+
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,38 @@
+"""`kafkalog lookup-offset`: the record at an offset."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption
+from kafkalog_cli.errors import ExitCode
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("lookup-offset")
+def lookup_offset(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A partition directory, or a log directory.")],
+    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The offset to find.")],
+    topic: TopicOption = None,
+    partition: PartitionOption = None,
+    batch: Annotated[bool, typer.Option("--batch", help="Only the batch that holds the offset.")] = False,
+    output: Format = OutputFormat.TEXT,
+) -> int:
+    """Find the record at an offset, or the next one where there is none, and say how it was found.
+
+    Works without an index, or with one that lies: then the segment is read from its start, and the answer says so.
+    """
+    from kafkalog_cli.actions import lookup
+    from kafkalog_cli.cli.lookup_run import LookupPrinter, one_partition
+
+    environment = environment_of(context)
+    chosen = one_partition(environment, path, topic, partition)
+    found = lookup.lookup_offset(environment.fs, chosen, offset, batch_only=batch)
+    printer = LookupPrinter(environment, chosen, as_json=output is OutputFormat.JSON)
+    printer.found(found)
+    return printer.end(ExitCode.OK)

@@ -1,0 +1,60 @@
+"""`kafkalog lookup-time`: the first record at or after a time, and the other questions about time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from typer.core import TyperCommand
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import (
+    TIME_HELP,
+    Format,
+    Now,
+    OutputFormat,
+    PartitionOption,
+    TopicOption,
+    time_of,
+)
+from kafkalog_cli.errors import OffsetOutOfRange, UsageError
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("lookup-time", cls=TyperCommand, context_settings={"ignore_unknown_options": True})
+def lookup_time(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A partition directory, or a log directory.")],
+    time: Annotated[str | None, typer.Argument(metavar="[TIME]", help=f"The time: {TIME_HELP}.")] = None,
+    topic: TopicOption = None,
+    partition: PartitionOption = None,
+    earliest: Annotated[bool, typer.Option("--earliest", help="The first offset of the log.")] = False,
+    latest: Annotated[bool, typer.Option("--latest", help="The offset that the next record gets.")] = False,
+    max_timestamp: Annotated[
+        bool, typer.Option("--max-timestamp", help="The first record with the largest timestamp.")
+    ] = False,
+    before: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="At most N segment starts before the time, by file times (until 0.10)."),
+    ] = None,
+    now: Now = None,
+    output: Format = OutputFormat.TEXT,
+) -> int:
+    """Find the first record at or after a time; say where a broker would answer otherwise, and how it was found.
+
+    A broker believes its time index and looks into one segment only; the answer here is the record itself.
+    """
+    from kafkalog_cli.cli.lookup_run import TimeQuestion, answer_time, one_partition
+
+    environment = environment_of(context)
+    if sum((time is not None, earliest, latest, max_timestamp)) != 1 or (max_timestamp and before is not None):
+        raise UsageError(reason="lookup-time wants one of TIME, --earliest, --latest, --max-timestamp")
+    time_ms = None if time is None else time_of(environment, time, now)
+    clock_ms = environment.now_ms() if now is None else time_of(environment, now, None)
+    question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
+    chosen = one_partition(environment, path, topic, partition)
+    code = answer_time(environment, chosen, question, as_json=output is OutputFormat.JSON)
+    if isinstance(code, str):
+        raise OffsetOutOfRange(path=chosen.path, what=f"time {time_ms}", first="", last=code)
+    return code

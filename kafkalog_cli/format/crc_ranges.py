@@ -1,0 +1,52 @@
+"""Checksums of many ranges of one stream from a single pass over it, however the ranges overlap."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+CRC32_POLYNOMIAL = 0xEDB88320
+CRC32C_POLYNOMIAL = 0x82F63B78
+
+_LENGTH_BITS = 31
+
+
+def crc_of_ranges(crc_before: Any, crc_after: Any, sizes: Any, polynomial: int) -> Any:
+    """The CRCs of ranges of a stream: from the CRC of all before each, that of all up to its end, and its size.
+
+    All are numpy arrays of one length, sizes in bytes below 2^31. Either polynomial, reflected, with the usual
+    inversions: what zlib and crc32c compute. For crc(A + B) is crc(B) xor crc(A) sent through size(B) zero
+    bytes, which is linear in crc(A): one table a bit of the size.
+    """
+    import numpy as np
+
+    moved = crc_before.astype(np.uint32)
+    for bit, table in enumerate(_zero_bytes_tables(polynomial)):
+        rows = np.flatnonzero(sizes >> bit & 1)
+        moved[rows] = _apply(table, moved[rows])
+    return moved ^ crc_after.astype(np.uint32)
+
+
+@cache
+def _zero_bytes_tables(polynomial: int) -> list[Any]:
+    """What 2^bit zero bytes make of a CRC's register, as four tables of 256: one a byte of the register."""
+    import numpy as np
+
+    one = np.zeros((4, 256), dtype=np.uint32)
+    for value in range(256):
+        register = value
+        for _ in range(8):
+            register = register >> 1 ^ (polynomial if register & 1 else 0)
+        one[0, value] = register
+    for byte in range(1, 4):  # all but the lowest byte only move down
+        one[byte] = np.arange(256, dtype=np.uint32) << (8 * (byte - 1))
+    tables = [one]
+    while len(tables) < _LENGTH_BITS:
+        tables.append(_apply(tables[-1], tables[-1]))
+    return tables
+
+
+def _apply(table: Any, registers: Any) -> Any:
+    moved = table[0][registers & 0xFF] ^ table[1][registers >> 8 & 0xFF]
+    moved ^= table[2][registers >> 16 & 0xFF] ^ table[3][registers >> 24]
+    return moved

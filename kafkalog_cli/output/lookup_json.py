@@ -1,0 +1,37 @@
+"""Look-ups for programs: the record as dump-log prints it, its batch, and how they were found."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kafkalog_cli.actions.lookup import Found
+from kafkalog_cli.output.ndjson import json_path
+from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
+from kafkalog_cli.storage.partition import Partition
+
+
+def found_object(found: Found, partition: Partition) -> dict[str, Any]:
+    """Fields of a look-up: `record` is None where only a batch was wanted or could be read."""
+    name = found.segment.log.path.rpartition("/")[2]
+    entry = found.start.entry
+    batch = found.batch
+    record: Any = None
+    if found.block is not None:
+        context = SegmentContext(partition.topic, partition.number, name, found.segment.is_seven)
+        options = RecordJsonOptions(with_batches=False, decode=topic_decode(partition.topic))
+        record = json.loads(next(RecordJson(context, options).block(found.block)))
+    return {
+        **json_path(found.segment.log.path),
+        "record": record,
+        "batch": {
+            "base_offset": batch.base_offset,
+            "last_offset": batch.last_offset,
+            "position": batch.position,
+            "size": batch.size_bytes,
+            "magic": batch.magic,
+            "crc_valid": None if batch.valid < 0 else bool(batch.valid),
+        },
+        "index_entry": None if entry is None else {"offset": entry.offset, "position": entry.position},
+        "notes": list(found.notes),
+    }

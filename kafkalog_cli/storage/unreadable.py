@@ -1,0 +1,15 @@
+"""A file that cannot be opened or read at all, as a fault: what a listing goes on after."""
+
+from __future__ import annotations
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.fault import Fault, FaultKind
+
+
+def unreadable(error: KafkalogError | OSError) -> Fault:
+    """The fault that says what `open_read` or `read_all` raised."""
+    if isinstance(error, KafkalogError):
+        reason = str(error.details.get("reason", "is not there any more"))
+    else:
+        reason = error.strerror or str(error)
+    return Fault(FaultKind.UNREADABLE, 0, f"cannot be read: {reason}")

@@ -1,0 +1,46 @@
+"""Reads made-up segments into batches and blocks, by the plain or the compiled kernels."""
+
+from faulty_fs import BytesFile
+
+from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
+from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Scan
+
+CONTEXT = SegmentContext("orders", 3, "00000000000000000000.log")
+SEVEN = SegmentContext("orders", 3, "00000000000000000000.kafka", is_seven=True)
+
+
+def chunks(data, *, compiled=False, seven=False):
+    choice = KernelChoice(forced=compiled)
+    yield from Scan(BytesFile(data), choice=choice, deep=True, seven_base_offset=0 if seven else None)
+
+
+def blocks(data, *, compiled=False, seven=False):
+    """A block lives until the next one is asked for."""
+    reader = RecordReader()
+    for chunk in chunks(data, compiled=compiled, seven=seven):
+        yield from reader.blocks(chunk)
+
+
+def plain_lines(data, options=None, *, context=CONTEXT):
+    renderer = RecordJson(context, options)
+    return [line for block in blocks(data, seven=context.is_seven) for line in renderer.block(block)]
+
+
+def compiled_text(data, options=None, *, context=CONTEXT, out_bytes=None):
+    """What the compiled renderer writes; blocks that it does not take are rendered by the plain one."""
+    options = options or RecordJsonOptions()
+    plain, renderer = RecordJson(context, options), CompiledRecordJson(context, options)
+    if out_bytes is not None:
+        renderer._out = renderer._out[:out_bytes].copy()
+    parts, compiled_blocks = [], 0
+    for block in blocks(data, compiled=True):
+        if block.records.matrix is None:
+            parts.append("".join(plain.block(block)).encode())
+        else:
+            compiled_blocks += 1
+            renderer.block(block, lambda view: parts.append(bytes(view)))
+    assert compiled_blocks
+    return b"".join(parts)

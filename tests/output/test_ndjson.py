@@ -1,0 +1,100 @@
+"""Lines of machine output: bytes, paths, escapes, errors, the summary."""
+
+import base64
+import io
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog_cli.errors import ExitCode, PathNotFound
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.output.ndjson import JsonLines, json_bytes, json_path, json_quoted, json_text
+from kafkalog_cli.output.stream import ResultStream
+
+
+def written(*calls):
+    stream = io.BytesIO()
+    lines = JsonLines(ResultStream(stream))
+    for call in calls:
+        call(lines)
+    lines.flush()
+    return stream.getvalue()
+
+
+@given(st.binary())
+def test_bytes_come_back_whole(data):
+    shown = json.loads(json_text(json_bytes(data)))
+    if shown["encoding"] == "utf-8":
+        assert shown["data"].encode() == data
+    else:
+        assert base64.b64decode(shown["data"], validate=True) == data
+        with pytest.raises(UnicodeDecodeError):
+            data.decode()
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (None, "null"),
+        (b"", '{"encoding":"utf-8","data":""}'),
+        ("ä€𝄞".encode(), '{"encoding":"utf-8","data":"ä€𝄞"}'),
+        (b'"\\\b\f\n\r\t', r'{"encoding":"utf-8","data":"\"\\\b\f\n\r\t"}'),
+        (b"\x00\x1b\x7f", r'{"encoding":"utf-8","data":"\u0000\u001b\u007f"}'),
+        ("\x80\x85\x9f\xa0".encode(), '{"encoding":"utf-8","data":"\\u0080\\u0085\\u009f\xa0"}'),
+        ("\u2027\u2028\u2029\u202a".encode(), '{"encoding":"utf-8","data":"\u2027\\u2028\\u2029\u202a"}'),
+        (b"\xed\xa0\x80", '{"encoding":"base64","data":"7aCA"}'),
+        (b"\xc0\xaf", '{"encoding":"base64","data":"wK8="}'),
+        (b"\xf4\x90\x80\x80", '{"encoding":"base64","data":"9JCAgA=="}'),
+    ],
+)
+def test_bytes_in_full(data, expected):
+    assert json_text(json_bytes(data)) == expected
+
+
+@given(st.text(st.characters(codec=None)))
+def test_any_text_is_one_clean_line(text):
+    line = json_text({"text": text, "more": [text]})
+    assert not [c for c in line if ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or c in "\u2028\u2029"]
+    assert json.loads(line.encode())["text"] == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
+    assert json.loads(json_quoted(text)) == json.loads(line)["text"]
+
+
+def test_bytes_inside_and_numbers_that_json_has_not():
+    value = {"blob": b"\xff", "rates": (1.5, float("nan"), float("-inf")), "big": -(2**63)}
+    assert json_text(value) == (
+        '{"blob":{"encoding":"base64","data":"/w=="},"rates":[1.5,"nan","-inf"],"big":-9223372036854775808}'
+    )
+
+
+def test_paths_that_are_not_utf8_come_with_their_bytes():
+    assert json_path("/data/ä\n.log") == {"path": "/data/ä\n.log"}
+    name = os.fsdecode(b"/data/\xff\xc3\xa4.log")
+    shown = json_path(name, "segment")
+    assert shown == {"segment": "/data/\ufffdä.log", "segment_b64": base64.b64encode(b"/data/\xff\xc3\xa4.log").decode()}
+
+
+def test_the_lines_of_a_run():
+    raw = written(
+        lambda lines: lines.object("kafkalog.thing/1", "thing", {"b": 1, "a": None}),
+        lambda lines: lines.summary(ExitCode.CORRUPTION, things=1),
+    )
+    assert raw == (
+        b'{"schema":"kafkalog.thing/1","type":"thing","b":1,"a":null}\n'
+        b'{"schema":"kafkalog.summary/1","type":"summary","things":1,"exit_code":4}\n'
+    )
+
+
+def test_errors_tell_what_and_where():
+    fault = Fault(FaultKind.CRC_MISMATCH, 70, "bad\x1b", 9, base_offset=5)
+    raw = written(
+        lambda lines: lines.exception(PathNotFound(path="/no\n")), lambda lines: lines.fault(os.fsdecode(b"\xff"), fault)
+    )
+    first, second = map(json.loads, raw.splitlines())
+    assert (first["schema"], first["type"], first["kind"]) == ("kafkalog.error/1", "error", "PathNotFound")
+    assert (first["path"], first["exit_code"]) == ("/no\n", 10)
+    assert (second["kind"], second["position"], second["size_bytes"]) == ("crc-mismatch", 70, 9)
+    assert (second["path"], second["path_b64"]) == ("\ufffd", "/w==")
+    assert (second["base_offset"], second["last_offset"]) == (5, None)

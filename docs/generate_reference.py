@@ -76,7 +76,7 @@ def _metavar(param: Any) -> str:
 
 
 def _exit_status() -> str:
-    parts = [".SH \"EXIT STATUS\"\n"]
+    parts = ['.SH "EXIT STATUS"\n']
     parts += [f".TP\n.B {int(code)}\n{_roff(meaning)}\n" for code, meaning in EXIT_CODE_MEANINGS.items()]
     return "".join(parts)
 

@@ -48,7 +48,9 @@ class FaultyFilesystem:
 
     # -- faults
 
-    def fail_read(self, path: str, begin: int, end: int, *, times: int | None = None, error: int = errno.EIO) -> Injection:
+    def fail_read(
+        self, path: str, begin: int, end: int, *, times: int | None = None, error: int = errno.EIO
+    ) -> Injection:
         """Reads that touch bytes `begin` to `end` of `path` raise; a read gives nothing of what it asked for."""
         return self._inject(Injection("read", path, times, begin, end, error))
 
@@ -203,4 +205,6 @@ def short_preads(monkeypatch_setattr: Callable[..., None], most_bytes: int) -> I
 
 
 def _status(path: str, size_bytes: int | None) -> FileStatus:
-    return FileStatus(path, size_bytes or 0, MTIME_MS, 1, size_bytes is None, size_bytes is not None, False, size_bytes or 0)
+    return FileStatus(
+        path, size_bytes or 0, MTIME_MS, 1, size_bytes is None, size_bytes is not None, False, size_bytes or 0
+    )

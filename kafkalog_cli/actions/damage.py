@@ -9,53 +9,68 @@ from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
+
+NOWHERE = -1
 
 
 class DamageSeen:
-    """Gathers what one pass over a segment sees: where the first bad byte is, and good batches behind it."""
+    """Gathers what one pass over a segment sees: where the first bad byte is, and where the last good batch.
+
+    Positions are in bytes. `good_end` is where that batch ends, 0 if there is none.
+    """
 
     def __init__(self) -> None:
         self.first_bad: int | None = None
-        self._good_after = False
+        self.good_end = 0
+        self._last_good = NOWHERE
+        self._seen_end = 0
+        self._chain_broke = False
 
     def batches(self, batches: BatchColumns) -> None:
         """Look at the CRCs of some batches, in file order."""
+        rows = len(batches)
+        if not rows:
+            return
         valid: Any = batches.valid
-        if batches.matrix is not None:
-            all_good, any_good = bool(valid.all()), bool(valid.any())
-        else:
-            all_good, any_good = all(valid), any(valid)
-        if self.first_bad is not None:
-            self._good_after |= any_good
-        elif not all_good:
-            row = next(index for index, good in enumerate(valid) if not good)
-            self.first_bad = int(batches.position[row])
-            self._good_after = any(good for index, good in enumerate(valid) if index > row)
+        good: int | None = rows - 1
+        if not (valid.all() if batches.matrix is not None else all(valid)):
+            self._note(int(batches.position[next(row for row in range(rows) if not valid[row])]))
+            good = next((row for row in range(rows - 1, -1, -1) if valid[row]), None)
+        if good is not None:
+            self._last_good = int(batches.position[good])
+            self.good_end = self._last_good + int(batches.size_bytes[good])
+        self._seen_end = int(batches.position[rows - 1]) + int(batches.size_bytes[rows - 1])
 
     def fault(self, fault: Fault) -> None:
-        """Note a fault; faults come in file order too."""
-        if self.first_bad is None:
-            self.first_bad = fault.position
+        """Note a fault; one of a record may come when the CRCs of later batches were looked at already."""
+        self._note(fault.position)
+        self._chain_broke |= fault.position >= self._seen_end
 
     def exit_code(self, fs: Filesystem, file: ReadableFile, scanned_bytes: int, limits: Limits) -> ExitCode:
         """WARNINGS for tail damage: the last segment, and no good batch behind the first bad byte; else CORRUPTION."""
         if self.first_bad is None:
             return ExitCode.OK
-        if self._good_after or not _is_last_segment(fs, file.path):
+        if self._last_good > self.first_bad or not _is_last_segment(fs, file.path):
             return ExitCode.CORRUPTION
         from kafkalog_cli.storage.resync import next_good_batch
 
-        behind = next_good_batch(file, max(scanned_bytes, self.first_bad + 1), limits)
+        start = self.first_bad + 1
+        if not self._chain_broke:  # else a damaged length may have led it across good batches
+            start = max(scanned_bytes, self._seen_end, start)
+        seven = classify_file(file.path.rpartition("/")[2]).kind is FileKind.SEVEN_LOG
+        behind = next_good_batch(file, start, limits, seven=seven)
         return ExitCode.WARNINGS if behind is None else ExitCode.CORRUPTION
+
+    def _note(self, position: int) -> None:
+        self.first_bad = position if self.first_bad is None else min(self.first_bad, position)
 
 
 def _is_last_segment(fs: Filesystem, path: str) -> bool:
-    from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
-
-    parent, _, name = path.rpartition("/")
+    parent, slash, name = path.rpartition("/")
     own = classify_file(name)
     try:
-        entries = fs.list_directory(parent or ".")
+        entries = fs.list_directory(parent or slash or ".")
     except KafkalogError:
         return True
     others = (classify_file(entry.path.rpartition("/")[2]) for entry in entries if entry.size_bytes)

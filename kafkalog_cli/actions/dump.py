@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.actions.damage import DamageSeen
@@ -76,13 +76,17 @@ class SegmentDump:
                 self.damage.batches(chunk.batches)
                 yield chunk
             self.valid_bytes = scan.valid_bytes
-            if scan.fault is not None:
+            found = None
+            if scan.fault is not None and not self._is_cut(scan.fault):
                 self.damage.fault(scan.fault)
-            start = self._next_good(scan)
-            if start is None:
+                # A damaged length leads the chain across good batches: what matters is where the last good one ended.
+                known_end = max(self.damage.good_end, start)
+                found = self._next_good(known_end + 1) if options.resync else None
+                if found is not None:
+                    yield _skipped(scan.valid_bytes if scan.valid_bytes < found else known_end, found, scan.fault)
+            if found is None:
                 self.fault = scan.fault
-            else:
-                yield _skipped(scan.valid_bytes, start, scan.fault)
+            start = found
 
     def batches(self) -> Iterator[BatchColumns | Fault]:
         """The batches without records."""
@@ -140,12 +144,15 @@ class SegmentDump:
         most = self._options.max_records
         return most is not None and self.shown_records >= most
 
-    def _next_good(self, scan: Scan) -> int | None:
-        if scan.fault is None or not self._options.resync:
-            return None
+    def _is_cut(self, fault: Fault) -> bool:
+        """Whether it is `end`, not damage, that a batch reaches across."""
+        return fault.kind is FaultKind.TRAILING_BYTES and self._options.end < self.file.size_bytes
+
+    def _next_good(self, position: int) -> int | None:
         from kafkalog_cli.storage.resync import next_good_batch
 
-        found = next_good_batch(self.file, scan.valid_bytes + 1, self._options.limits)
+        seven = self._options.seven_base_offset is not None
+        found = next_good_batch(self.file, position, self._options.limits, seven=seven)
         return found if found is not None and found < self._options.end else None
 
     def _remember_gaps(self, block: RecordBlock) -> None:
@@ -154,15 +161,16 @@ class SegmentDump:
         if not len(offsets) or self._options.seven_base_offset is not None:
             return
         if block.records.matrix is None:
-            pairs = _gaps([self._last_offset, *offsets])
+            pairs = _gaps(self._last_offset, offsets)
         else:
             pairs = _gaps_of_array(self._last_offset, offsets)
         self.non_consecutive += pairs
         self._last_offset = int(offsets[len(offsets) - 1])
 
 
-def _gaps(offsets: list[int]) -> list[tuple[int, int]]:
-    return [(before, offset) for before, offset in pairwise(offsets) if before not in (NO_OFFSET, offset - 1)]
+def _gaps(last: int, offsets: Iterable[int]) -> list[tuple[int, int]]:
+    pairs = pairwise(chain((last,), offsets))
+    return [(before, offset) for before, offset in pairs if before not in (NO_OFFSET, offset - 1)]
 
 
 def _gaps_of_array(last: int, offsets: Any) -> list[tuple[int, int]]:
@@ -174,6 +182,5 @@ def _gaps_of_array(last: int, offsets: Any) -> list[tuple[int, int]]:
     return list(zip(before[rows].tolist(), after[rows].tolist(), strict=True))
 
 
-def _skipped(begin: int, end: int, fault: Fault | None) -> Fault:
-    message = f"skipped {end - begin} bytes" + ("" if fault is None else f": {fault.message}")
-    return Fault(FaultKind.UNREADABLE if fault is None else fault.kind, begin, message, end - begin)
+def _skipped(begin: int, end: int, fault: Fault) -> Fault:
+    return Fault(fault.kind, begin, f"skipped {end - begin} bytes: {fault.message}", end - begin)

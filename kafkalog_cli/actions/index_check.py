@@ -177,7 +177,9 @@ class OffsetIndexCheck:
         elif not start:
             self._finding[slot] = Finding.FIRST_BATCH
         elif offset == last:
-            self._fits(slot, ANY_STYLE if first == last else _BATCH_END)
+            # The first offset of a compressed message set is not in its header; one of a single message can be told.
+            known = first if first != NO_OFFSET else stretch.offset_before(row) + 1
+            self._fits(slot, ANY_STYLE if known == last else _BATCH_END)
         elif offset == first:
             self._fits(slot, Style.FIRST_OFFSET)
         elif offset <= stretch.offset_before(row):

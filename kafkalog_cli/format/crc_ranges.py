@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CRC32_POLYNOMIAL = 0xEDB88320
 CRC32C_POLYNOMIAL = 0x82F63B78
 
 _LENGTH_BITS = 31
+_LANE_BYTES = 256
+_INVERTED = 0xFFFFFFFF
 
 
 def crc_of_ranges(crc_before: Any, crc_after: Any, sizes: Any, polynomial: int) -> Any:
@@ -25,6 +30,27 @@ def crc_of_ranges(crc_before: Any, crc_after: Any, sizes: Any, polynomial: int) 
         rows = np.flatnonzero(sizes >> bit & 1)
         moved[rows] = _apply(table, moved[rows])
     return moved ^ crc_after.astype(np.uint32)
+
+
+def crc_after_every_byte(data: Any, before: int, checksum: Callable[[Any, int], int], polynomial: int) -> Any:
+    """The CRC of `data[: i + 1]` for every i, each gone on from `before`; `data` is a numpy array of bytes.
+
+    `checksum` computes that of a whole piece, and so where each of many lanes begins; they go on side by side.
+    """
+    import numpy as np
+
+    lanes = -(-len(data) // _LANE_BYTES)
+    padded = np.concatenate((data, np.zeros(lanes * _LANE_BYTES - len(data), dtype=np.uint8)))
+    begins = [before]
+    for lane in range(lanes - 1):
+        begins.append(checksum(padded[lane * _LANE_BYTES : (lane + 1) * _LANE_BYTES], begins[-1]))
+    registers = np.array(begins, dtype=np.uint32) ^ _INVERTED
+    table = _zero_bytes_tables(polynomial)[0][0]
+    after = np.empty((_LANE_BYTES, lanes), dtype=np.uint32)
+    for at, column in enumerate(np.ascontiguousarray(padded.reshape(lanes, _LANE_BYTES).T)):
+        registers = table[(registers & 0xFF) ^ column] ^ registers >> 8
+        after[at] = registers
+    return (after ^ _INVERTED).T.reshape(-1)[: len(data)]
 
 
 @cache

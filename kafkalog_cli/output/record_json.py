@@ -112,8 +112,7 @@ class RecordJson:
     def _records(self, buffer: memoryview, rows: list[tuple[int, ...]], batch: Batch) -> Iterator[str]:
         if not rows:
             return
-        # The base offset of a compressed message set is the offset of its first record.
-        base_offset = rows[0][0] if batch.magic < 2 or self._is_seven else batch.base_offset
+        base_offset = batch.base_offset
         start = f'{self._record_start}{batch.position},"offset":'
         middle = f',"timestamp_type":"{self._timestamp_type(batch)}","key":'
         batch_fields = (

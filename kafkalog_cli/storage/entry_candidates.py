@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, RECORD_BATCH
@@ -19,6 +20,7 @@ CASTAGNOLI, IEEE = 0, 1
 
 _PIECE_BYTES = 1 << 20
 _UNREADABLE = -2
+_ROWS_AT_ONCE = 256
 
 
 class Candidates(NamedTuple):
@@ -36,6 +38,12 @@ class Candidates(NamedTuple):
     def taken(self, rows: Any) -> Candidates:
         """Those that a mask or a slice takes."""
         return Candidates(*(column[rows] for column in self))
+
+    def rows(self) -> Iterator[tuple[int, ...]]:
+        """One by one, as plain integers, converted as they are asked for: the first may be the one that is wanted."""
+        for begin in range(0, len(self.start), _ROWS_AT_ONCE):
+            part = self.taken(slice(begin, begin + _ROWS_AT_ONCE))
+            yield from zip(*(column.tolist() for column in part), strict=True)
 
 
 class Window:
@@ -143,7 +151,8 @@ def seven_candidates(window: Window, count: int, limits: Limits) -> Candidates:
     size = window.int32(starts)
     magic = data[starts + 4]
     good = (size >= MINIMUM_SEVEN_SIZE + magic) & (size + 4 <= limits.max_batch_bytes)
-    good &= (magic == 0) | (data[starts + 5] <= 2)
+    is_gzip = (data[starts + 10] == 0x1F) & (data[starts + 11] == 0x8B)
+    good &= (magic == 0) | np.isin(data[starts + 5], (0, 2)) | ((data[starts + 5] == 1) & is_gzip)
     good &= starts + window.position + 4 + size <= window.file.size_bytes
     starts, size, magic = starts[good], size[good], magic[good]
     at = starts + window.position

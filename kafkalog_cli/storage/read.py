@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from kafkalog_cli.format.batch import RECORD_BATCH, Batch
+from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import plain_records, plain_seven
@@ -49,15 +49,11 @@ class RecordReader:
 def _read_plain(chunk: Chunk, limits: Limits, first_row: int, end_row: int) -> Iterator[RecordBlock]:
     for row, batch in enumerate(chunk.batches.rows(first_row, end_row), first_row):
         view, rows, fault = _decode(chunk, batch, limits)
-        yield RecordBlock(
-            view,
-            chunk.batches,
-            row,
-            row + 1,
-            (len(rows),),
-            rows.columns(),
-            {} if fault is None else {row: fault},
-        )
+        batches, records, at = chunk.batches, rows.columns(), row
+        if batch.base_offset == NO_OFFSET and len(rows):
+            # Only now is it known where a compressed message set begins.
+            batches, at = BatchColumns.from_rows([batch._replace(base_offset=records.offset[0])]), 0
+        yield RecordBlock(view, batches, at, at + 1, (len(rows),), records, {} if fault is None else {at: fault})
 
 
 def _decode(chunk: Chunk, batch: Batch, limits: Limits) -> Decoded:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE
-from kafkalog_cli.format.crc_ranges import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc_of_ranges
+from kafkalog_cli.format.crc_ranges import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc_after_every_byte, crc_of_ranges
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.seven import MINIMUM_SEVEN_SIZE
 from kafkalog_cli.storage.entry_candidates import HEADER_BYTES, Candidates, Window, batch_candidates, seven_candidates
@@ -19,6 +19,8 @@ _WINDOW_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _DIRECT_BYTES = 32 << 20
 """So much may be read for the candidates of one window one by one; what is left is checked in one pass for all."""
+_DENSE_BYTES = 128
+"""With a border in fewer bytes than these, the CRC after every byte is the quickest."""
 
 
 def next_good_batch(
@@ -31,15 +33,14 @@ def next_good_batch(
     """
     end = file.size_bytes
     smallest = 4 + MINIMUM_SEVEN_SIZE if seven else LOG_OVERHEAD_BYTES + MINIMUM_ENTRY_SIZE
+    find_candidates = seven_candidates if seven else batch_candidates
     wanted = _FIRST_WINDOW_BYTES
     while position + smallest <= end:
         buffer = memoryview(bytearray(min(wanted + HEADER_BYTES, end - position)))
         got, fault = read_readable(file, position, buffer)
         is_whole = got == wanted + HEADER_BYTES
         window = Window(file, position, buffer[:got])
-        found = _first_good(
-            window, (seven_candidates if seven else batch_candidates)(window, wanted if is_whole else got, limits)
-        )
+        found = _first_good(window, find_candidates(window, wanted if is_whole else got, limits))
         if found is not None:
             return found
         if fault is not None:
@@ -55,13 +56,12 @@ def next_good_batch(
 def _first_good(window: Window, candidates: Candidates) -> int | None:
     """The start of the first candidate whose CRC holds."""
     left_bytes = _DIRECT_BYTES
-    rows = zip(*(column.tolist() for column in candidates), strict=True)
-    for row, (start, crc_from, end, stored_crc, kind) in enumerate(rows):
+    for row, (start, crc_from, end, stored_crc, kind) in enumerate(candidates.rows()):
         left_bytes -= end - crc_from
         if left_bytes < 0:
             return _first_good_in_one_pass(window.file, candidates.taken(slice(row, None)))
         if _crc_of_range(window, crc_from, end, kind) == stored_crc:
-            return int(start)
+            return start
     return None
 
 
@@ -108,17 +108,26 @@ def _running_crcs(file: ReadableFile, candidates: Candidates, kind: int) -> tupl
     """The borders of the candidates as far as the file can be read, and at each the CRC of all from the first on."""
     import numpy as np
 
-    borders = np.unique(np.concatenate((candidates.crc_from, candidates.end)))
-    checksum, positions = _CHECKSUMS[kind], borders.tolist()
-    crcs, crc = [0], 0
-    for at, piece in _pieces(file, positions[0], positions[-1]):
-        done = 0
-        while len(crcs) < len(positions) and positions[len(crcs)] <= at + len(piece):
-            border = positions[len(crcs)] - at
-            crc, done = checksum(piece[done:border], crc), border
-            crcs.append(crc)
-        crc = checksum(piece[done:], crc)
-    return borders[: len(crcs)], np.array(crcs, dtype=np.int64)
+    borders = np.sort(np.concatenate((candidates.crc_from, candidates.end)))
+    borders = borders[np.diff(borders, prepend=-1) > 0]  # np.unique hashes: slow for numbers chosen for that
+    crcs, crc, row = np.zeros(len(borders), dtype=np.int64), 0, 1
+    for at, piece in _pieces(file, int(borders[0]), int(borders[-1])):
+        end = row + int(np.searchsorted(borders[row:], at + len(piece), side="right"))
+        inside = borders[row:end] - at
+        if len(inside) * _DENSE_BYTES > len(piece):
+            every = crc_after_every_byte(
+                np.frombuffer(piece, dtype=np.uint8), crc, _CHECKSUMS[kind], _POLYNOMIALS[kind]
+            )
+            crcs[row:end] = every[inside - 1]
+            crc = int(every[-1])
+        else:
+            done = 0
+            for index, border in enumerate(inside.tolist(), row):
+                crc, done = _CHECKSUMS[kind](piece[done:border], crc), border
+                crcs[index] = crc
+            crc = _CHECKSUMS[kind](piece[done:], crc)
+        row = end
+    return borders[:row], crcs[:row]
 
 
 def _pieces(file: ReadableFile, begin: int, end: int) -> Iterator[tuple[int, memoryview]]:

@@ -8,7 +8,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.index import OffsetIndex, OffsetIndexEntry
 from kafkalog_cli.format.timeindex import TimeIndex, TimeIndexEntry
-from kafkalog_cli.storage.fs import Filesystem, FileStatus, ReadableFile, read_all
+from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile, read_all
 from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.partition import Segment

@@ -91,7 +91,7 @@ def varint(value: int) -> bytes:
     return bytes((*out, value))
 
 
-def batch_v2(offset: int, timestamps: tuple[int, ...], value: bytes, cut: int = 0, attributes: int = 0, epoch: int = 0,
+def batch_v2(offset: int, timestamps: tuple[int, ...], value: bytes, cut: int = 0, attributes: int = 0, epoch: int = -1,
              producer: tuple[int, int, int] = (-1, -1, -1), keys: tuple[bytes, ...] = ()) -> bytes:  # fmt: skip
     records = b""
     for delta, timestamp in enumerate(timestamps):
@@ -180,7 +180,7 @@ def chain_from(batches: list[Written], position: int) -> list[Written] | None:
     return batches[rows[0] :]
 
 
-def find_offset(batches: list[Written], offsets: list[tuple[int, int]], target: int) -> Written | None | str:
+def find_offset(batches: list[Written], offsets: list[tuple[int, int]], target: int) -> Written | str | None:
     chain = chain_from(batches, position_of(offsets, target))
     if chain is None:
         return "rubbish"
@@ -189,7 +189,7 @@ def find_offset(batches: list[Written], offsets: list[tuple[int, int]], target: 
 
 def find_time(
     batches: list[Written], offsets: list[tuple[int, int]], times: list[tuple[int, int]], base_offset: int, target: int
-) -> Written | None | str:
+) -> Written | str | None:
     slot = floor([timestamp for timestamp, _ in times], target)
     start = base_offset if slot < 0 else times[slot][1]
     chain = chain_from(batches, position_of(offsets, start))

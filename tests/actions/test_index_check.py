@@ -105,10 +105,8 @@ def expected_style(calls, entries):
     for offset, position in entries:
         batch = batches[position]
         if offset == batch.first == batch.last:
-            # Of a compressed set the first offset is not in the header: it is taken for what brokers since 2.0 write.
-            packed = batch.data[16] < 2 and batch.data[17] & 7
-            style &= Style.PER_BATCH | Style.APPEND_CALL if packed else ANY_STYLE
-        elif offset == batch.last:
+            continue
+        if offset == batch.last:
             style &= Style.PER_BATCH | Style.APPEND_CALL
         elif offset == batch.first:
             style &= Style.FIRST_OFFSET
@@ -132,7 +130,9 @@ def test_a_changed_offset_entry_is_noticed_or_misleads_no_look_up(base, calls, s
         return
     slot = data.draw(st.integers(0, len(offsets) - 1), "slot")
     near = st.sampled_from([o for o, _ in offsets] + [b.first for b in batches] + [b.last for b in batches])
-    offset = data.draw(st.one_of(near, near.map(lambda o: o + 1), st.integers(base - 2, batches[-1].last + 4)), "offset")
+    offset = data.draw(
+        st.one_of(near, near.map(lambda o: o + 1), st.integers(base - 2, batches[-1].last + 4)), "offset"
+    )
     places = st.sampled_from([b.position for b in batches])
     position = data.draw(st.one_of(places, places.map(lambda p: p + 1), st.integers(-3, len(log) + 4)), "position")
     changed = list(offsets)
@@ -189,7 +189,12 @@ def call(*sizes, first_timestamp=10):
     return [Spec((first_timestamp + i,), padding=size) for i, size in enumerate(sizes)]
 
 
-LOG = [[Spec((5, 6, 7), padding=50)], [Spec((8, 9), padding=50)], [Spec((10, 11, 12), padding=50)], [Spec((13,), padding=50)]]
+LOG = [
+    [Spec((5, 6, 7), padding=50)],
+    [Spec((8, 9), padding=50)],
+    [Spec((10, 11, 12), padding=50)],
+    [Spec((13,), padding=50)],
+]
 
 
 def made_log(base=100):
@@ -205,7 +210,12 @@ def made_log(base=100):
         (lambda at: (103, at[1]), Verdict.RIGHT, ExitCode.OK, ""),
         (lambda at: (107, at[1]), Verdict.RIGHT, ExitCode.OK, ""),
         (lambda at: (106, at[2]), Verdict.STALE, ExitCode.WARNINGS, "no batch begins or ends with the offset"),
-        (lambda at: (104, at[1] + 1), Verdict.STALE, ExitCode.CORRUPTION, "inside the batch at {1}, offsets 103 to 104"),
+        (
+            lambda at: (104, at[1] + 1),
+            Verdict.STALE,
+            ExitCode.CORRUPTION,
+            "inside the batch at {1}, offsets 103 to 104",
+        ),
         (lambda at: (104, at[2]), Verdict.STALE, ExitCode.CORRUPTION, "so the offset is before it"),
         (lambda at: (101, at[0]), Verdict.STALE, ExitCode.WARNINGS, "points at the first batch"),
         (lambda at: (104, -4), Verdict.STALE, ExitCode.CORRUPTION, "no batch starts there"),
@@ -375,10 +385,12 @@ def test_a_log_whose_offsets_go_down_is_told_and_its_index_checked_all_the_same(
 
 
 def test_without_a_log_only_the_order_is_checked():
-    fs = FaultyFilesystem({
-        f"{DIRECTORY}/{100:020d}.index": offset_index(100, [(104, 90), (107, 80)]),
-        f"{DIRECTORY}/{100:020d}.timeindex": time_index(100, [(7, 102), (5, 107)]),
-    })
+    fs = FaultyFilesystem(
+        {
+            f"{DIRECTORY}/{100:020d}.index": offset_index(100, [(104, 90), (107, 80)]),
+            f"{DIRECTORY}/{100:020d}.timeindex": time_index(100, [(7, 102), (5, 107)]),
+        }
+    )
     found = list(index_reports(Means(fs), [DIRECTORY], Selection()))
     assert [verdicts(report) for report in found] == [[Verdict.UNVERIFIED, Verdict.OUT_OF_ORDER]] * 2
     assert all("no log beside it" in report.notes[0].message for report in found)

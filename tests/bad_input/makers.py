@@ -69,12 +69,16 @@ MINIMAL_RECORD = record(0, None, None)
 
 
 def xerial(data: bytes, block_bytes: int = 32 << 10) -> bytes:
-    blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + block_bytes])) for at in range(0, len(data), block_bytes)]
+    blocks = [
+        bytes(cramjam.snappy.compress_raw(data[at : at + block_bytes])) for at in range(0, len(data), block_bytes)
+    ]
     return b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01" + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
 
 
 def _lz4(data: bytes) -> bytes:
-    packed: bytes = lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False)
+    packed: bytes = lz4.frame.compress(
+        data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    )
     return packed
 
 
@@ -93,7 +97,7 @@ PACK: tuple[Callable[[bytes], bytes], ...] = (bytes, _gzip, xerial, _lz4, _zstd)
 # -- entries
 
 
-def batch(  # noqa: PLR0917
+def batch(
     base_offset: int,
     records: Sequence[bytes] | bytes,
     *,
@@ -148,7 +152,9 @@ def message(
 def wrapper(first: int, inner: Sequence[tuple[bytes | None, bytes | None]], *, magic: int, codec: int) -> bytes:
     """A compressed message set: inner offsets absolute under magic 0, relative under magic 1."""
     start = 0 if magic else first
-    packed = PACK[codec](b"".join(message(start + i, *pair, magic=magic, ms=START_MS + i) for i, pair in enumerate(inner)))
+    packed = PACK[codec](
+        b"".join(message(start + i, *pair, magic=magic, ms=START_MS + i) for i, pair in enumerate(inner))
+    )
     return message(first + len(inner) - 1, None, packed, magic=magic, attributes=codec, ms=START_MS + len(inner) - 1)
 
 
@@ -212,12 +218,20 @@ def log_v2(codec: int, words_each: int) -> SmallLog:
     marker = record(0, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 5))
     entries = (
         batch(0, [record(i, *pairs[i], ms=i) for i in range(3)], codec=codec),
-        batch(3, [record(0, None, pairs[3][1], [(b"h", b"1"), (b"h", None), (b"", b"")]), record(1, b"", None)], codec=codec),
-        batch(5, [record(i, *pairs[4 + i]) for i in range(2)], codec=codec, attributes=TRANSACTIONAL, producer=(9, 1, 4)),
+        batch(
+            3,
+            [record(0, None, pairs[3][1], [(b"h", b"1"), (b"h", None), (b"", b"")]), record(1, b"", None)],
+            codec=codec,
+        ),
+        batch(
+            5, [record(i, *pairs[4 + i]) for i in range(2)], codec=codec, attributes=TRANSACTIONAL, producer=(9, 1, 4)
+        ),
         batch(7, [marker], attributes=TRANSACTIONAL | CONTROL, producer=(9, 1, -1)),
         batch(8, b"", codec=codec, delta=3, count=0, producer=(9, 1, 6)),
         batch(12, [record(i, *pairs[6 + i]) for i in range(2)], codec=codec, attributes=LOG_APPEND_TIME),
-        batch(14, [record(0, pairs[8][0], None), record(4, *pairs[9])], codec=codec, attributes=DELETE_HORIZON, delta=4),
+        batch(
+            14, [record(0, pairs[8][0], None), record(4, *pairs[9])], codec=codec, attributes=DELETE_HORIZON, delta=4
+        ),
     )
     return SmallLog(f"v2-{CODEC_NAMES[codec]}", entries)
 
@@ -249,6 +263,10 @@ def log_seven(codec: int, words_each: int) -> SmallLog:
 
 LOGS = (
     *(log_v2(codec, size) for codec, size in zip(range(5), (24, 38, 23, 24, 39), strict=True)),
-    *(log_legacy(magic, codec, size) for magic in (0, 1) for codec, size in zip(range(4), (34, 37, 26, 26), strict=True)),
+    *(
+        log_legacy(magic, codec, size)
+        for magic in (0, 1)
+        for codec, size in zip(range(4), (34, 37, 26, 26), strict=True)
+    ),
     *(log_seven(codec, size) for codec, size in ((NONE, 29), (GZIP, 38), (SNAPPY, 29))),
 )

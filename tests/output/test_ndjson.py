@@ -73,7 +73,10 @@ def test_paths_that_are_not_utf8_come_with_their_bytes():
     assert json_path("/data/ä\n.log") == {"path": "/data/ä\n.log"}
     name = os.fsdecode(b"/data/\xff\xc3\xa4.log")
     shown = json_path(name, "segment")
-    assert shown == {"segment": "/data/\ufffdä.log", "segment_b64": base64.b64encode(b"/data/\xff\xc3\xa4.log").decode()}
+    assert shown == {
+        "segment": "/data/\ufffdä.log",
+        "segment_b64": base64.b64encode(b"/data/\xff\xc3\xa4.log").decode(),
+    }
 
 
 def test_the_lines_of_a_run():
@@ -90,7 +93,8 @@ def test_the_lines_of_a_run():
 def test_errors_tell_what_and_where():
     fault = Fault(FaultKind.CRC_MISMATCH, 70, "bad\x1b", 9, base_offset=5)
     raw = written(
-        lambda lines: lines.exception(PathNotFound(path="/no\n")), lambda lines: lines.fault(os.fsdecode(b"\xff"), fault)
+        lambda lines: lines.exception(PathNotFound(path="/no\n")),
+        lambda lines: lines.fault(os.fsdecode(b"\xff"), fault),
     )
     first, second = map(json.loads, raw.splitlines())
     assert (first["schema"], first["type"], first["kind"]) == ("kafkalog.error/1", "error", "PathNotFound")

@@ -119,14 +119,23 @@ def test_messages_have_checksums_of_their_own():
     batch_1, record_1, batch_0, record_0 = objects(data)
     assert (record_1["crc_valid"], record_1["timestamp_ms"], record_1["batch_base_offset"]) == (True, START_MS, 3)
     assert (record_0["crc_valid"], record_0["timestamp_ms"]) == (False, None)
-    assert (batch_0["crc_valid"], batch_0["timestamp_type"], batch_0["max_timestamp_ms"]) == (False, "NoTimestampType", None)
+    assert (batch_0["crc_valid"], batch_0["timestamp_type"], batch_0["max_timestamp_ms"]) == (
+        False,
+        "NoTimestampType",
+        None,
+    )
     assert (batch_1["magic"], batch_1["base_offset"]) == (1, 3)
 
 
 def test_a_compressed_message_set():
     log = next(log for log in LOGS if log.name == "v1-gzip")
     wrapper = [line for line in objects(log.data) if line["type"] == "batch"][2]
-    assert (wrapper["base_offset"], wrapper["last_offset"], wrapper["count"], wrapper["compresscodec"]) == (None, 4, None, "gzip")
+    assert (wrapper["base_offset"], wrapper["last_offset"], wrapper["count"], wrapper["compresscodec"]) == (
+        2,
+        4,
+        None,
+        "gzip",
+    )
     inner = [line for line in objects(log.data) if line.get("codec") == "gzip"][:3]
     assert [line["offset"] for line in inner] == [2, 3, 4]
     assert {line["batch_base_offset"] for line in inner} == {2}
@@ -153,7 +162,12 @@ def test_kafka_07_has_payloads_alone():
 def test_where_a_line_comes_from():
     data = batch(0, [record(0, None, None)])
     alone = objects(data, context=SegmentContext(None, None, "odd\udcff.log"))[0]
-    assert (alone["topic"], alone["partition"], alone["segment"], alone["segment_b64"]) == (None, None, "odd\ufffd.log", "b2Rk/y5sb2c=")
+    assert (alone["topic"], alone["partition"], alone["segment"], alone["segment_b64"]) == (
+        None,
+        None,
+        "odd\ufffd.log",
+        "b2Rk/y5sb2c=",
+    )
 
 
 def test_records_of_internal_topics_are_decoded():
@@ -235,7 +249,9 @@ def tool_record(line):
     key, value = stored(line["key"]), stored(line["value"])
     stamp = -1 if line["timestamp_ms"] is None else line["timestamp_ms"]
     text = f"| offset: {line['offset']} {line['timestamp_type']}: {stamp}"
-    text += "".join(f" {name}Size: {-1 if data is None else len(data)}" for name, data in (("key", key), ("value", value)))
+    text += "".join(
+        f" {name}Size: {-1 if data is None else len(data)}" for name, data in (("key", key), ("value", value))
+    )
     if "crc_valid" in line:
         text += f" isValid: {'true' if line['crc_valid'] else 'false'} crc: \0}}"
     else:

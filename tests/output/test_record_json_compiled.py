@@ -89,7 +89,10 @@ def test_logs_of_every_codec(log):
     same(log.data, RecordJsonOptions(with_batches=False))
 
 
-@pytest.mark.parametrize("name", ["v2-none", "v2-zstd", "v2-mixed", "v2-logappend", "txn", "compact-tx", "compact-producers", "client-kafkajs"])
+@pytest.mark.parametrize(
+    "name",
+    ["v2-none", "v2-zstd", "v2-mixed", "v2-logappend", "txn", "compact-tx", "compact-producers", "client-kafkajs"],
+)
 def test_logs_of_real_brokers(corpus, name):
     paths = sorted((corpus / name).rglob("*.log"))
     rendered = 0
@@ -104,7 +107,11 @@ def test_logs_of_real_brokers(corpus, name):
 
 def test_batches_alone_with_those_that_only_the_plain_renderer_can():
     logs = {log.name: log.data for log in LOGS}
-    odd = batch(20, b"", attributes=7, count=0) + batch(21, b"", delta=-3, count=0) + batch(30, b"", producer=(1, 1, -5), count=0)
+    odd = (
+        batch(20, b"", attributes=7, count=0)
+        + batch(21, b"", delta=-3, count=0)
+        + batch(30, b"", producer=(1, 1, -5), count=0)
+    )
     data = b"".join(logs[name] for name in ("v2-gzip", "v0-none", "v2-none", "v1-gzip")) + odd + logs["v2-lz4"]
     renderer, plain = CompiledRecordJson(CONTEXT), RecordJson(CONTEXT)
     renderer._out = renderer._out[:4000].copy()

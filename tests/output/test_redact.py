@@ -32,7 +32,9 @@ def test_what_is_asked_for(text, expected):
     assert parse_redaction(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "key", "keys,,values", "keys=", "keys=sha1", "keys,keys", "keys=len,keys", "=len"])
+@pytest.mark.parametrize(
+    "text", ["", "key", "keys,,values", "keys=", "keys=sha1", "keys,keys", "keys=len,keys", "=len"]
+)
 def test_what_is_not_understood(text):
     with pytest.raises(UsageError, match="--redact"):
         parse_redaction(text)

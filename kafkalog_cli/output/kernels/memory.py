@@ -22,6 +22,22 @@ kernel: Any = njit(**_OPTIONS)
 inlined: Any = njit(**_OPTIONS, forceinline=True)
 """The same for a function of a few instructions."""
 
+BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+"""Bytes that a kernel reads, writable or not."""
+OUT = types.Array(types.uint8, 1, "C")
+NUMBERS = types.Array(types.int64, 1, "C")
+COLUMNS = types.Array(types.int64, 2, "A")
+"""A matrix, or columns of one."""
+
+
+def entry(*arguments: types.Type) -> Any:
+    """Compiles, on import, what Python calls, for these types of arguments.
+
+    Else every way in which arrays can lie in memory would be compiled anew when it first occurs.
+    """
+    return njit(arguments, **_OPTIONS)
+
+
 BLOCK_BYTES = 32
 """What one step of a vector unit takes; a smaller unit takes several steps."""
 

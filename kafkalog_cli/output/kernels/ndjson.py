@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from kafkalog_cli.output.kernels.json_text import field_room, measured_room, put_field
-from kafkalog_cli.output.kernels.memory import copy, inlined, kernel, put
+from kafkalog_cli.output.kernels.memory import BYTES, COLUMNS, NUMBERS, OUT, copy, entry, inlined, kernel, put
 from kafkalog_cli.output.kernels.text import constant, put_number
 
 NUMBERS_BYTES = 1024
@@ -128,14 +129,14 @@ def _put_batch(out, at, start, batches, row):
     return put(out, at, _END)
 
 
-@kernel
+@entry(COLUMNS, types.int64)
 def is_plain_case(batches, row):
     """Whether the batch's line needs the plain renderer: old magic, an unknown codec, odd sequences."""
     odd_sequence = batches[12, row] < -1 or batches[3, row] < batches[2, row]
     return batches[5, row] < 2 or (batches[7, row] & 7) > 4 or odd_sequence
 
 
-@kernel
+@entry(COLUMNS, types.int64, BYTES, OUT)
 def render_batches(batches, begin, start, out):
     """Lines of batches from row `begin`; (next row, bytes). Stops before a row for the plain renderer."""
     at = np.int64(0)
@@ -267,7 +268,7 @@ def _put_records(buffer, records, record, end, ends, template, showing, out, at,
     return record, at
 
 
-@kernel
+@entry(BYTES, COLUMNS, NUMBERS, COLUMNS, types.UniTuple(BYTES, 2), OUT, NUMBERS, types.boolean, NUMBERS, OUT)
 def render_records(buffer, batches, record_ends, records, starts, template, showing, with_batches, state, out):
     """Lines of records, of their batches too, into `out`, from `state` on; the bytes written.
 

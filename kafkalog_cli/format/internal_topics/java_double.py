@@ -1,0 +1,116 @@
+"""Java's text of a double, as Double.toString of JDK 17 gives it: not always the shortest (JDK-4511638)."""
+
+from __future__ import annotations
+
+import math
+
+from kafkalog_cli.format.batch import wrap_int64
+
+_MANTISSA_BITS = 53
+_LARGEST_LONG_EXPONENT = 62
+_FIVES_BITS = tuple((5**power).bit_length() for power in range(27))
+"""Bits of 5^0 to 5^26, the powers that fit into a long; the real class counts none for 5^0."""
+
+
+def java_double(value: float) -> str:
+    """Decimal from 10^-3 to 10^7, else one digit, a point and an exponent; at least one digit follows the point."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    if value == 0:
+        return f"{sign}0.0"
+    digits, point = _digits(abs(value))
+    if 0 < point < 8:
+        whole = digits[:point].ljust(point, "0")
+        return f"{sign}{whole}.{digits[point:] or '0'}"
+    if -3 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def _digits(value: float) -> tuple[str, int]:
+    """Digits d1d2... and p where `value` is 0.d1d2... times 10^p (FloatingDecimal.BinaryToASCIIBuffer.dtoa)."""
+    fraction, exponent = math.frexp(value)
+    mantissa, exponent = int(math.ldexp(fraction, _MANTISSA_BITS)), exponent - 1
+    significant_bits = min(_MANTISSA_BITS, _MANTISSA_BITS + exponent + 1022)  # fewer in a denormal number
+    tail_zeros = (mantissa & -mantissa).bit_length() - 1
+    odd = mantissa >> tail_zeros
+    bits_behind_point = max(0, odd.bit_length() - exponent - 1)
+    if bits_behind_point == 0 and exponent <= _LARGEST_LONG_EXPONENT:
+        return _long_digits(odd << (exponent + 1 - odd.bit_length()), exponent)
+    estimate = (math.ldexp(mantissa, 1 - _MANTISSA_BITS) - 1.5) * 0.289529654
+    decimal_exponent = math.floor(estimate + 0.176091259 + exponent * 0.301029995663981)
+    return _generate(odd, exponent, bits_behind_point, significant_bits, decimal_exponent)
+
+
+def _long_digits(value: int, exponent: int) -> tuple[str, int]:
+    """Of a whole number: rounded where its last digits are below half a unit in the last place."""
+    dropped = len(str(1 << max(0, exponent - _MANTISSA_BITS - 1))) - 1
+    if dropped:
+        value = (value + 10**dropped // 2) // 10**dropped
+    text = str(value)
+    return text.rstrip("0"), len(text) + dropped
+
+
+def _generate(odd: int, exponent: int, point_bits: int, significant_bits: int, decimal: int) -> tuple[str, int]:
+    """Digit by digit, until the rest is within half a unit in the last place: Steele and White, with Java's turns."""
+    fives, tens = max(0, -decimal), max(0, decimal)
+    rest_twos = fives + point_bits + exponent
+    scale_twos = tens + point_bits
+    unit_twos = rest_twos - significant_bits
+    rest_twos -= odd.bit_length() - 1
+    common = min(rest_twos, scale_twos)
+    rest_twos, scale_twos, unit_twos = rest_twos - common, scale_twos - common, unit_twos - common
+    if odd == 1:  # below a power of two the next number is only half as far away
+        unit_twos -= 1
+    raised = max(0, -unit_twos)
+    rest_twos, scale_twos, unit_twos = rest_twos + raised, scale_twos + raised, unit_twos + raised
+    rest, scale, unit = odd * 5**fives << rest_twos, 5**tens << scale_twos, 5**fives << unit_twos
+    in_long = odd.bit_length() + rest_twos + _bits_of_five(fives) < 64 and scale_twos + 1 + _bits_of_five(tens + 1) < 64
+    return _stop_early(rest, scale, unit, decimal, in_long=in_long)
+
+
+def _stop_early(rest: int, scale: int, unit: int, decimal: int, *, in_long: bool) -> tuple[str, int]:
+    """The loop of `_generate`; `in_long`: where Java computes with longs, which overflow."""
+    digits: list[int] = []
+    first = True
+    low = high = False
+    while first or not (low or high):
+        digit, rest = divmod(rest, scale)
+        rest, unit = rest * 10, unit * 10
+        if in_long:
+            unit = wrap_int64(unit)
+            low, high = rest < unit, wrap_int64(rest + unit) > scale * 10
+            if unit <= 0 and not first:
+                low = high = True
+        else:
+            low, high = rest < unit, rest + unit >= scale * 10
+        if first and digit == 0 and not high:
+            decimal -= 1  # the estimate was too high
+        else:
+            digits.append(digit)
+        if first and not -3 <= decimal < 8:
+            low = high = False  # in the form with an exponent there are two digits at least
+        first = False
+    twice = 2 * rest - scale * 10
+    if high and (not low or twice > 0 or (twice == 0 and digits[-1] & 1)):
+        decimal += _round_up(digits)
+    return "".join(map(str, digits)), decimal + 1
+
+
+def _round_up(digits: list[int]) -> int:
+    """Add one to the last digit; 1 if that makes another power of ten, else 0."""
+    for index in range(len(digits) - 1, -1, -1):
+        if digits[index] != 9:
+            digits[index] += 1
+            return 0
+        digits[index] = 0
+    digits[0] = 1
+    return 1
+
+
+def _bits_of_five(power: int) -> int:
+    """How many bits Java takes 5^power for."""
+    if power == 0:
+        return 0
+    return _FIVES_BITS[power] if power < len(_FIVES_BITS) else 3 * power

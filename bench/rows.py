@@ -79,7 +79,7 @@ def _what(log: Input) -> str:
     return f"{text} of {kind.get(log.part, log.part)}"
 
 
-def _dump(  # noqa: PLR0913, PLR0917
+def _dump(
     work: str, options: list[str], segments: tuple[Path, ...], jvm: list[str] | None, floor: float, moonshot: float
 ) -> Row:
     arguments = [*options, "--files", ",".join(map(str, segments))]

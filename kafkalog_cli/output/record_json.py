@@ -93,7 +93,7 @@ class RecordJson:
             "attributes": batch.attributes,
             "compresscodec": codec_name(batch.codec),
             "crc": batch.crc,
-            "crc_valid": bool(batch.valid),
+            "crc_valid": None if batch.valid < 0 else bool(batch.valid),
         }
         return f"{self._batch_start}{batch.position},{json_text(fields)[1:]}\n"
 

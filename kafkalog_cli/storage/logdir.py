@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkalog_cli.errors import NotKafkaLayout
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, read_all
-from kafkalog_cli.storage.names import DirectoryKind, DirectoryName, FileKind, classify_directory, classify_file
+from kafkalog_cli.storage.names import (
+    DirectoryKind,
+    DirectoryName,
+    FileKind,
+    WorkState,
+    classify_directory,
+    classify_file,
+)
 from kafkalog_cli.storage.partition import looks_like_partition
 
 _PARTITION_KINDS = (DirectoryKind.PARTITION, DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
@@ -55,7 +62,9 @@ def open_logdir(fs: Filesystem, path: str) -> LogDir:
     root_files: dict[FileKind, FileStatus] = {
         kind: entry
         for entry in entries
-        if entry.is_file and (kind := classify_file(_name(entry.path)).kind) is not FileKind.OTHER
+        if entry.is_file
+        and (name := classify_file(_name(entry.path))).state is WorkState.IN_PLACE
+        and (kind := name.kind) is not FileKind.OTHER
     }
     if not partitions and not root_files:
         raise NotKafkaLayout(path=path, reason="is neither a log directory nor a partition directory")
@@ -85,8 +94,11 @@ def _partition_directory(fs: Filesystem, entry: FileStatus) -> DirectoryName | N
     if directory.kind not in _PARTITION_KINDS:
         return None
     # Only old documentation writes topic_0; other programs have directories of that shape.
-    if directory.separator == "_" and not looks_like_partition(fs.list_directory(entry.path)):
-        return None
+    if directory.separator == "_":
+        try:
+            return directory if looks_like_partition(fs.list_directory(entry.path)) else None
+        except KafkalogError:
+            return None
     return directory
 
 

@@ -210,6 +210,7 @@ def made_log(base=100):
         (lambda at: (103, at[1]), Verdict.RIGHT, ExitCode.OK, ""),
         (lambda at: (107, at[1]), Verdict.RIGHT, ExitCode.OK, ""),
         (lambda at: (106, at[2]), Verdict.STALE, ExitCode.WARNINGS, "no batch begins or ends with the offset"),
+        (lambda at: (106, at[1]), Verdict.STALE, ExitCode.WARNINGS, "no batch begins or ends with the offset"),
         (
             lambda at: (104, at[1] + 1),
             Verdict.STALE,
@@ -318,26 +319,36 @@ def test_a_closed_segment_whose_time_index_lacks_the_largest_timestamp():
 
 
 @pytest.mark.parametrize(
-    ("entries", "found", "code"),
+    ("entries", "found", "code", "detail"),
     [
-        ([(7, 102)], [Verdict.RIGHT], ExitCode.OK),
-        ([(7, 100)], [Verdict.RIGHT], ExitCode.OK),  # 2.8 wrote the offset of the record
-        ([(6, 102)], [Verdict.STALE], ExitCode.WARNINGS),
-        ([(9, 107)], [Verdict.STALE], ExitCode.CORRUPTION),
-        ([(12, 108)], [Verdict.STALE], ExitCode.CORRUPTION),
-        ([(14, 108)], [Verdict.STALE], ExitCode.CORRUPTION),  # the last entry is taken for the largest timestamp
-        ([(8, 102), (13, 108)], [Verdict.STALE, Verdict.RIGHT], ExitCode.WARNINGS),
-        ([(13, 109)], [Verdict.BEYOND_END], ExitCode.CORRUPTION),
-        ([(13, 99)], [Verdict.OUT_OF_ORDER], ExitCode.CORRUPTION),
-        ([(12, 107), (9, 104)], [Verdict.RIGHT, Verdict.OUT_OF_ORDER], ExitCode.CORRUPTION),
-        ([(9, 104), (9, 104)], [Verdict.RIGHT, Verdict.OUT_OF_ORDER], ExitCode.CORRUPTION),
+        ([(7, 102)], [Verdict.RIGHT], ExitCode.OK, ""),
+        ([(7, 100)], [Verdict.RIGHT], ExitCode.OK, ""),  # 2.8 wrote the offset of the record
+        ([(6, 102)], [Verdict.STALE], ExitCode.WARNINGS, "a larger timestamp, 7, comes at or before the offset"),
+        ([(9, 107)], [Verdict.STALE], ExitCode.CORRUPTION, "a larger timestamp, 12, comes"),
+        ([(12, 108)], [Verdict.STALE], ExitCode.CORRUPTION, "a larger timestamp, 13, comes"),
+        # the last entry is taken for the largest timestamp
+        ([(14, 108)], [Verdict.STALE], ExitCode.CORRUPTION, "so large a timestamp, the largest is 13"),
+        ([(8, 102), (13, 108)], [Verdict.STALE, Verdict.RIGHT], ExitCode.WARNINGS, "the largest is 7"),
+        ([(13, 109)], [Verdict.BEYOND_END], ExitCode.CORRUPTION, "not in the log yet"),
+        ([(13, 99)], [Verdict.OUT_OF_ORDER], ExitCode.CORRUPTION, "below the base offset"),
+        ([(9, 104), (9, 104)], [Verdict.RIGHT, Verdict.OUT_OF_ORDER], ExitCode.CORRUPTION, ""),
+        ([(12, 107), (9, 104)], [Verdict.RIGHT, Verdict.OUT_OF_ORDER], ExitCode.CORRUPTION, ""),
     ],
 )
-def test_what_is_said_of_time_entries(entries, found, code):
+def test_what_is_said_of_time_entries(entries, found, code, detail):
     log, _ = made_log()
     report = reports(100, log, b"", time_index(100, entries))[FileKind.TIME_INDEX]
     assert verdicts(report) == found
     assert report.exit_code is code
+    assert detail in next(iter(report.entries)).detail
+
+
+def test_a_time_entry_behind_the_batch_that_has_its_timestamp():
+    log, _ = write(0, [[Spec((9,))], [Spec((4,))]])
+    report = reports(0, log, b"", time_index(0, [(9, 1)]))[FileKind.TIME_INDEX]
+    (entry,) = report.entries
+    assert (entry.verdict, entry.exit_code) == (Verdict.STALE, ExitCode.CORRUPTION)
+    assert "but of an earlier batch" in entry.detail
 
 
 def test_append_calls_on_the_brokers_clock_have_the_offset_of_their_last_batch():
@@ -354,16 +365,22 @@ def test_entries_that_point_into_damage_are_unverified_and_those_behind_it_are_c
     log, at = made_log()
     damaged = bytearray(log)
     damaged[at[1] + 8 : at[1] + 12] = struct.pack(">i", 1 << 30)
-    found = reports(100, bytes(damaged), offset_index(100, [(104, at[1]), (107, at[2]), (108, at[3] + 1)]), b"")
-    report = found[FileKind.OFFSET_INDEX]
-    assert verdicts(report) == [Verdict.UNVERIFIED, Verdict.RIGHT, Verdict.BEYOND_END] or verdicts(report) == [
-        Verdict.UNVERIFIED,
-        Verdict.RIGHT,
-        Verdict.STALE,
-    ]
+    entries = [(104, at[1]), (107, at[2]), (108, at[3] + 1)]
+    found = reports(100, bytes(damaged), offset_index(100, entries), time_index(100, [(9, 104), (12, 107)]))
+    assert verdicts(found[FileKind.OFFSET_INDEX]) == [Verdict.UNVERIFIED, Verdict.RIGHT, Verdict.STALE]
+    assert verdicts(found[FileKind.TIME_INDEX]) == [Verdict.UNVERIFIED, Verdict.RIGHT]
     log_report = found[FileKind.LOG]
     assert log_report.exit_code is ExitCode.CORRUPTION
     assert log_report.notes[0].message == f"at byte {at[1]}: {at[2] - at[1]} bytes of no batch, others follow"
+
+
+def test_an_append_call_that_ends_in_damage_is_unverified():
+    log, written = write(0, [[Spec((1,))], [Spec((2,)), Spec((3,), padding=40)], [Spec((4,))]])
+    first, lost = written[1]
+    damaged = bytearray(log)
+    damaged[lost.position + 8 : lost.position + 12] = struct.pack(">i", 1 << 30)
+    assert verdicts(offset_report(0, log, [(2, first.position)])) == [Verdict.RIGHT]
+    assert verdicts(offset_report(0, bytes(damaged), [(2, first.position)])) == [Verdict.UNVERIFIED]
 
 
 def test_batches_behind_a_length_that_leads_astray_are_found():

@@ -70,8 +70,9 @@ def outcome_of(scan: Scan, limits: Limits = DEFAULT_LIMITS) -> Outcome:
         batches += chunk.batches.rows()
         read_rows = 0
         for block in reader.blocks(chunk):
-            assert (block.first_row, len(block.record_ends)) == (read_rows, block.end_row - block.first_row)
-            read_rows = block.end_row
+            assert len(block.record_ends) == block.end_row - block.first_row
+            assert all(block.first_row <= row < block.end_row for row in block.faults)
+            read_rows += block.end_row - block.first_row
             records += block.rows()
             faults += block.faults.values()
         assert read_rows == rows

@@ -8,8 +8,8 @@ from kafkalog_cli.format.batch import wrap_int64
 
 _MANTISSA_BITS = 53
 _LARGEST_LONG_EXPONENT = 62
-_FIVES_BITS = tuple((5**power).bit_length() for power in range(27))
-"""Bits of 5^0 to 5^26, the powers that fit into a long; the real class counts none for 5^0."""
+_FIVES_BITS = (0, *((5**power).bit_length() for power in range(1, 27)))
+"""Bits of 5^0 to 5^26 as Java counts them; of a greater power it takes three times the exponent."""
 
 
 def java_double(value: float) -> str:
@@ -66,12 +66,13 @@ def _generate(odd: int, exponent: int, point_bits: int, significant_bits: int, d
     raised = max(0, -unit_twos)
     rest_twos, scale_twos, unit_twos = rest_twos + raised, scale_twos + raised, unit_twos + raised
     rest, scale, unit = odd * 5**fives << rest_twos, 5**tens << scale_twos, 5**fives << unit_twos
-    in_long = odd.bit_length() + rest_twos + _bits_of_five(fives) < 64 and scale_twos + 1 + _bits_of_five(tens + 1) < 64
+    rest_bits = odd.bit_length() + rest_twos + _bits_of_five(fives)
+    in_long = rest_bits < 64 and scale_twos + 1 + _bits_of_five(tens + 1) < 64
     return _stop_early(rest, scale, unit, decimal, in_long=in_long)
 
 
 def _stop_early(rest: int, scale: int, unit: int, decimal: int, *, in_long: bool) -> tuple[str, int]:
-    """The loop of `_generate`; `in_long`: where Java computes with longs, which overflow."""
+    """The loop of `_generate`. `in_long`: Java computes with longs there, which overflow, and rounds up less often."""
     digits: list[int] = []
     first = True
     low = high = False
@@ -110,7 +111,4 @@ def _round_up(digits: list[int]) -> int:
 
 
 def _bits_of_five(power: int) -> int:
-    """How many bits Java takes 5^power for."""
-    if power == 0:
-        return 0
     return _FIVES_BITS[power] if power < len(_FIVES_BITS) else 3 * power

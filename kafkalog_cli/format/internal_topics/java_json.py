@@ -7,6 +7,8 @@ import math
 import re
 from typing import Any
 
+from kafkalog_cli.format.internal_topics.java_double import java_double
+
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _SPECIAL = re.compile(r'[\x00-\x1f"\\]')
 
@@ -33,22 +35,3 @@ def java_json(value: Any) -> str:
 def json_string(text: str) -> str:
     r"""A string with its quotes; control characters that have no letter as upper-case \u00XX."""
     return '"' + _SPECIAL.sub(lambda match: _ESCAPES.get(match[0], f"\\u{ord(match[0]):04X}"), text) + '"'
-
-
-def java_double(value: float) -> str:
-    """Double.toString: decimal from 10^-3 to 10^7, else one digit, a point and an exponent."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    digits, _, exponent = _shortest(value).partition("e")
-    return f"{digits}E{int(exponent)}" if "." in digits else f"{digits}.0E{int(exponent)}"
-
-
-def _shortest(value: float) -> str:
-    """The shortest digits that give `value` back, as d.ddde±x."""
-    for precision in range(17):
-        text = f"{value:.{precision}e}"
-        if float(text) == value:
-            return text
-    return f"{value:.17e}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from kafkalog_cli.format.internal_topics.schema import Message, definitions, message_schema, read_message
+from kafkalog_cli.format.internal_topics.decode import read_message
+from kafkalog_cli.format.internal_topics.schema import Message, definitions, message_schema
 from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
 
 CONSUMER_OFFSETS = "__consumer_offsets"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
-from kafkalog_cli.format.batch import wrap_int32
 from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.format.kafka_uuid import uuid_text
+from kafkalog_cli.format.varint import CUT_OFF, BadVarint, decode_unsigned
 
 
 class Undecodable(Exception):
@@ -16,7 +17,14 @@ class Undecodable(Exception):
     """
 
 
-_NUMBERS = {
+class UnknownTag(NamedTuple):
+    """A tagged field that no schema names: a newer Kafka wrote it."""
+
+    tag: int
+    data: bytes
+
+
+NUMBERS = {
     "int8": struct.Struct(">b"),
     "bool": struct.Struct(">b"),
     "int16": struct.Struct(">h"),
@@ -29,11 +37,12 @@ _NUMBERS = {
 
 
 class WireReader:
-    """A position in bytes, moved by reading."""
+    """A position in bytes, moved by reading. `unknown_tags` are those that were met."""
 
     def __init__(self, data: bytes | memoryview, position: int = 0) -> None:
         self._data = bytes(data)
         self.position = position
+        self.unknown_tags: list[UnknownTag] = []
 
     @property
     def remaining(self) -> int:
@@ -42,9 +51,9 @@ class WireReader:
 
     def number(self, kind: str) -> int | float | bool:
         """A number of fixed size; Java's BufferUnderflowException, which has no message, if it is cut off."""
-        layout = _NUMBERS[kind]
+        layout = NUMBERS[kind]
         if self.remaining < layout.size:
-            raise Undecodable("null")
+            raise Undecodable(CUT_OFF)
         value = layout.unpack_from(self._data, self.position)[0]
         self.position += layout.size
         return value != 0 if kind == "bool" else value  # type: ignore[no-any-return]
@@ -55,26 +64,16 @@ class WireReader:
 
     def unsigned_varint(self) -> int:
         """An unsigned varint as Java's int holds it (ByteUtils.readUnsignedVarint)."""
-        value = 0
-        for shift in range(0, 35, 7):
-            if not self.remaining:
-                raise Undecodable("null")
-            byte = self._data[self.position]
-            self.position += 1
-            value |= (byte & 0x7F) << shift if shift < 28 else byte << shift
-            if byte < 0x80:
-                return wrap_int32(value)
-        raise Undecodable(
-            "Varint is too long, the most significant bit in the 5th byte is set, "
-            f"converted value: {value & 0xFFFFFFFF:x}"
-        )
+        found = decode_unsigned(self._data, self.position)
+        if isinstance(found, BadVarint):
+            raise Undecodable(found.message)
+        value, self.position = found
+        return value
 
     def array(self, size: int) -> bytes:
         """`size` bytes (readArray)."""
         if size > self.remaining:
-            raise Undecodable(
-                f"Error reading byte array of {size} byte(s): only {self.remaining} byte(s) available"
-            )  # fmt: skip
+            raise Undecodable(f"Error reading byte array of {size} byte(s): only {self.remaining} byte(s) available")
         if size < 0:  # NegativeArraySizeException
             raise Undecodable(str(size))
         data = self._data[self.position : self.position + size]
@@ -88,5 +87,5 @@ class WireReader:
     def uuid(self) -> str:
         """A uuid in Kafka's text form."""
         if self.remaining < 16:
-            raise Undecodable("null")
+            raise Undecodable(CUT_OFF)
         return uuid_text(self.array(16))

@@ -125,7 +125,8 @@ def _put_batch(out, at, start, batches, row):
     at = put_number(out, put(out, at, _ATTRIBUTES), attributes)
     at = _put_codec(out, put(out, at, _COMPRESSCODEC), attributes & 7)
     at = put_number(out, put(out, at, _CRC), batches[6, row])
-    at = _put_bool(out, put(out, at, _CRC_VALID), batches[14, row])
+    at = put(out, at, _CRC_VALID)
+    at = put(out, at, _NULL) if batches[14, row] < 0 else _put_bool(out, at, batches[14, row])
     return put(out, at, _END)
 
 

@@ -1,0 +1,92 @@
+"""The twin of the decoder: values to the bytes that Kafka's message classes write."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from kafkalog_cli.format.internal_topics.schema import Message, SchemaField, message_schema
+from kafkalog_cli.format.internal_topics.wire import NUMBERS
+from kafkalog_cli.format.kafka_uuid import parse_uuid
+from kafkalog_cli.format.varint import encode_unsigned
+
+_MAX_STRING = 0x7FFF
+_NULL_STRING, _NULL_LIST = struct.pack(">h", -1), struct.pack(">i", -1)
+
+
+def encode_message(name: str, version: int, message: Message) -> bytes:
+    """`message` in `version`, as `decode_message` gives it; a field that is missing has its default.
+
+    A tagged field is written if it is there. Raises KeyError for a name that is no message's, ValueError or
+    struct.error for a version that it does not have and for a value that its field cannot hold.
+    """
+    schema = message_schema(name)
+    if version not in schema.versions:
+        raise ValueError(f"{name} has no version {version}")
+    return b"".join(_struct(schema.fields, version, version in schema.flexible, message))
+
+
+def _struct(fields: tuple[SchemaField, ...], version: int, flexible: bool, message: Message) -> Iterator[bytes]:
+    tagged = []
+    for field in fields:
+        if field.tag >= 0:
+            if field.name in message:
+                tagged.append(field)
+        elif version in field.versions:
+            yield _value(field, field.kind, version, flexible, message.get(field.name, field.default))
+    if tagged and not flexible:
+        raise ValueError(f"version {version} has no tagged fields")
+    if flexible:
+        yield encode_unsigned(len(tagged))
+    for field in sorted(tagged, key=lambda field: field.tag):
+        data = _tagged(field, version, message[field.name])
+        yield encode_unsigned(field.tag) + encode_unsigned(len(data)) + data
+
+
+def _tagged(field: SchemaField, version: int, value: Any) -> bytes:
+    if version not in field.tagged:
+        raise ValueError(f"version {version} has no field {field.name}")
+    if field.kind == "struct" and version in field.nullable:
+        return b"\0" if value is None else b"\1" + b"".join(_struct(field.fields, version, True, value))
+    return _value(field, field.kind, version, True, value)
+
+
+def _value(field: SchemaField, kind: str, version: int, flexible: bool, value: Any) -> bytes:
+    if value is None and version not in field.nullable:
+        raise ValueError(f"field {field.name} cannot be null in version {version}")
+    if kind == "array":
+        if value is None:
+            return b"\0" if flexible else _NULL_LIST
+        head = encode_unsigned(len(value) + 1) if flexible else struct.pack(">i", len(value))
+        return head + b"".join(_element(field, version, flexible, element) for element in value)
+    if kind == "struct":
+        mark = b"" if version not in field.nullable else (b"\xff" if value is None else b"\1")
+        return mark if value is None else mark + b"".join(_struct(field.fields, version, flexible, value))
+    if kind in ("string", "bytes"):
+        return _sized(kind, flexible, value)
+    if kind == "uuid":
+        raw = parse_uuid(value)
+        if raw is None:
+            raise ValueError(f"{value!r} is no uuid")
+        return raw
+    return NUMBERS[kind].pack(value)
+
+
+def _element(field: SchemaField, version: int, flexible: bool, value: Any) -> bytes:
+    if value is None:
+        raise ValueError(f"an element of {field.name} cannot be null")
+    if field.items == "struct":
+        return b"".join(_struct(field.fields, version, flexible, value))
+    return _value(field, field.items, version, flexible, value)
+
+
+def _sized(kind: str, flexible: bool, value: str | bytes | None) -> bytes:
+    if value is None:
+        return b"\0" if flexible else (_NULL_STRING if kind == "string" else _NULL_LIST)
+    data = value.encode() if isinstance(value, str) else value
+    if kind == "string" and len(data) > _MAX_STRING:
+        raise ValueError(f"a string of {len(data)} bytes")
+    if flexible:
+        return encode_unsigned(len(data) + 1) + data
+    return struct.pack(">h" if kind == "string" else ">i", len(data)) + data

@@ -1,0 +1,124 @@
+"""Every flipped bit of a small log of every generation and codec: seen, or on the list of bits that no CRC covers."""
+
+from __future__ import annotations
+
+import random
+import resource
+from collections.abc import Iterable
+
+import pytest
+from makers import LOGS, SmallLog
+from reading import Outcome, deadline, read
+
+from kafkalog_cli.format.batch import RECORD_BATCH
+from kafkalog_cli.format.layout import Layout
+from kafkalog_cli.format.legacy import MESSAGE_V0
+from kafkalog_cli.format.seven import MESSAGE_SEVEN_MAGIC1
+
+ALL_BITS = range(8)
+UNSEEN: dict[str, tuple[Layout, dict[str, Iterable[int]]]] = {
+    # Where records begin and which leader wrote them the CRC leaves out, so that a broker can set it. Magic: above 2
+    # all is read as v2; bit 1 makes a message v0 of it and bit 7 a negative number, which both are seen.
+    "v2": (
+        RECORD_BATCH,
+        {"base_offset": ALL_BITS, "partition_leader_epoch": ALL_BITS, "magic": (0, 2, 3, 4, 5, 6)},
+    ),
+    "v0": (MESSAGE_V0, {"offset": ALL_BITS}),
+    "v1": (MESSAGE_V0, {"offset": ALL_BITS}),
+    # The CRC of 0.7 covers the payload only. Bits 0 and 1 of the attributes are the codec: that a compressed set is
+    # taken for plain bytes is not seen, that another codec does not read it is. No code reads the other bits.
+    "seven": (MESSAGE_SEVEN_MAGIC1, {"attributes": ALL_BITS}),
+}
+"""Bits of an entry that can change with no reader of this one file seeing it: field, bits of each of its bytes.
+
+The other fields that no CRC covers are not here: a length moves the end of the bytes that are summed up, and the
+CRC itself is compared.
+"""
+
+ids = {"ids": lambda log: log.name}
+
+
+def unseen_bits(log: SmallLog) -> set[tuple[int, int]]:
+    """(byte of an entry, bit) of the list above."""
+    layout, fields = UNSEEN[log.name.partition("-")[0]]
+    sizes = {name: size for _, size, name, _ in layout.rows()}
+    return {
+        (layout.offset[name] + byte, bit)
+        for name, bits in fields.items()
+        for byte in range(sizes[name])
+        for bit in bits
+    }
+
+
+def place(log: SmallLog, bit: int) -> tuple[int, int]:
+    position = bit >> 3
+    return position - log.starts[log.entry_of(position)], bit & 7
+
+
+def same_before(log: SmallLog, position: int, damaged: Outcome, whole: Outcome) -> bool:
+    """Whether all entries before that of `position` are read as if nothing had happened."""
+    entries = log.entry_of(position)
+    before = [record for record in whole.records if record.batch.position < log.starts[entries]]
+    return damaged.batches[:entries] == whole.batches[:entries] and damaged.records[: len(before)] == before
+
+
+@pytest.mark.parametrize("log", LOGS, **ids)
+def test_the_undamaged_log_is_clean(log):
+    outcome = read(log.data, seven=log.is_seven)
+    assert outcome.is_clean
+    assert [batch.position for batch in outcome.batches] == list(log.starts[:-1])
+    assert outcome.valid_bytes == len(log.data) >= 2048
+    assert {batch.codec for batch in outcome.batches} >= {
+        ("none", "gzip", "snappy", "lz4", "zstd").index(log.name.partition("-")[2])
+    }
+
+
+@pytest.mark.parametrize("log", LOGS, **ids)
+def test_every_bit_is_seen_or_on_the_list(log):
+    whole = read(log.data, seven=log.is_seven)
+    unseen = set()
+    memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with deadline(120):
+        for bit in range(8 * len(log.data)):
+            outcome = read(log.flipped(bit), seven=log.is_seven)
+            assert same_before(log, bit >> 3, outcome, whole), bit
+            if outcome.is_clean:
+                unseen.add(place(log, bit))
+    assert unseen <= unseen_bits(log)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before < 64 << 10  # KiB
+
+
+@pytest.mark.parametrize("kind", UNSEEN)
+def test_the_list_has_no_bit_that_is_always_seen(kind):
+    logs = [log for log in LOGS if log.name.startswith(kind)]
+    unseen = set()
+    for log in logs:
+        for start in log.starts[:-1]:
+            for byte, bit in unseen_bits(log) - unseen:
+                if (
+                    start + byte < len(log.data)
+                    and read(log.flipped(8 * (start + byte) + bit), seven=log.is_seven).is_clean
+                ):
+                    unseen.add((byte, bit))
+    assert unseen == unseen_bits(logs[0])
+
+
+def twins_agree(log: SmallLog, bits: Iterable[int]) -> None:
+    for bit in bits:
+        data = log.flipped(bit)
+        assert read(data, compiled=True) == read(data), bit
+
+
+@pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
+def test_compiled_kernels_agree_on_a_sample(log):
+    pytest.importorskip("numba")
+    header_bits = [8 * start + bit for start in log.starts[:-1] for bit in range(8 * RECORD_BATCH.size)]
+    sample = random.Random(log.name).sample(header_bits, 150) + random.Random(1).sample(range(8 * len(log.data)), 150)
+    twins_agree(log, (bit for bit in sample if bit < 8 * len(log.data)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
+def test_compiled_kernels_agree_on_every_bit(log):
+    pytest.importorskip("numba")
+    twins_agree(log, range(8 * len(log.data)))

@@ -1,0 +1,90 @@
+"""The record classes of kafka-python and aiokafka: what they wrote is read as they meant it, and the other way round."""
+
+import random
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBatchBuilder
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecords
+
+from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Scan
+
+FS = RealFilesystem()
+
+
+def read(path):
+    with FS.open_read(str(path)) as file:
+        scan = Scan(file)
+        found = [record for chunk in scan for block in RecordReader().blocks(chunk) for record in block.rows()]
+        assert scan.fault is None
+        return found
+
+
+def contents(seed):
+    chance = random.Random(seed)
+    for offset in range(40):
+        key = chance.choice([None, b"", b"key", chance.randbytes(20)])
+        value = chance.choice([None, b"", b"value" * 50, chance.randbytes(100)])
+        headers = [("h", b"1"), ("h", None), ("ü", b"")] if chance.random() < 0.3 else []
+        yield offset, 1_600_000_000_000 + chance.randrange(10_000), key, value, headers
+
+
+def plain(records):
+    return [(r.offset, r.timestamp, r.key, r.value, [(h.key.decode(), h.value) for h in r.headers]) for r in records]
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("builder_class", [DefaultRecordBatchBuilder, AioBatchBuilder])
+def test_batches_v2(tmp_path, codec, builder_class):
+    builder = builder_class(
+        magic=2,
+        compression_type=codec,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=1 << 20,
+    )
+    made = list(contents(codec))
+    for offset, timestamp, key, value, headers in made:
+        assert builder.append(offset, timestamp=timestamp, key=key, value=value, headers=headers)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(bytes(builder.build()))
+    found = read(path)
+    assert plain(found) == [(*fields[:4], list(fields[4])) for fields in made]
+    assert all(record.batch.valid for record in found)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_sets(tmp_path, codec, magic):
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+    made = list(contents(codec + 10))
+    for offset, timestamp, key, value, _ in made:
+        builder.append(offset, timestamp=timestamp, key=key, value=value)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(bytes(builder.build()))
+    found = read(path)
+    times = [timestamp if magic else -1 for _, timestamp, _, _, _ in made]
+    assert [(r.offset, r.timestamp, r.key, r.value) for r in found] == [
+        (o, t, k, v) for (o, _, k, v, _), t in zip(made, times, strict=True)
+    ]
+    assert all(record.valid for record in found)
+
+
+CASES = ["v2-none", "v2-gzip", "v2-snappy", "v2-lz4", "v2-zstd", "v2-logappend", "client-kafkajs", "txn"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kafka_python_reads_real_logs_as_we_do(corpus, case):
+    logs = [path for path in sorted((corpus / case).rglob("*.log")) if path.stat().st_size]
+    assert logs
+    for path in logs:
+        theirs = []
+        batches = MemoryRecords(path.read_bytes())
+        while batches.has_next():
+            theirs += [(r.offset, r.timestamp, r.key, r.value) for r in batches.next_batch()]
+        assert [(r.offset, r.timestamp, r.key, r.value) for r in read(path)] == theirs

@@ -1,0 +1,139 @@
+"""Machine output is as docs/schemas says, and every kind of object has its schema there."""
+
+import copy
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from bad_input.makers import LOGS
+from jsonschema import Draft202012Validator
+from output_segments import CONTEXT, SEVEN, plain_lines
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.output.record_json import RecordJsonOptions, topic_decode
+from kafkalog_cli.output.redact import parse_redaction
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "docs" / "schemas").glob("*.json"))
+NAME = re.compile(r'"(kafkalog\.[a-z-]+/\d+)"')
+
+
+def strict(schema):
+    """The schema without room for fields that it does not name: what is undocumented fails."""
+    schema = copy.deepcopy(schema)
+
+    def close(part):
+        if isinstance(part, dict):
+            if "properties" in part:
+                part.setdefault("additionalProperties", False)
+            for item in part.values():
+                close(item)
+        elif isinstance(part, list):
+            for item in part:
+                close(item)
+
+    close(schema)
+    return schema
+
+
+SCHEMAS = {schema["$id"]: schema for schema in (json.loads(file.read_text()) for file in FILES)}
+VALIDATORS = {name: Draft202012Validator(strict(schema)) for name, schema in SCHEMAS.items()}
+
+
+def check(lines):
+    """The names of the schemas that occur; every line fits its own."""
+    seen = set()
+    for line in lines:
+        thing = json.loads(line)
+        error = next(VALIDATORS[thing["schema"]].iter_errors(thing), None)
+        assert error is None, (thing, error)
+        seen.add(thing["schema"])
+    return seen
+
+
+def kafkalog(*argv):
+    stdout, stderr = io.BytesIO(), io.BytesIO()
+    code = run([*argv, "--format", "json"], Environment(stdout=stdout, stderr=stderr))
+    return code, stdout.getvalue().decode().splitlines(), stderr.getvalue().decode().splitlines()
+
+
+def test_one_file_for_each_name_in_the_code():
+    sources = [path.read_text() for path in (ROOT / "kafkalog_cli").rglob("*.py")]
+    named = {name for source in sources for name in NAME.findall(source)}
+    assert named == set(SCHEMAS)
+    assert [file.name for file in FILES] == sorted(name.replace("/", "-") + ".json" for name in named)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_one(name):
+    schema = SCHEMAS[name]
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["properties"]["schema"] == {"const": name}
+    assert schema["properties"]["type"] == {"const": name.removeprefix("kafkalog.").partition("/")[0]}
+    assert {"schema", "type"} <= set(schema["required"]) <= set(schema["properties"])
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
+def test_records_and_batches_of_every_generation(log):
+    context = SEVEN if log.is_seven else CONTEXT
+    kinds = {"kafkalog.record/1", "kafkalog.batch/1"}
+    for what in ("keys,values,headers", "keys=len,values,headers=hash"):
+        assert check(plain_lines(log.data, RecordJsonOptions(parse_redaction(what)), context=context)) == kinds
+    assert check(plain_lines(log.data, context=context)) == kinds
+    assert check(plain_lines(log.data, RecordJsonOptions(decode=topic_decode("__consumer_offsets")), context=context))
+
+
+@pytest.mark.parametrize(
+    "case", ["txn", "internal", "remote", "upgraded", "v0", "v1", "v2-mixed", "format-0.7", "crash-flip-mid"]
+)
+def test_dump_log_on_logs_of_real_brokers(corpus, case):
+    paths = [
+        path for path in sorted((corpus / case).iterdir()) if path.is_dir() and not path.name.startswith("expected")
+    ]
+    code, out, err = kafkalog("dump-log", *map(str, paths))
+    assert {"kafkalog.record/1", "kafkalog.batch/1", "kafkalog.summary/1"} <= check(out)
+    summary = json.loads(out[-1])
+    kinds = [json.loads(line)["type"] for line in out]
+    assert (summary["exit_code"], kinds.count("summary")) == (code, 1)
+    assert (kinds.count("batch"), kinds.count("record")) == (summary["batches"], summary["records"])
+    assert check(err) <= {"kafkalog.error/1"}
+
+
+def test_internal_topics_are_decoded_by_their_name(corpus):
+    _, out, _ = kafkalog("dump-log", str(corpus / "internal" / "data"))
+    records = [json.loads(line) for line in out if '"type":"record"' in line[:60]]
+    decoded = {line["topic"] for line in records if line.get("decoded")}
+    assert {"__consumer_offsets", "__cluster_metadata"} <= decoded
+    assert all("decoded" not in line for line in records if not line["topic"].startswith("__"))
+
+
+@pytest.mark.parametrize("case", ["txn", "upgraded", "v1", "internal", "crash-garbage-index", "clean-plausible-index"])
+def test_dump_index_on_logs_of_real_brokers(corpus, case):
+    code, out, err = kafkalog("dump-index", *(str(path) for path in (corpus / case).iterdir() if path.is_dir()))
+    assert {"kafkalog.index-file/1", "kafkalog.index-entry/1", "kafkalog.summary/1"} <= check(out)
+    assert json.loads(out[-1])["exit_code"] == code
+    assert check(err) <= {"kafkalog.error/1"}
+
+
+def test_look_ups(corpus):
+    partition = str(corpus / "txn" / "data" / "tx-0")
+    questions = [["--latest"], ["--earliest"], ["--max-timestamp"], ["1700000000000"], ["--latest", "--before", "3"]]
+    for argv in (["lookup-offset", partition, "20"], *(["lookup-time", partition, *words] for words in questions)):
+        code, out, _ = kafkalog(*argv)
+        assert code == 0
+        assert check(out) == {"kafkalog.lookup/1", "kafkalog.summary/1"}
+        check(json.dumps(thing["record"]) for thing in map(json.loads, out) if thing.get("record"))
+
+
+@pytest.mark.parametrize(
+    "argv", [["ls", "/no/such/place"], ["dump-index", "/no/such/place"], ["dump-log", "/no/such/place"]]
+)
+def test_errors_are_objects_on_stderr(argv):
+    code, out, err = kafkalog(*argv)
+    assert code == 10
+    assert check(err) == {"kafkalog.error/1"}
+    check(out)

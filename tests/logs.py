@@ -8,6 +8,7 @@ from typing import NamedTuple
 import crc32c
 import lz4.frame
 import snappy
+import xxhash
 import zstandard
 
 BASE_TIME_MS = 1_700_000_000_000
@@ -37,6 +38,17 @@ def sized(data):
     return zigzag(-1) if data is None else zigzag(len(data)) + data
 
 
+def lz4_frame(data):
+    return lz4.frame.compress(data, block_size=4, block_linked=False, store_size=False)
+
+
+def lz4_frame_of_old(data):
+    """The frame of message sets v0: its header checksum is of the magic number too (KAFKA-3160)."""
+    frame = bytearray(lz4_frame(data))
+    frame[6] = xxhash.xxh32_intdigest(bytes(frame[:6])) >> 8 & 0xFF
+    return bytes(frame)
+
+
 def xerial(data):
     parts = [b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)]
     for at in range(0, len(data), 32768):
@@ -49,16 +61,23 @@ COMPRESS = {
     0: bytes,
     1: gzip.compress,
     2: xerial,
-    3: lambda data: lz4.frame.compress(data, block_size=4, block_linked=False, store_size=False),
+    3: lz4_frame,
     4: zstandard.ZstdCompressor(write_content_size=False).compress,
 }
 
 
-def batch_v2(records, codec=0, base=None, last=None, producer=(-1, -1, -1), epoch=0, bits=0, max_timestamp=None):
-    """A record batch v2; `bits` are attribute bits besides the codec."""
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 8, 0x10, 0x20, 0x40
+
+
+def batch_v2(
+    records, codec=0, base=None, last=None, producer=(-1, -1, -1), epoch=0, bits=0, max_timestamp=None, horizon=None
+):
+    """A record batch v2; `bits` are attribute bits besides the codec; `horizon` sets the one of the delete horizon."""
     base = records[0].offset if base is None else base
     last = records[-1].offset if last is None else last
     first = records[0].timestamp if records else -1
+    if horizon is not None:
+        first, bits = horizon, bits | DELETE_HORIZON
     body = b""
     for r in records:
         fields = b"\0" + zigzag(r.timestamp - first) + zigzag(r.offset - base) + sized(r.key) + sized(r.value)
@@ -81,11 +100,36 @@ def message(record, magic, codec=0, value=None, timestamp_type=0):
     return struct.pack(">qiI", record.offset, len(head) + 4, zlib.crc32(head)) + head
 
 
-def message_set(records, magic, codec):
-    """A compressed set: inner offsets absolute in v0, relative in v1."""
-    inner = b"".join(message(r if magic == 0 else r._replace(offset=i), magic) for i, r in enumerate(records))
-    wrapper = R(records[-1].offset, max(r.timestamp for r in records), None, COMPRESS[codec](inner))
-    return message(wrapper, magic, codec)
+def message_set(records, magic, codec, append_time=None, wrapper_offset=None):
+    """A compressed set: inner offsets absolute in v0, relative in v1 (with the gaps that compaction leaves).
+
+    `append_time`: the broker's clock in the wrapper, which is then every record's timestamp. `wrapper_offset` 0
+    is what librdkafka once produced.
+    """
+    base = records[0].offset if magic else 0
+    inner = b"".join(message(r._replace(offset=r.offset - base), magic) for r in records)
+    packed = lz4_frame_of_old(inner) if (magic, codec) == (0, 3) else COMPRESS[codec](inner)
+    timestamp = max(r.timestamp for r in records) if append_time is None else append_time
+    offset = records[-1].offset if wrapper_offset is None else wrapper_offset
+    return message(R(offset, timestamp, None, packed), magic, codec, timestamp_type=append_time is not None)
+
+
+def end_marker(offset, timestamp, producer, commits, coordinator_epoch=0):
+    """The control batch that ends a transaction; `producer` is (id, epoch)."""
+    record = R(offset, timestamp, struct.pack(">hh", 0, commits), struct.pack(">hi", 0, coordinator_epoch))
+    return batch_v2([record], producer=(*producer, -1), bits=TRANSACTIONAL | CONTROL)
+
+
+def aborted_txns(entries):
+    """A .txnindex of (producer id, first offset, last offset, last stable offset)."""
+    return b"".join(struct.pack(">hqqqq", 0, *entry) for entry in entries)
+
+
+def producer_snapshot(entries):
+    """A .snapshot of (producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch,
+    first offset of the open transaction)."""
+    body = struct.pack(">i", len(entries)) + b"".join(struct.pack(">qhiqiqiq", *entry) for entry in entries)
+    return struct.pack(">hI", 1, crc32c.crc32c(body)) + body
 
 
 def indexes(batches, base, interval=4096):

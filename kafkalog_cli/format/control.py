@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -61,17 +60,26 @@ class ControlRecord(NamedTuple):
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | Fault:
-    """The control record of `key` and `value`; a fault, without a position, where Kafka's reader throws."""
-    if key is None or len(key) < CONTROL_RECORD_KEY.size:
-        size = 0 if key is None else len(key)
-        return _fault(f"Invalid value size found for end control record key: {size} bytes")
+    """The control record of `key` and `value`; where Kafka's reader throws a fault, without a position.
+
+    Its message is that of Java's exception if that has one. What follows the fields of a key or marker is ignored.
+    """
+    if key is None:
+        return _fault("a control record without a key (NullPointerException)")
+    if len(key) < CONTROL_RECORD_KEY.size:
+        return _fault(
+            "Invalid value size found for end control record key. "
+            f"Must have at least {CONTROL_RECORD_KEY.size} bytes, but found only {len(key)}"
+        )
     version, type_id = CONTROL_RECORD_KEY.struct.unpack_from(key)
     if version < 0:
-        return _fault(f"Invalid version found for control record: {version}. May indicate data corruption")
+        return _bad_version("control record", version)
+    if value is None and (type_id in (ABORT, COMMIT) or type_id in _MESSAGES):
+        return _fault("a control record without a value (NullPointerException)")
     if type_id in (ABORT, COMMIT):
-        return _marker(type_id, value)
+        return _marker(type_id, value or b"")
     if type_id in _MESSAGES:
-        return _message(type_id, value)
+        return _message(type_id, value or b"")
     return ControlRecord(type_id, {})
 
 
@@ -88,30 +96,33 @@ def encode_marker(type_id: int, coordinator_epoch: int) -> tuple[bytes, bytes]:
     return CONTROL_RECORD_KEY.struct.pack(0, type_id), END_TXN_MARKER.struct.pack(0, coordinator_epoch)
 
 
-def _marker(type_id: int, value: bytes | None) -> ControlRecord | Fault:
-    try:
-        version, epoch = END_TXN_MARKER.struct.unpack_from(value or b"")
-    except struct.error:
-        size = 0 if value is None else len(value)
-        return _fault(f"Invalid value size found for end transaction marker: {size} bytes")
-    if version < 0:
-        return _fault(f"Invalid version found for end transaction marker: {version}. May indicate data corruption")
-    return ControlRecord(type_id, {"coordinatorEpoch": epoch})
+def _marker(type_id: int, value: bytes) -> ControlRecord | Fault:
+    version = int.from_bytes(value[:2], "big", signed=True)
+    if version < 0 and len(value) >= 2:
+        return _bad_version("end transaction marker", version)
+    if len(value) < END_TXN_MARKER.size:
+        return _cut_off("end transaction marker", value)
+    return ControlRecord(type_id, {"coordinatorEpoch": END_TXN_MARKER.struct.unpack_from(value)[1]})
 
 
-def _message(type_id: int, value: bytes | None) -> ControlRecord | Fault:
-    from kafkalog_cli.format.internal_topics.schema import at_version, read_message
-    from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
+def _message(type_id: int, value: bytes) -> ControlRecord | Fault:
+    from kafkalog_cli.format.internal_topics.decode import Malformed, at_version, decode_message
+    from kafkalog_cli.format.varint import CUT_OFF
 
-    if value is None:
-        return _fault("a control record without a value")
     name = _MESSAGES[type_id]
-    try:
-        message = read_message(name, 0, WireReader(value))
-    except Undecodable as error:
-        return _fault(f"{name}: {error}")
+    found = decode_message(name, 0, value)
+    if isinstance(found, Malformed):
+        return _cut_off(name, value) if found.reason == CUT_OFF else _fault(f"{name}: {found.reason}")
     # Kafka reads version 0 whatever the record says, and shows it as the version that it says.
-    return ControlRecord(type_id, at_version(name, message["version"], message))
+    return ControlRecord(type_id, at_version(name, found.message["version"], found.message))
+
+
+def _bad_version(what: str, version: int) -> Fault:
+    return _fault(f"Invalid version found for {what}: {version}. May indicate data corruption")
+
+
+def _cut_off(what: str, data: bytes) -> Fault:
+    return _fault(f"{what}: {len(data)} bytes are too few (BufferUnderflowException)")
 
 
 def _fault(message: str) -> Fault:

@@ -10,10 +10,9 @@ from typing import Any
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.control import control_object
-from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS, record_object
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, read_headers
-from kafkalog_cli.output.ndjson import json_path, json_quoted, json_text
-from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, shown_object
+from kafkalog_cli.output.ndjson import json_bytes, json_path, json_quoted, json_text
+from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
 
 RECORD = "kafkalog.record/1"
 BATCH = "kafkalog.batch/1"
@@ -51,9 +50,11 @@ class RecordJsonOptions:
 
 def topic_decode(topic: str | None) -> Decode | None:
     """What reads the records of an internal topic, None for any other."""
-    if topic is None or topic not in (*COORDINATOR_TOPICS, *API_MESSAGE_TOPICS):
+    if topic is None or not topic.startswith("__"):
         return None
-    return partial(record_object, topic)
+    from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS, record_object
+
+    return partial(record_object, topic) if topic in (*COORDINATOR_TOPICS, *API_MESSAGE_TOPICS) else None
 
 
 class RecordJson:
@@ -176,14 +177,14 @@ def line_start(schema: str, type: str, context: SegmentContext) -> str:  # noqa:
 def _field(buffer: memoryview, position: int, size: int, showing: Showing) -> str:
     if position == OUTSIDE and size >= 0:
         # A damaged message v0 or v1: the size is known, the bytes are not there.
-        return json_text({**(shown_object(b"", Showing.ALL) or {}), "missing_bytes": size})
+        return json_text({**(json_bytes(b"") or {}), "missing_bytes": size})
     return _shown(field_bytes(buffer, position, size), showing)
 
 
 def _shown(data: bytes | None, showing: Showing) -> str:
     if data is None:
         return "null"
-    return _bytes(data) if showing is Showing.ALL else json_text(shown_object(data, showing))
+    return _bytes(data) if showing is Showing.ALL else redacted_json(data, showing)
 
 
 def _bytes(data: bytes) -> str:

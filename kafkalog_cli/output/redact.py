@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.output.ndjson import json_bytes
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.dump_text import KeyValueDecoder
@@ -75,17 +74,11 @@ def parse_redaction(text: str) -> Redaction:
     return Redaction(**chosen)
 
 
-def shown_object(data: bytes | None, showing: Showing) -> dict[str, object] | None:
-    """A field for machine output: its bytes, or what stands in their place."""
-    if data is None:
-        return None
-    if showing is Showing.ALL:
-        return dict(json_bytes(data) or {})
-    if showing is Showing.NOTHING:
-        return {"redacted": True}
-    if showing is Showing.LENGTH:
-        return {"redacted": True, "bytes": len(data)}
-    return {"redacted": True, "sha256": _sha256(data)}
+def redacted_json(data: bytes, showing: Showing) -> str:
+    """What stands, in machine output, in the place of a field that is not shown as it is."""
+    if showing is Showing.HASH:
+        return f'{{"redacted":true,"sha256":"{_sha256(data)}"}}'
+    return f'{{"redacted":true,"bytes":{len(data)}}}' if showing is Showing.LENGTH else '{"redacted":true}'
 
 
 def redacted_text(data: bytes, showing: Showing) -> str:

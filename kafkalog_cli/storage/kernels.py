@@ -11,6 +11,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,13 @@ def cache_directory() -> Path:
             return directory
     except OSError:
         pass
-    return Path(tempfile.mkdtemp(prefix="kafkalog-"))
+    return Path(_temporary_directory().name)
+
+
+@cache
+def _temporary_directory() -> tempfile.TemporaryDirectory[str]:
+    """A directory for this process, which goes with it."""
+    return tempfile.TemporaryDirectory(prefix="kafkalog-")
 
 
 def _usual_directory() -> Path:

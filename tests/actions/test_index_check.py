@@ -401,14 +401,16 @@ def test_a_log_whose_offsets_go_down_is_told_and_its_index_checked_all_the_same(
     assert [note.message for note in found[FileKind.LOG].notes][0] == f"at byte {at[3]}: offsets do not go up"
 
 
-def test_without_a_log_only_the_order_is_checked():
-    fs = FaultyFilesystem(
-        {
-            f"{DIRECTORY}/{100:020d}.index": offset_index(100, [(104, 90), (107, 80)]),
-            f"{DIRECTORY}/{100:020d}.timeindex": time_index(100, [(7, 102), (5, 107)]),
-        }
-    )
-    found = list(index_reports(Means(fs), [DIRECTORY], Selection()))
+@pytest.mark.parametrize(
+    ("offsets", "times"),
+    [([(104, 90), (107, 80)], [(7, 102), (5, 107)]), ([(107, 80), (104, 90)], [(5, 107), (7, 102)])],
+)
+def test_without_a_log_only_the_order_is_checked(offsets, times):
+    files = {
+        f"{DIRECTORY}/{100:020d}.index": offset_index(100, offsets),
+        f"{DIRECTORY}/{100:020d}.timeindex": time_index(100, times),
+    }
+    found = list(index_reports(Means(FaultyFilesystem(files)), [DIRECTORY], Selection()))
     assert [verdicts(report) for report in found] == [[Verdict.UNVERIFIED, Verdict.OUT_OF_ORDER]] * 2
     assert all("no log beside it" in report.notes[0].message for report in found)
 

@@ -11,7 +11,7 @@ from faulty_fs import BytesFile
 
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import Record
+from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, read_headers
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.scan import Scan
@@ -28,11 +28,25 @@ class Fact(NamedTuple):
     size_bytes: int
 
 
+class Seen(NamedTuple):
+    """A record and where its batch stands."""
+
+    batch_position: int
+    offset: int
+    timestamp: int
+    sequence: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    crc: int
+    valid: int
+
+
 class Outcome(NamedTuple):
     """All that a reader of a segment learns."""
 
     batches: list[Batch]
-    records: list[Record]
+    records: list[Seen]
     record_faults: list[Fact]
     chain_fault: Fact | None
     valid_bytes: int
@@ -63,7 +77,7 @@ def read(data: bytes, *, seven: bool = False, compiled: bool = False, limits: Li
 def outcome_of(scan: Scan, limits: Limits = DEFAULT_LIMITS) -> Outcome:
     reader = RecordReader(limits)
     batches: list[Batch] = []
-    records: list[Record] = []
+    records: list[Seen] = []
     faults: list[Any] = []
     for chunk in scan:
         rows = len(chunk.batches)
@@ -73,13 +87,26 @@ def outcome_of(scan: Scan, limits: Limits = DEFAULT_LIMITS) -> Outcome:
             assert len(block.record_ends) == block.end_row - block.first_row
             assert all(block.first_row <= row < block.end_row for row in block.faults)
             read_rows += block.end_row - block.first_row
-            records += block.rows()
+            records += _records(block)
             faults += block.faults.values()
         assert read_rows == rows
     chain = None if scan.fault is None else Fact(scan.fault.kind.value, scan.fault.position, scan.fault.size_bytes)
     facts = [Fact(fault.kind.value, fault.position, fault.size_bytes) for fault in faults]
     messages = [fault.message for fault in (*faults, *([scan.fault] if scan.fault else []))]
     return Outcome(batches, records, facts, chain, scan.valid_bytes, messages)
+
+
+def _records(block: RecordBlock) -> Iterator[Seen]:
+    # RecordBlock.rows gives the same with whole batches, in twice the time.
+    buffer, rows, begin = block.buffer, block.records.rows(), 0
+    for index, end in enumerate(block.record_ends, block.first_row):
+        position = int(block.batches.position[index])
+        for _ in range(begin, int(end)):
+            offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = next(rows)
+            key, value = field_bytes(buffer, key_at, key_size), field_bytes(buffer, value_at, value_size)
+            headers = tuple(read_headers(buffer, headers_at, count)) if count else ()
+            yield Seen(position, offset, timestamp, sequence, key, value, headers, crc, valid)
+        begin = int(end)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def test_every_truncation_leaves_the_whole_entries_and_says_how_many_bytes_are_l
             entries = entries_before(log, cut)
             end = log.starts[entries]
             assert outcome.batches == whole.batches[:entries]
-            assert outcome.records == [record for record in whole.records if record.batch.position < end]
+            assert outcome.records == [record for record in whole.records if record.batch_position < end]
             assert outcome.record_faults == []
             assert outcome.chain_fault == (Fact("trailing-bytes", end, cut - end) if cut > end else None)
             assert outcome.valid_bytes == end

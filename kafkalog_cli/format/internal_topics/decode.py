@@ -103,8 +103,8 @@ def _read_value(field: SchemaField, kind: str, version: int, flexible: bool, rea
     if kind == "string":
         return _read_string(field.name, version in field.nullable, flexible, reader)
     if kind == "bytes":
-        size = _size(flexible, "int32", reader)
-        return _null(field.name, version in field.nullable) if size < 0 else reader.array(size)
+        size = _size(field.name, version in field.nullable, flexible, "int32", reader)
+        return None if size < 0 else reader.array(size)
     if kind == "array":
         return _read_array(field, version, flexible, reader)
     if kind == "uuid":
@@ -117,9 +117,9 @@ def _read_value(field: SchemaField, kind: str, version: int, flexible: bool, rea
 
 
 def _read_array(field: SchemaField, version: int, flexible: bool, reader: WireReader) -> list[Any] | None:
-    size = _size(flexible, "int32", reader)
+    size = _size(field.name, version in field.nullable, flexible, "int32", reader)
     if size < 0:
-        return _null(field.name, version in field.nullable)
+        return None
     if size > reader.remaining:
         raise Undecodable(
             f"Tried to allocate a collection of size {size}, but there are only {reader.remaining} bytes remaining."
@@ -133,21 +133,20 @@ def _read_array(field: SchemaField, version: int, flexible: bool, reader: WireRe
 
 
 def _read_string(name: str, nullable: bool, flexible: bool, reader: WireReader) -> str | None:
-    size = _size(flexible, "int16", reader)
+    size = _size(name, nullable, flexible, "int16", reader)
     if size < 0:
-        return _null(name, nullable)
+        return None
     if size > _MAX_STRING:
         raise Undecodable(f"string field {name} had invalid length {size}")
     return reader.string(size)
 
 
-def _size(flexible: bool, classic: str, reader: WireReader) -> int:
-    return wrap_int32(reader.unsigned_varint() - 1) if flexible else reader.integer(classic)
-
-
-def _null(name: str, nullable: bool) -> None:
-    if not nullable:
+def _size(name: str, nullable: bool, flexible: bool, classic: str, reader: WireReader) -> int:
+    """The length or count at the reader's position, below 0 for null."""
+    size = wrap_int32(reader.unsigned_varint() - 1) if flexible else reader.integer(classic)
+    if size < 0 and not nullable:
         raise Undecodable(f"non-nullable field {name} was serialized as null")
+    return size
 
 
 def _at_version(fields: tuple[SchemaField, ...], version: int, message: Message) -> Message:

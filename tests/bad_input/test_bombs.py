@@ -1,0 +1,190 @@
+"""Small files that want to become large: each ends in a fault or an answer, in bounded memory."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from makers import CODEC_NAMES, GZIP, LZ4, NONE, PACK, SNAPPY, ZSTD, batch, message, record, seven, wrapper, xerial
+from reading import Fact, read
+
+from kafkalog_cli.format.compression import compress
+from kafkalog_cli.format.limits import MEBIBYTE, Limits
+
+ROOT = Path(__file__).parents[2]
+MOST_MEBIBYTES = 300
+FIRST = batch(0, [record(0, b"first", b"1")])
+LAST = batch(9, [record(0, b"last", b"1")])
+
+DUMP = """
+import sys
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.storage.kernels import KernelChoice
+code = run(["dump-log", "--print-data-log", *sys.argv[2:]], Environment(kernels=KernelChoice(forced=sys.argv[1] == "compiled")))
+peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(f"peak {peak} KiB", file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def dump(file: Path, data: bytes, *argv: str, kernels: str = "plain") -> tuple[int, str, str, int]:
+    """Exit code, first and last MiB of stdout, stderr, and peak memory in MiB of a dump in a process of its own."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("peak memory is read from /proc")
+    file.write_bytes(data)
+    with (file.parent / "out").open("w+b") as out:
+        command = [sys.executable, "-c", DUMP, kernels, *argv, "--files", str(file)]
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, cwd=ROOT, timeout=120, text=True, check=False)
+        size = out.seek(0, 2)
+        out.seek(0)
+        text = out.read(MEBIBYTE)
+        out.seek(max(0, size - MEBIBYTE))
+        text += out.read()
+    errors, _, peak = done.stderr.rpartition("peak ")
+    return done.returncode, text.decode(errors="replace"), errors, int(peak.split()[0]) >> 10
+
+
+def zeros(codec: int, size: int) -> bytes:
+    """Zeros packed piece by piece where the format allows it, so that making a bomb is cheap."""
+    if codec == SNAPPY:
+        block = xerial(bytes(MEBIBYTE), MEBIBYTE)
+        return block[:16] + block[16:] * (size // MEBIBYTE)
+    return compress(codec, bytes(size))
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_bomb_of_zeros_is_too_large(codec, tmp_path):
+    bomb = batch(1, b"\0", codec=codec, packed=zeros(codec, 160 * MEBIBYTE))
+    assert len(bomb) < (160 * MEBIBYTE) // (20 if codec == SNAPPY else 200)
+    code, out, errors, peak = dump(tmp_path / "00000000000000000000.log", FIRST + bomb + LAST)
+    assert code == 1
+    assert f"at byte {len(FIRST)}: decompresses to more than" in errors
+    assert "key: first" in out
+    assert "key: last" not in out
+    assert peak < MOST_MEBIBYTES
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+@pytest.mark.parametrize("kernels", ["plain", "compiled"])
+def test_records_of_seven_bytes_without_end(codec, kernels, tmp_path):
+    if kernels == "compiled":
+        pytest.importorskip("numba")
+    many = 120 * MEBIBYTE // 7
+    bomb = batch(1, b"\0", codec=codec, count=many, delta=many, packed=compress(codec, record(0, None, None) * many))
+    code, out, errors, peak = dump(tmp_path / "00000000000000000000.log", FIRST + bomb + LAST, "--resync", kernels=kernels)
+    assert code == 1
+    assert f"at byte {len(FIRST)}: the batch has more than 1000000 records" in errors
+    assert ("key: first" in out, "key: last" in out) == (True, True)
+    assert peak < MOST_MEBIBYTES
+
+
+@pytest.mark.parametrize("kernels", ["plain", "compiled"])
+def test_a_million_records_in_one_batch_are_read(kernels, tmp_path):
+    if kernels == "compiled":
+        pytest.importorskip("numba")
+    many = 1_000_000
+    data = batch(0, record(0, None, None) * many, codec=ZSTD, count=many, delta=many)
+    argv = ("--skip-record-metadata",)
+    code, out, errors, peak = dump(tmp_path / "00000000000000000000.log", data + LAST, *argv, kernels=kernels)
+    assert code == 0, errors
+    assert "key: last" in out
+    assert peak < MOST_MEBIBYTES
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_inner_messages_without_end(magic, tmp_path):
+    many = 100 * MEBIBYTE // 34
+    one = message(0, None, None, magic=magic)
+    bomb = message(many, None, compress(GZIP, one * many), magic=magic, attributes=GZIP)
+    code, out, errors, peak = dump(tmp_path / "00000000000000000000.log", FIRST + bomb + LAST, "--resync")
+    assert code == 1
+    assert "the batch has more than 1000000 records" in errors
+    assert ("key: first" in out, "key: last" in out) == (True, True)
+    assert peak < MOST_MEBIBYTES
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_messages_of_seven_without_end(nested, tmp_path):
+    many = 60 * MEBIBYTE // 9
+    packed = compress(GZIP, seven(b"") * many)
+    bomb = seven(compress(GZIP, seven(packed, codec=GZIP)), codec=GZIP) if nested else seven(packed, codec=GZIP)
+    code, _, errors, peak = dump(tmp_path / "00000000000000000000.kafka", seven(b"first") + bomb)
+    assert code == 1
+    assert "the batch has more than 1000000 records" in errors
+    assert peak < MOST_MEBIBYTES
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY])
+def test_sets_of_seven_nested_without_end(codec):
+    bomb = seven(b"in the middle")
+    for _ in range(30):
+        bomb = seven(PACK[codec](bomb), codec=codec)
+    outcome = read(seven(b"first") + bomb + seven(b"last"), seven=True)
+    assert [record.value for record in outcome.records] == [b"first", b"last"]
+    assert outcome.record_faults == [Fact("unknown-codec", 14, len(bomb))]
+
+
+def test_a_set_of_seven_that_doubles_at_every_level_stays_under_the_cap(tmp_path):
+    bomb = seven(bytes(100_000))
+    for _ in range(7):
+        bomb = seven(compress(GZIP, bomb * 60), codec=GZIP)
+    code, _, errors, peak = dump(tmp_path / "00000000000000000000.kafka", seven(b"first") + bomb)
+    assert code == 1
+    assert "decompresses to more than" in errors
+    assert peak < MOST_MEBIBYTES
+
+
+def test_a_set_in_a_set_is_refused_in_v0_and_v1():
+    for magic in (0, 1):
+        inner = wrapper(0, [(None, b"v")] * 3, magic=magic, codec=GZIP)
+        outer = message(9, None, PACK[GZIP](inner), magic=magic, attributes=GZIP)
+        outcome = read(message(0, None, b"first", magic=magic) + outer)
+        assert [fault.kind for fault in outcome.record_faults] == ["invalid-inner-message"]
+        assert [record.value for record in outcome.records] == [b"first"]
+
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+SIZES_THAT_LIE = {
+    "snappy block of 4 GiB": (SNAPPY, b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01" + struct.pack(">i", 6) + b"\xff\xff\xff\xff\x0f\0"),
+    "snappy block of 100 MiB in 6 bytes": (SNAPPY, b"\x80\x80\x80\x32\0a"),
+    "snappy chunk of 2 GiB": (SNAPPY, b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01\x7f\xff\xff\xff\0"),
+    "lz4 block of 2 GiB": (LZ4, compress(LZ4, b"x")[:7] + b"\xff\xff\xff\x7f\0"),
+    "zstd content of 2^60": (ZSTD, ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 60) + b"\x01\0\0"),
+    "zstd window of 2 GiB": (ZSTD, ZSTD_MAGIC + b"\0\xa8" + b"\x09\0\0a"),
+    "zstd rle block of 128 KiB times 2000": (ZSTD, ZSTD_MAGIC + b"\0\x88" + b"\x02\0\x10a" * 2000 + b"\x01\0\0"),
+}
+
+
+@pytest.mark.parametrize("lie", SIZES_THAT_LIE)
+def test_a_declared_size_costs_nothing(lie, tmp_path):
+    codec, packed = SIZES_THAT_LIE[lie]
+    data = FIRST + batch(1, b"\0", codec=codec, packed=packed) + LAST
+    code, out, errors, peak = dump(tmp_path / "00000000000000000000.log", data)
+    assert code == 1
+    assert f"at byte {len(FIRST)}: " in errors
+    assert ("key: first" in out, "key: last" in out) == (True, False)
+    assert peak < (MOST_MEBIBYTES if "rle" in lie else 100)
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
+def test_the_caps_are_arguments(codec):
+    data = batch(0, [record(0, None, bytes(3 * MEBIBYTE))], codec=codec)
+    assert read(data).is_clean
+    capped = read(data, limits=Limits(max_output_bytes=MEBIBYTE))
+    by_ratio = read(data, limits=Limits(max_ratio=10))
+    expected = [] if codec == NONE else [Fact("output-too-large", 0, len(data))]
+    assert (capped.record_faults, by_ratio.record_faults) == (expected, expected), CODEC_NAMES[codec]
+
+
+def test_a_batch_as_large_as_allowed_is_read_in_bounded_memory(tmp_path):
+    value = b"v" * (100 * MEBIBYTE)
+    data = batch(0, [record(0, b"large", value)]) + LAST
+    code, out, errors, peak = dump(tmp_path / "00000000000000000000.log", data, "--deep-iteration", "--key-decoder-class", "hex",
+                                   "--value-decoder-class", "short")  # fmt: skip
+    assert code == 0, errors
+    assert "key: " + b"last".hex() in out
+    assert peak < 2 * MOST_MEBIBYTES

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.index_check import OffsetIndexCheck, RecordOffsets
 from kafkalog_cli.actions.index_verdict import Entry, FileReport, Note, fault_note
-from kafkalog_cli.actions.log_questions import OffsetQuestions
-from kafkalog_cli.actions.log_range import LogRange
+from kafkalog_cli.actions.log_questions import Watch
 from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch, record_offsets
 from kafkalog_cli.actions.sidecar_files import (
     MAX_INDEX_BYTES,
@@ -19,7 +18,7 @@ from kafkalog_cli.actions.sidecar_files import (
     Entries,
     SidecarFile,
 )
-from kafkalog_cli.actions.state_check import Marker, check_aborted_txns
+from kafkalog_cli.actions.state_check import Marker, TxnContext, check_aborted_txns
 from kafkalog_cli.actions.timeindex_check import TimeIndexCheck
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format import txnindex
@@ -125,16 +124,8 @@ class IndexFile:
                 yield Note(message, ExitCode.WARNINGS)
 
 
-@dataclass(frozen=True, slots=True)
-class TxnContext:
-    """What transaction indexes are checked against: the offsets of the partition, and what was asked of its log."""
-
-    log: LogRange
-    questions: OffsetQuestions
-
-
-def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, context: TxnContext) -> FileReport:
-    """The report on a `.txnindex` file; `context` has the answers to `txn_offsets`."""
+def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Watch) -> FileReport:
+    """The report on a `.txnindex` file; `watch` has the answers to `txn_offsets`."""
     content = files.read(file, MAX_STATE_BYTES)
     base_offset = file.name.offset or 0
     entries, faults = txnindex.decode(content.data, base_offset)
@@ -144,14 +135,15 @@ def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, context: 
             notes.append(fault_note(fault))
         elif fault.kind is FaultKind.INVALID_LENGTH:  # a broker ignores a cut-off entry
             notes.append(fault_note(fault, ExitCode.WARNINGS))
-    ask = None if log.file is None else context.questions.answer
+    ask = None if log.file is None else watch.questions.answer
+    ended = {} if watch.trail is None else watch.trail.ended
 
     @cache
     def marker_of(batch: Batch) -> Marker:
         return Marker.OTHER if log.file is None else _marker(log.file, batch, log.limits)
 
     def checked() -> Iterator[Entry]:
-        return check_aborted_txns(entries, base_offset, context.log, ask, marker_of)
+        return check_aborted_txns(entries, base_offset, TxnContext(watch.log, ask, marker_of, ended))
 
     return files.report(file, checked, notes)
 

@@ -7,9 +7,9 @@ from functools import partial
 
 from kafkalog_cli.actions.checkpoint_check import read_metadata_file
 from kafkalog_cli.actions.index_verdict import FileReport, Note, fault_note
-from kafkalog_cli.actions.log_questions import EpochRuns, ProducerTrail, ReadProducers
+from kafkalog_cli.actions.log_questions import EpochRuns, ProducerTrail, ReadProducers, Watch
 from kafkalog_cli.actions.log_range import UNKNOWN_RANGE, log_range
-from kafkalog_cli.actions.segment_reports import Means, SegmentFiles, SegmentReports, Watch
+from kafkalog_cli.actions.segment_reports import Means, SegmentFiles, SegmentReports
 from kafkalog_cli.actions.sidecar_files import MAX_STATE_BYTES, SEGMENT_SIDECARS, STATES, DirectoryFiles, SidecarFile
 from kafkalog_cli.actions.state_check import (
     check_epochs,
@@ -92,9 +92,11 @@ class PartitionReports:
 
     def _ask(self) -> None:
         questions, log = self._watch.questions, self._watch.log
+        markers: set[int] = set()
         for file in self._in_place(FileKind.TXN_INDEX):
-            content = self._files.read(file, MAX_STATE_BYTES)
-            questions.ask_all(txn_offsets(txnindex.decode(content.data, 0)[0], log))
+            aborted = txnindex.decode(self._files.read(file, MAX_STATE_BYTES).data, 0)[0]
+            questions.ask_all(txn_offsets(aborted, log))
+            markers.update(entry.last_offset for entry in aborted)
         snapshots: dict[int, ReadProducers] = {}
         for file in self._in_place(FileKind.PRODUCER_SNAPSHOT):
             entries = self._producers(file)
@@ -105,8 +107,8 @@ class PartitionReports:
             questions.ask_all(epoch_offsets(self._epochs(file), log))
             if self._files.is_everything_wanted:
                 self._watch.epochs = EpochRuns()
-        if snapshots and self._files.is_everything_wanted:
-            self._watch.trail = ProducerTrail(snapshots)
+        if (snapshots or markers) and self._files.is_everything_wanted:
+            self._watch.trail = ProducerTrail(snapshots, frozenset(markers))
 
     def _in_place(self, kind: FileKind) -> list[SidecarFile]:
         return [file for file in self._files.wanted(kind) if file.name.state is WorkState.IN_PLACE]

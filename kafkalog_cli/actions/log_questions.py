@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.segment_walk import Stretch
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -85,16 +87,26 @@ ReadProducers = Callable[[], Iterable[ProducerEntry]]
 """Reads a snapshot."""
 
 
-class ProducerTrail:
-    """Follows the producers that snapshots know, to find what a snapshot misses.
+class EndedTxn(NamedTuple):
+    """A transaction at its marker: its first offset in the log (None: nothing is left), the last stable offset then."""
 
-    `snapshots` are by their offsets. `missed` holds, by snapshot offset and producer id, what the log says of the
-    producer below that offset and the snapshot does not.
+    first_offset: int | None
+    last_stable_offset: int
+
+
+class ProducerTrail:
+    """Follows producers and their transactions through the whole log, to find what snapshots and indexes miss.
+
+    `snapshots` are by their offsets, `markers` the offsets of ABORT markers that are asked for. `missed` holds, by
+    snapshot offset and producer id, what the log says of the producer below that offset and the snapshot does not;
+    `ended` the transactions that ended with the markers.
     """
 
-    def __init__(self, snapshots: dict[int, ReadProducers]) -> None:
+    def __init__(self, snapshots: dict[int, ReadProducers], markers: frozenset[int]) -> None:
         self.missed: dict[int, dict[int, str]] = {}
+        self.ended: dict[int, EndedTxn] = {}
         self._snapshots = snapshots
+        self._markers = markers
         self._producers = {entry.producer_id for read in snapshots.values() for entry in read()}
         self._last_data: dict[int, int] = {}
         self._last_marker: dict[int, int] = {}
@@ -102,29 +114,30 @@ class ProducerTrail:
         self._due = sorted(snapshots)
 
     def see(self, stretch: Stretch) -> None:
-        """Note the batches of producers that any snapshot knows."""
-        wanted, due = self._producers, self._due
-        batches = stretch.batches
+        """Note the batches of producers."""
+        due, batches = self._due, stretch.batches
         for row, producer in enumerate(batches.producer_id):
-            last = stretch.last_offset[row]
-            while due and last >= due[0]:
+            while due and stretch.last_offset[row] >= due[0]:
                 self._compare(due.pop(0))
-            if producer in wanted:
-                self._note(int(producer), int(batches.attributes[row]), stretch.base_offset[row], last)
+            if producer >= 0:
+                self._note(int(producer), int(batches.attributes[row]), stretch, row)
 
     def reach(self, snapshot_offset: int) -> None:
         """All batches below `snapshot_offset` were seen."""
         while self._due and self._due[0] <= snapshot_offset:
             self._compare(self._due.pop(0))
 
-    def _note(self, producer: int, attributes: int, base_offset: int, last_offset: int) -> None:
+    def _note(self, producer: int, attributes: int, stretch: Stretch, row: int) -> None:
+        last_offset = stretch.last_offset[row]
         if attributes & CONTROL_MASK:
-            self._last_marker[producer] = last_offset
-            self._open.pop(producer, None)
-        else:
-            self._last_data[producer] = last_offset
-            if attributes & TRANSACTIONAL_MASK:
-                self._open.setdefault(producer, base_offset)
+            first_offset = self._open.pop(producer, None)
+            if last_offset in self._markers:
+                stable = min(self._open.values(), default=last_offset + 1)
+                self.ended[last_offset] = EndedTxn(first_offset, stable)
+        elif attributes & TRANSACTIONAL_MASK:
+            self._open.setdefault(producer, stretch.base_offset[row])
+        if producer in self._producers:
+            (self._last_marker if attributes & CONTROL_MASK else self._last_data)[producer] = last_offset
 
     def _compare(self, snapshot_offset: int) -> None:
         missed = self.missed[snapshot_offset] = {}
@@ -143,3 +156,26 @@ class ProducerTrail:
             return f"its transaction ended with the marker at offset {marker}" if marker > began else ""
         still_open = self._open.get(entry.producer_id)
         return "" if still_open is None else f"a transaction of the producer is open since offset {still_open}"
+
+
+@dataclass(slots=True)
+class Watch:
+    """What else wants to see the batches of the segments that are walked. `log` are the offsets of the partition."""
+
+    log: LogRange
+    questions: OffsetQuestions = field(default_factory=OffsetQuestions)
+    trail: ProducerTrail | None = None
+    epochs: EpochRuns | None = None
+
+    @property
+    def wants_everything(self) -> bool:
+        """Whether every batch is to be seen, not only those up to the last question."""
+        return self.trail is not None or self.epochs is not None
+
+    def see(self, stretch: Stretch) -> None:
+        """Show some batches."""
+        self.questions.see(stretch)
+        if self.trail is not None:
+            self.trail.see(stretch)
+        if self.epochs is not None:
+            self.epochs.see(stretch)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from kafkalog_cli.actions.index_files import IndexFile, LogSeen, OpenLog, TxnContext, txn_report
+from kafkalog_cli.actions.index_files import IndexFile, LogSeen, OpenLog, txn_report
 from kafkalog_cli.actions.index_verdict import FileReport, Note, counted
-from kafkalog_cli.actions.log_questions import EpochRuns, OffsetQuestions, ProducerTrail
+from kafkalog_cli.actions.log_questions import Watch
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.actions.segment_walk import SegmentWalk
 from kafkalog_cli.actions.sidecar_files import DirectoryFiles, SidecarFile
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import Batch
@@ -30,29 +30,6 @@ class Means:
     fs: Filesystem
     limits: Limits = DEFAULT_LIMITS
     choice: KernelChoice | None = None
-
-
-@dataclass(slots=True)
-class Watch:
-    """What else wants to see the batches of the segments that are walked. `log` are the offsets of the partition."""
-
-    log: LogRange
-    questions: OffsetQuestions = field(default_factory=OffsetQuestions)
-    trail: ProducerTrail | None = None
-    epochs: EpochRuns | None = None
-
-    @property
-    def wants_everything(self) -> bool:
-        """Whether every batch is to be seen, not only those up to the last question."""
-        return self.trail is not None or self.epochs is not None
-
-    def see(self, stretch: Stretch) -> None:
-        """Show some batches."""
-        self.questions.see(stretch)
-        if self.trail is not None:
-            self.trail.see(stretch)
-        if self.epochs is not None:
-            self.epochs.see(stretch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +83,7 @@ class SegmentReports:
                 yield index.report(seen)
             for file in segment.indexes:
                 if file.name.kind is FileKind.TXN_INDEX:
-                    yield txn_report(files, file, log, TxnContext(self._watch.log, self._watch.questions))
+                    yield txn_report(files, file, log, self._watch)
             if files.is_everything_wanted and log.file is not None and segment.segment is not None:
                 yield from self._missing(log.file, segment.segment.base_offset)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.actions.index_verdict import Entry, Note, Verdict
-from kafkalog_cli.actions.log_questions import Answer
+from kafkalog_cli.actions.log_questions import Answer, EndedTxn
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import Batch
@@ -16,7 +17,6 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.txnindex import AbortedTxn
 
 Ask = Callable[[int], Answer]
-NO_COORDINATOR = -1
 
 
 @unique
@@ -45,25 +45,32 @@ def txn_offsets(entries: Iterable[AbortedTxn], log: LogRange) -> Iterator[int]:
                 yield offset
 
 
-def check_aborted_txns(
-    entries: Sequence[AbortedTxn], base_offset: int, log: LogRange, ask: Ask | None, marker_of: MarkerOf
-) -> Iterator[Entry]:
-    """Each aborted transaction against its ABORT marker, its first batch and its last stable offset.
+@dataclass(frozen=True, slots=True)
+class TxnContext:
+    """What aborted transactions are checked against.
 
-    `ask` is None where there is no log to ask.
+    `log`: the offsets of the partition. `ask` is None where there is no log to ask. `marker_of` reads a marker,
+    `ended` has the transactions that were followed through the log, by the offsets of their markers.
     """
+
+    log: LogRange
+    ask: Ask | None
+    marker_of: MarkerOf
+    ended: Mapping[int, EndedTxn]
+
+
+def check_aborted_txns(entries: Sequence[AbortedTxn], base_offset: int, context: TxnContext) -> Iterator[Entry]:
+    """Each aborted transaction against its ABORT marker, its first batch and its last stable offset."""
     before: AbortedTxn | None = None
     for number, entry in enumerate(entries):
-        verdict, detail = _aborted_txn(entry, before, base_offset, log, ask, marker_of)
+        verdict, detail = _aborted_txn(entry, before, base_offset, context)
         yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
         if verdict in (Verdict.RIGHT, Verdict.UNVERIFIED):
             before = entry
 
 
-def _aborted_txn(  # noqa: PLR0913, PLR0917
-    entry: AbortedTxn, before: AbortedTxn | None, base_offset: int, log: LogRange, ask: Ask | None, marker_of: MarkerOf
-) -> _Judgement:
-    if entry.last_offset >= log.end:
+def _aborted_txn(entry: AbortedTxn, before: AbortedTxn | None, base_offset: int, context: TxnContext) -> _Judgement:
+    if entry.last_offset >= context.log.end:
         return Verdict.BEYOND_END, "the marker's offset is not in the log yet"
     if entry.last_offset < base_offset:
         return Verdict.OUT_OF_ORDER, "the marker's offset is below the base offset"
@@ -71,13 +78,15 @@ def _aborted_txn(  # noqa: PLR0913, PLR0917
         return Verdict.OUT_OF_ORDER, "last offset not above that of an entry before it"
     if entry.first_offset > entry.last_offset or entry.first_offset < 0:
         return Verdict.OUT_OF_ORDER, "the first offset is above the last, or negative"
+    ask = context.ask
     if ask is None:
         return Verdict.UNVERIFIED, "there is no log to check it against"
     answer = ask(entry.last_offset)
     if answer.is_damaged:
         return Verdict.UNVERIFIED, "the log is damaged where the marker is"
-    problem = _marker_problem(entry, answer, marker_of) or _first_problem(entry, log, ask)
-    problem = problem or _stable_problem(entry, before, log, ask)
+    problem = _marker_problem(entry, answer, context.marker_of) or _first_problem(entry, context.log, ask)
+    problem = problem or _stable_problem(entry, before, context.log, ask)
+    problem = problem or _trail_problem(entry, context.ended.get(entry.last_offset), ask)
     return (Verdict.STALE, problem) if problem else _RIGHT
 
 
@@ -122,6 +131,20 @@ def _stable_problem(entry: AbortedTxn, before: AbortedTxn | None, log: LogRange,
     begins = batch.base_offset == stable and batch.is_transactional and not batch.is_control
     if not begins or batch.producer_id == entry.producer_id:
         return "no transaction of another producer begins at the last stable offset"
+    return ""
+
+
+def _trail_problem(entry: AbortedTxn, ended: EndedTxn | None, ask: Ask) -> str:
+    """What following the log shows: cleaning takes batches away, so that less can be left than the entry knows."""
+    if ended is None:
+        return ""
+    first = ended.first_offset
+    if first is not None and entry.first_offset > first:
+        return f"the transaction began with offset {first}"
+    if entry.first_offset != first and ask(entry.first_offset).holds:
+        return "the transaction at the first offset ended before"
+    if entry.last_stable_offset > ended.last_stable_offset:
+        return f"a transaction was open since offset {ended.last_stable_offset}"
     return ""
 
 
@@ -190,9 +213,7 @@ def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:
         return f"the batch at its last offset ends with sequence {batch.last_sequence}"
     if batch.last_offset - batch.base_offset != entry.offset_delta:
         return f"the batch at its last offset begins with offset {batch.base_offset}"
-    # A marker may have raised the epoch since; the batch cannot have a higher one.
-    raised = entry.coordinator_epoch != NO_COORDINATOR and batch.producer_epoch < entry.producer_epoch
-    if batch.producer_epoch != entry.producer_epoch and not raised:
+    if batch.producer_epoch != entry.producer_epoch:  # a marker that raises it makes a broker forget the batch
         return f"the batch at its last offset has producer epoch {batch.producer_epoch}"
     return ""
 

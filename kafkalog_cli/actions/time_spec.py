@@ -33,14 +33,3 @@ def parse_time_ms(text: str, now_ms: int) -> int:
         moment = moment.replace(tzinfo=timezone.utc)
     since_epoch = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
     return since_epoch.days * 86_400_000 + since_epoch.seconds * 1_000 + since_epoch.microseconds // 1_000
-
-
-def iso_time(timestamp_ms: int) -> str:
-    """A timestamp as ISO 8601 in UTC with milliseconds; the number itself where no calendar has it."""
-    from datetime import datetime, timedelta, timezone
-
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated
-
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
-    SELECTION_PANEL,
     Format,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
     OutputFormat,
+    PartitionOption,
     PathsArgument,
+    TopicOption,
+    TopicPatternOption,
+    selection_of,
 )
-from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 
 command = typer.Typer(add_completion=False)
@@ -27,18 +26,9 @@ command = typer.Typer(add_completion=False)
 def dump_index(  # noqa: PLR0913, PLR0917 options
     context: typer.Context,
     paths: PathsArgument = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TOPIC", help="Only this topic; may be repeated.", rich_help_panel=SELECTION_PANEL),
-    ] = None,
-    topic_pattern: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="Only topics that match as a whole.", rich_help_panel=SELECTION_PANEL),
-    ] = None,
-    partition: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="Only this partition; may be repeated.", rich_help_panel=SELECTION_PANEL),
-    ] = None,
+    topic: TopicOption = None,
+    topic_pattern: TopicPatternOption = None,
+    partition: PartitionOption = None,
     output: Format = OutputFormat.TEXT,
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
@@ -52,10 +42,6 @@ def dump_index(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.dump_index_run import DumpIndexRun
 
-    try:
-        pattern = None if topic_pattern is None else re.compile(topic_pattern)
-    except re.error as error:
-        raise UsageError(reason=f"--topic-pattern {topic_pattern}: {error}") from error
-    selection = Selection(frozenset(topic or ()), frozenset(partition or ()), pattern)
+    selection = selection_of(topic, partition, topic_pattern) or Selection()
     limits = Limits(max_batch_bytes, max_output_bytes, max_ratio)
     return DumpIndexRun(environment_of(context), json=output is OutputFormat.JSON).run(paths or [], selection, limits)

@@ -8,6 +8,7 @@ from kafkalog_cli.actions import lookup, lookup_time
 from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange, UsageError
+from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.lookup_text import found_lines, how
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.storage.partition import Partition
@@ -111,8 +112,6 @@ def answer_time(environment: Environment, partition: Partition, question: TimeQu
 def _first_after(
     printer: LookupPrinter, fs: object, partition: Partition, question: TimeQuestion, bounds: lookup.LogBounds
 ) -> None:
-    from kafkalog_cli.actions.time_spec import iso_time
-
     assert question.time_ms is not None
     answer = lookup_time.lookup_time(fs, partition, question.time_ms, bounds.start)  # type: ignore[arg-type]
     if answer.found is None:

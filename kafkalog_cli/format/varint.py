@@ -26,7 +26,7 @@ def decode_unsigned(data: bytes | memoryview, position: int) -> tuple[int, int] 
     """
     value = shift = 0
     for byte in data[position : position + 5]:
-        value |= (byte & 0x7F if shift < 28 else byte) << shift
+        value |= (byte & 0x7F) << shift
         position += 1
         if byte < 0x80:
             return wrap_int32(value), position

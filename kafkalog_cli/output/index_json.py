@@ -50,7 +50,7 @@ class IndexJson:
 
     def report(self, report: FileReport) -> None:
         """The lines of one file."""
-        place: dict[str, object] = {**json_path(report.path), "topic": report.topic, "partition": report.partition}
+        place: dict[str, object] = {**json_path(report.path), **_topic(report.topic), "partition": report.partition}
         if report.kind in _ENTRY_SCHEMAS:
             schema = _ENTRY_SCHEMAS[report.kind]
             for entry in report.entries:
@@ -73,7 +73,8 @@ class IndexJson:
         fields: dict[str, object] = {**place, "number": entry.number}
         if schema == CHECKPOINT_OFFSET:
             fields = {**json_path(report.path), "kind": report.kind.value, "number": entry.number}
-        fields.update({_UNITS.get(name, name): value for name, value in entry.fields.items()})
+        for name, value in entry.fields.items():
+            fields.update(_topic(str(value)) if name == "topic" else {_UNITS.get(name, name): value})
         fields["verdict"] = entry.verdict.value
         if schema == INDEX_ENTRY:
             fields["styles"] = _styles(entry.style)
@@ -102,6 +103,10 @@ class IndexJson:
                 "exit_code": int(report.exit_code),
             },
         )
+
+
+def _topic(topic: str | None) -> dict[str, str | None]:
+    return {"topic": None} if topic is None else {**json_path(topic, "topic")}
 
 
 def _verdicts(counts: Counter[Verdict]) -> dict[str, int]:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from kafkalog_cli.output.kernels.text import constant, put, put_java_string, put_number
+from kafkalog_cli.output.kernels.memory import inlined, kernel, put
+from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number
 
 BATCH_LINE_BYTES = 768
 """Room for any batch line."""
@@ -51,12 +51,12 @@ _PAYLOAD = constant(" payload: ")
 _MAX_INT32 = (1 << 31) - 1
 
 
-@njit(inline="always")
+@inlined
 def _put_bool(out, at, value):
     return put(out, at, _TRUE) if value else put(out, at, _FALSE)
 
 
-@njit(inline="always")
+@inlined
 def _put_codec(out, at, codec):
     if codec == 0:
         return put(out, at, _NONE)
@@ -69,7 +69,7 @@ def _put_codec(out, at, codec):
     return put(out, at, _ZSTD)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_batch(out, at, batches, row):
     attributes = batches[7, row]
     sequence = batches[12, row]
@@ -104,14 +104,14 @@ def _put_batch(out, at, batches, row):
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_plain_case(batches, row):
     """Whether the batch's line needs the plain renderer: old magic, an unknown codec, odd sequences."""
     odd_sequence = batches[12, row] < -1 or batches[3, row] < batches[2, row]
     return batches[5, row] < 2 or (batches[7, row] & 7) > 4 or odd_sequence
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def render_batches(batches, begin, out):
     """Lines of batches from row `begin`; (next row, bytes). Stops before a row for the plain renderer."""
     at = np.int64(0)
@@ -122,7 +122,7 @@ def render_batches(batches, begin, out):
     return row, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_header_keys(out, at, buffer, here, count):
     """Header keys, joined by commas; the caller has checked the room."""
     for index in range(count):
@@ -137,7 +137,7 @@ def _put_header_keys(out, at, buffer, here, count):
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _varint(buffer, here):
     value = np.uint64(0)
     shift = np.uint64(0)
@@ -151,7 +151,7 @@ def _varint(buffer, here):
         shift += np.uint64(7)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _record_room(buffer, records, row):
     """Bytes that the line of a record can take at most."""
     room = RECORD_LINE_BYTES + 3 * (max(records[4, row], 0) + max(records[6, row], 0))
@@ -165,7 +165,7 @@ def _record_room(buffer, records, row):
     return room
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_record(out, at, buffer, records, row, append_time, contents, skip):
     key_size = max(records[4, row], -1)
     value_size = max(records[6, row], -1)
@@ -191,7 +191,7 @@ def _put_record(out, at, buffer, records, row, append_time, contents, skip):
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def render_records(buffer, batches, record_ends, records, contents, skip, state, out):
     """Lines of batches with their records into `out`, from `state` on; the bytes written.
 

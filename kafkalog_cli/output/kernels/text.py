@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from kafkalog_cli.format.kernels.machine import load_u64_le
+from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, inlined, kernel, marks
 
 _PAIRS = np.frombuffer(b"".join(b"%02d" % number for number in range(100)), dtype=np.uint8)
-_HIGH_BITS = np.uint64(0x8080808080808080)
 
 MOST_DIGITS = 20
 """Characters of the longest int64."""
@@ -20,15 +18,7 @@ def constant(text: str) -> np.ndarray:
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
-@njit(inline="always")
-def put(out, at, text):
-    """Append a constant; the next position."""
-    for index in range(len(text)):
-        out[at + index] = text[index]
-    return at + len(text)
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def put_number(out, at, value):
     """Append an int64 in decimal; the next position."""
     if value < 0:
@@ -61,19 +51,31 @@ def put_number(out, at, value):
     return end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_java_string(out, at, buffer, start, size):
-    """Append buffer[start:start+size] as `new String(bytes, UTF_8)` prints it; at most 3 bytes per byte."""
+    """Append buffer[start:start+size] as `new String(bytes, UTF_8)` prints it; at most 3 bytes per byte.
+
+    `out` must have room for BLOCK_BYTES more.
+    """
     end = start + size
     here = start
-    while here + 8 <= end:
-        word = load_u64_le(buffer, here)
-        if word & _HIGH_BITS:
-            break
-        for index in range(8):
-            out[at + index] = buffer[here + index]
-        here += 8
-        at += 8
+    while here < end and here + BLOCK_BYTES <= len(buffer):
+        high = marks(buffer, here, 0x80, 0xFF)
+        left = end - here
+        if left < BLOCK_BYTES:
+            high &= (np.uint64(1) << np.uint64(left)) - np.uint64(1)
+        if high:
+            return _put_malformed(out, at, buffer, here, end)
+        copy_block(out, at, buffer, here)
+        step = min(left, BLOCK_BYTES)
+        at += step
+        here += step
+    return _put_malformed(out, at, buffer, here, end)
+
+
+@kernel
+def _put_malformed(out, at, buffer, here, end):
+    """The same byte by byte, from the first that is not ASCII on."""
     while here < end:
         byte = buffer[here]
         if byte < 0x80:
@@ -96,12 +98,12 @@ def put_java_string(out, at, buffer, start, size):
     return at
 
 
-@njit(inline="always")
+@inlined
 def _continues(buffer, here, end):
     return here < end and (buffer[here] & 0xC0) == 0x80
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sequence_bytes(buffer, here, end):
     """Length of the multi-byte sequence at `here`; negative: how many malformed bytes Java takes as one."""
     first = np.int64(buffer[here])

@@ -47,7 +47,7 @@ class NaiveRecord(NamedTuple):
 CASTAGNOLI = []
 for _byte in range(256):
     for _ in range(8):
-        _byte = _byte >> 1 ^ (0x82F63B78 if _byte & 1 else 0)  # noqa: PLW2901
+        _byte = _byte >> 1 ^ (0x82F63B78 if _byte & 1 else 0)
     CASTAGNOLI.append(_byte)
 
 
@@ -136,7 +136,9 @@ def read_batches(data):
                 timestamp, -1, -1, -1, -1 if packed else 1, int(zlib.crc32(rest[4:]) == crc),
             )  # fmt: skip
         else:
-            epoch, _, crc, attributes, delta, first, largest, *producer, count = struct.unpack_from(">ibIhiqqqhii", rest)
+            epoch, _, crc, attributes, delta, first, largest, *producer, count = struct.unpack_from(
+                ">ibIhiqqqhii", rest
+            )
             yield NaiveBatch(
                 at, len(rest) + 12, offset, offset + delta, epoch, magic, crc, attributes & 255, first, largest,
                 *producer, count, int(crc32c(rest[9:]) == crc),

@@ -19,11 +19,17 @@ from logs import (
 MAX_INT31 = (1 << 31) - 1
 MAX_INT62 = (1 << 62) - 1
 
-contents = st.none() | st.binary(max_size=40) | st.sampled_from([b"", b"v" * 300, "größe ключ \U0001f600".encode(), b"\xed\xa0\x80"])
+contents = (
+    st.none()
+    | st.binary(max_size=40)
+    | st.sampled_from([b"", b"v" * 300, "größe ключ \U0001f600".encode(), b"\xed\xa0\x80"])
+)
 headers = st.lists(st.tuples(st.binary(max_size=8), st.none() | st.binary(max_size=12)), max_size=3).map(tuple)
 timestamps = st.integers(BASE_TIME_MS - 5, BASE_TIME_MS + 10_000) | st.integers(-1, MAX_INT62)
 producers = st.just((-1, -1, -1)) | st.tuples(
-    st.integers(0, MAX_INT62), st.integers(0, 32767), st.sampled_from([0, 7, MAX_INT31 - 1, MAX_INT31]) | st.integers(0, MAX_INT31)
+    st.integers(0, MAX_INT62),
+    st.integers(0, 32767),
+    st.sampled_from([0, 7, MAX_INT31 - 1, MAX_INT31]) | st.integers(0, MAX_INT31),
 )
 
 

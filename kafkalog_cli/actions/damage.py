@@ -59,7 +59,7 @@ class DamageSeen:
         if not self._chain_broke:  # else a damaged length may have led it across good batches
             start = max(scanned_bytes, self._seen_end, start)
         seven = classify_file(file.path.rpartition("/")[2]).kind is FileKind.SEVEN_LOG
-        behind = next_good_batch(file, start, limits, seven=seven)
+        behind = next_good_batch(file, start, limits, seven=seven, broken_at=self.first_bad)
         return ExitCode.WARNINGS if behind is None else ExitCode.CORRUPTION
 
     def _note(self, position: int) -> None:

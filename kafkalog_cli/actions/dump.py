@@ -76,16 +76,17 @@ class SegmentDump:
                 self.damage.batches(chunk.batches)
                 yield chunk
             self.valid_bytes = scan.valid_bytes
-            found = None
+            found = fault = None
             if scan.fault is not None and not self._is_cut(scan.fault):
-                self.damage.fault(scan.fault)
+                fault = scan.fault
+                self.damage.fault(fault)
                 # A damaged length leads the chain across good batches: what matters is where the last good one ended.
                 known_end = max(self.damage.good_end, start)
-                found = self._next_good(known_end + 1) if options.resync else None
+                found = self._next_good(known_end) if options.resync else None
                 if found is not None:
-                    yield _skipped(scan.valid_bytes if scan.valid_bytes < found else known_end, found, scan.fault)
+                    yield _skipped(scan.valid_bytes if scan.valid_bytes < found else known_end, found, fault)
             if found is None:
-                self.fault = scan.fault
+                self.fault = fault
             start = found
 
     def batches(self) -> Iterator[BatchColumns | Fault]:
@@ -148,11 +149,12 @@ class SegmentDump:
         """Whether it is `end`, not damage, that a batch reaches across."""
         return fault.kind is FaultKind.TRAILING_BYTES and self._options.end < self.file.size_bytes
 
-    def _next_good(self, position: int) -> int | None:
+    def _next_good(self, broken_at: int) -> int | None:
         from kafkalog_cli.storage.resync import next_good_batch
 
         seven = self._options.seven_base_offset is not None
-        found = next_good_batch(self.file, position, self._options.limits, seven=seven)
+        limits = self._options.limits
+        found = next_good_batch(self.file, broken_at + 1, limits, seven=seven, broken_at=broken_at)
         return found if found is not None and found < self._options.end else None
 
     def _remember_gaps(self, block: RecordBlock) -> None:

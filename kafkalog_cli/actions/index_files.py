@@ -105,6 +105,7 @@ class IndexFile:
             worst_entry=check.worst(),
             style_counts=check.style_counts() if isinstance(check, OffsetIndexCheck) else None,
             zero_tail_bytes=_zero_tail(self._whole, self._used),
+            is_read=self._content.is_whole,
         )
 
     def _notes(self, seen: LogSeen) -> Iterator[Note]:
@@ -127,9 +128,11 @@ class IndexFile:
 def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Watch) -> FileReport:
     """The report on a `.txnindex` file; `watch` has the answers to `txn_offsets`."""
     content = files.read(file, MAX_STATE_BYTES)
+    if not content.is_whole:
+        return files.unread(file, content)
     base_offset = file.name.offset or 0
     entries, faults = txnindex.decode(content.data, base_offset)
-    notes = [*content.notes] if log.is_there else [*content.notes, NO_LOG_NOTE]
+    notes = [] if log.is_there else [NO_LOG_NOTE]
     for fault in faults:
         if fault.kind is FaultKind.INVALID_VERSION:
             notes.append(fault_note(fault))

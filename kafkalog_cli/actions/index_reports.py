@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from kafkalog_cli.actions.checkpoint_check import read_metadata_file
@@ -23,7 +25,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout
 from kafkalog_cli.format import checkpoint, producer_snapshot, txnindex
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
-from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_file_name
@@ -98,10 +100,10 @@ class PartitionReports:
             questions.ask_all(txn_offsets(aborted, log))
             markers.update(entry.last_offset for entry in aborted)
         snapshots: dict[int, ReadProducers] = {}
-        for file in self._in_place(FileKind.PRODUCER_SNAPSHOT):
+        for file in self._files.wanted(FileKind.PRODUCER_SNAPSHOT):
             entries = self._producers(file)
             questions.ask_all(snapshot_offsets(entries, log))
-            if entries and file.name.offset is not None:
+            if entries and file.name.offset is not None and file.name.state is WorkState.IN_PLACE:
                 snapshots[file.name.offset] = partial(self._producers, file)
         for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
             questions.ask_all(epoch_offsets(self._epochs(file), log))
@@ -165,44 +167,40 @@ class PartitionReports:
         yield from reports
         for file in files:
             if file.name.kind is FileKind.PRODUCER_SNAPSHOT:
-                yield self._leftover_snapshot(file)
+                yield self._snapshot_report(file, file.name.offset or 0)
 
     # ---- state of the partition
 
     def _snapshot_report(self, file: SidecarFile, offset: int) -> FileReport:
         content = self._files.read(file, MAX_STATE_BYTES)
-        entries, faults = producer_snapshot.decode(content.data) if content.is_whole else ([], [])
-        notes = [*content.notes]
-        for fault in faults:
-            is_ignored = fault.kind is FaultKind.TRAILING_BYTES
-            notes.append(fault_note(fault, ExitCode.WARNINGS if is_ignored else ExitCode.CORRUPTION))
+        if not content.is_whole:
+            return self._files.unread(file, content)
+        entries, faults = producer_snapshot.decode(content.data)
         watch = self._watch
         missed: dict[int, str] = {}
         if watch.trail is not None:
             watch.trail.reach(offset)
             missed = watch.trail.missed.get(offset, {})
+        check = partial(check_producers, entries, offset, watch.log, watch.questions.answer, missed)
+        notes = [_snapshot_note(fault) for fault in faults]
+        if file.name.state is not WorkState.IN_PLACE:  # about to go: what it says counts no more
+            report = self._files.report(file, check, notes)
+            return replace(report, worst_entry=ExitCode.OK)
         if offset > watch.log.end:
             message = f"the state at offset {offset}, beyond the end of the log, {watch.log.end}: a broker deletes it"
             notes.append(Note(message, ExitCode.CORRUPTION))
         elif offset <= watch.log.first and self._segments:
             notes.append(Note(f"not above the first offset of the log, {watch.log.first}: a broker deletes it"))
-        check = partial(check_producers, entries, offset, watch.log, watch.questions.answer, missed)
         return self._files.report(file, check, notes)
-
-    def _leftover_snapshot(self, file: SidecarFile) -> FileReport:
-        content = self._files.read(file, MAX_STATE_BYTES)
-        entries, faults = producer_snapshot.decode(content.data) if content.is_whole else ([], [])
-        offset = file.name.offset or 0
-        questions = Watch(UNKNOWN_RANGE).questions
-        check = partial(check_producers, entries, offset, UNKNOWN_RANGE._replace(first=offset), questions.answer, {})
-        return self._files.report(file, check, [*content.notes, *map(fault_note, faults)])
 
     def _epochs_report(self, file: SidecarFile) -> FileReport:
         if file.name.state is not WorkState.IN_PLACE:
             return self._files.report(file, notes=[Note("a checkpoint that was being written")])
         content = self._files.read(file, MAX_STATE_BYTES)
+        if not content.is_whole:
+            return self._files.unread(file, content)
         entries, faults = checkpoint.decode_leader_epochs(content.data)
-        notes = [*content.notes, *map(fault_note, faults)]
+        notes = [*map(fault_note, faults)]
         watch = self._watch
         if watch.epochs is not None:
             notes += epochs_not_told(entries, watch.epochs.runs)
@@ -247,6 +245,11 @@ def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
         return files.report(file, notes=[Note("a file that was being written")])
     content = files.read(file, MAX_STATE_BYTES)
     if not content.is_whole:
-        return files.report(file, notes=content.notes)
+        return files.unread(file, content)
     entries, notes = read_metadata_file(name.kind, content.data)
-    return files.report(file, lambda: iter(entries), notes)
+    return files.counted(file, entries, tuple(notes), counts=Counter(), worst_entry=ExitCode.OK)
+
+
+def _snapshot_note(fault: Fault) -> Note:
+    # Bytes behind the last entry are in the CRC, and a broker does not look at them.
+    return fault_note(fault, ExitCode.WARNINGS if fault.kind is FaultKind.TRAILING_BYTES else ExitCode.CORRUPTION)

@@ -95,7 +95,7 @@ class FileReport:
 
     `offset` is the number in the name. `size_bytes` is None for a file that should be there and is not.
     `counts` are the entries by verdict, `style_counts` those of an offset index by style, and `style` what fits
-    them all (NONE: no single one does). `zero_tail_bytes`: preallocated and unused.
+    them all (NONE: no single one does). `zero_tail_bytes`: preallocated and unused. `is_read`: all of it could be.
     """
 
     path: str
@@ -111,6 +111,7 @@ class FileReport:
     style_counts: Counter[Style] = field(default_factory=Counter)
     zero_tail_bytes: int = 0
     worst_entry: ExitCode = ExitCode.OK
+    is_read: bool = True
 
     @property
     def style(self) -> Style:

@@ -13,6 +13,7 @@ from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MAS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 
 MAX_EPOCH_RUNS = 10_000
+NO_LEADER_EPOCH = -1
 
 
 class Answer(NamedTuple):
@@ -79,7 +80,7 @@ class EpochRuns:
         for row, epoch in enumerate(column):
             if epoch != self._epoch:
                 self._epoch = int(epoch)
-                if epoch >= 0 and len(self.runs) < MAX_EPOCH_RUNS:
+                if epoch != NO_LEADER_EPOCH and len(self.runs) < MAX_EPOCH_RUNS:
                     self.runs.append((int(epoch), stretch.base_offset[row]))
 
 

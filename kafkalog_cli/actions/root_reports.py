@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.checkpoint_check import check_offsets
 from kafkalog_cli.actions.index_reports import PartitionReports, small_report
-from kafkalog_cli.actions.index_verdict import FileReport, Note, fault_note
+from kafkalog_cli.actions.index_verdict import FileReport, fault_note
 from kafkalog_cli.actions.log_range import LogRange, log_range
 from kafkalog_cli.actions.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, expand, partition_paths
@@ -140,10 +140,12 @@ class RootReports:
 
     def _checkpoint_report(self, file: SidecarFile) -> FileReport:
         content = self._files.read(file, MAX_STATE_BYTES)
+        if not content.is_whole:
+            return self._files.unread(file, content)
         entries, faults = checkpoint.decode_offsets(content.data)
         chosen = [entry for entry in entries if self._takes(entry)]
-        notes: list[Note] = [*content.notes, *map(fault_note, faults)]
-        return self._files.report(file, partial(check_offsets, chosen, file.name.kind, self._range_of), notes)
+        check = partial(check_offsets, chosen, file.name.kind, self._range_of)
+        return self._files.report(file, check, map(fault_note, faults))
 
     def _takes(self, entry: PartitionOffset) -> bool:
         name = partition_directory_name(entry.topic, entry.partition)

@@ -159,6 +159,7 @@ class DirectoryFiles:
         worst_entry: ExitCode,
         style_counts: Counter[Style] | None = None,
         zero_tail_bytes: int = 0,
+        is_read: bool = True,
     ) -> FileReport:
         """The report on a file whose entries are counted already."""
         name = file.name
@@ -176,7 +177,12 @@ class DirectoryFiles:
             style_counts or Counter(),
             zero_tail_bytes,
             worst_entry,
+            is_read,
         )
+
+    def unread(self, file: SidecarFile, content: Content) -> FileReport:
+        """The report on a file of which too little could be read to say more."""
+        return self.counted(file, (), content.notes, counts=Counter(), worst_entry=ExitCode.OK, is_read=False)
 
     def missing(self, name: FileName, message: str) -> FileReport:
         """The report on a file that should be there."""

@@ -137,7 +137,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     resync: Annotated[bool, _flag("resync", "Go on behind damage, with the next good batch of the file.")] = False,
     output_format: Format = OutputFormat.TEXT,
     redact: Annotated[str | None, typer.Option(metavar="WHAT", rich_help_panel=OUTPUT_PANEL,
-        help="Leave out contents: keys,values,headers[=hash|len].")] = None,
+        help="Leave out contents: keys,values,headers[=hash|len]; keys of headers stay.")] = None,
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
     max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,

@@ -212,7 +212,7 @@ class DumpLogRun:
                 self._fail(path, printer.aborted.position, printer.aborted.message)
                 if not self._request.resync:
                     return
-                self._out.write("\n")
+                self._title("\n")
                 printer.aborted = None
         printer.ending(dump.fault, dump.valid_bytes)
         if printer.aborted is not None:

@@ -88,6 +88,8 @@ def _entry_line(entry: Entry) -> str:
 def _summary(report: FileReport) -> str:
     if report.size_bytes is None or report.kind in _METADATA or report.kind is FileKind.LOG:
         return ""
+    if not report.is_read and not report.counts:
+        return ""
     counts = ", ".join(f"{report.counts[verdict]} {verdict.value}" for verdict in Verdict if report.counts[verdict])
     total = sum(report.counts.values())
     text = f"{counted(total, 'entry', 'entries')}: {counts}" if total else "no entries"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, RECORD_BATCH
+from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, NO_OFFSET, RECORD_BATCH
 from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.seven import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, MINIMUM_SEVEN_SIZE
@@ -62,6 +62,10 @@ class Window:
         """Integers at `at`, which are in sight."""
         return _int32(self.data, at)
 
+    def int64(self, at: Any) -> Any:
+        """Integers of eight bytes at `at`, which are in sight and not negative."""
+        return (self.int32(at) << 32) + (self.int32(at + 4) & 0xFFFFFFFF)
+
     def int32_anywhere(self, at: Any) -> Any:
         """Integers at `at`, counted from the window's start; those behind it are read, -2 where that fails."""
         import numpy as np
@@ -84,7 +88,31 @@ class Window:
         return values
 
 
-def batch_candidates(window: Window, count: int, limits: Limits) -> Candidates:
+class Enclosing(NamedTuple):
+    """A broken entry that is a compressed set: messages that lie in it are plain to see where little compresses.
+
+    Of v0 and v1: inner offsets go up to its own, `last_offset` (-1: it is none). 0.7 has no offsets: of what is
+    behind a compressed message only such as are compressed themselves can be told from its contents.
+    """
+
+    last_offset: int = NO_OFFSET
+    is_compressed_seven: bool = False
+
+
+def enclosing_entry(file: ReadableFile, position: int, *, seven: bool) -> Enclosing:
+    """What the header of the entry at `position` tells, as far as it can be read."""
+    header = bytearray(MESSAGE_V0.offset["key_length"])
+    got, _ = read_readable(file, position, memoryview(header))
+    if got < len(header):
+        return Enclosing()
+    if seven:
+        return Enclosing(is_compressed_seven=header[4] == 1 and header[5] in (1, 2))
+    magic, codec = header[MESSAGE_V0.offset["magic"]], header[MESSAGE_V0.offset["attributes"]] & CODEC_MASK
+    is_set = magic <= 1 and codec in (1, 2, 3)
+    return Enclosing(int.from_bytes(header[:8], "big", signed=True)) if is_set else Enclosing()
+
+
+def batch_candidates(window: Window, count: int, limits: Limits, enclosing: Enclosing) -> Candidates:
     """Those of the first `count` bytes that could be the header of a batch v2 or a message v0 or v1."""
     import numpy as np
 
@@ -99,6 +127,7 @@ def batch_candidates(window: Window, count: int, limits: Limits) -> Candidates:
     good = (magic == 2) & _looks_like_v2(window, starts, size)
     for old in (0, 1):
         rows = np.flatnonzero(magic == old)
+        rows = rows[window.int64(starts[rows]) > enclosing.last_offset]
         good[rows] = _looks_like_message(window, starts[rows], size[rows], old)
     starts, size, magic = starts[good], size[good], magic[good]
     is_new, at = magic == 2, starts + window.position
@@ -142,7 +171,7 @@ def _looks_like_message(window: Window, starts: Any, size: Any, magic: int) -> A
     return good
 
 
-def seven_candidates(window: Window, count: int, limits: Limits) -> Candidates:
+def seven_candidates(window: Window, count: int, limits: Limits, enclosing: Enclosing) -> Candidates:
     """Those of the first `count` bytes that could be the header of a message of 0.7."""
     import numpy as np
 
@@ -151,8 +180,9 @@ def seven_candidates(window: Window, count: int, limits: Limits) -> Candidates:
     size = window.int32(starts)
     magic = data[starts + 4]
     good = (size >= MINIMUM_SEVEN_SIZE + magic) & (size + 4 <= limits.max_batch_bytes)
+    codec = np.where(magic == 1, data[starts + 5], 0)
     is_gzip = (data[starts + 10] == 0x1F) & (data[starts + 11] == 0x8B)
-    good &= (magic == 0) | np.isin(data[starts + 5], (0, 2)) | ((data[starts + 5] == 1) & is_gzip)
+    good &= (codec == 2) | ((codec == 1) & is_gzip) | ((codec == 0) & (not enclosing.is_compressed_seven))
     good &= starts + window.position + 4 + size <= window.file.size_bytes
     starts, size, magic = starts[good], size[good], magic[good]
     at = starts + window.position

@@ -1,7 +1,7 @@
 """Which kernels serve: plain Python at once, or the compiled ones when the work is worth their start.
 
 The one place that decides (measured: loading compiled kernels takes about 0.35 s, compiling them the
-first time 10 to 20 s; a plain kernel does some 0.2 to 0.6 million rows a second).
+first time 5 to 15 s; a plain kernel does some 0.2 to 0.6 million rows a second).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkalog_cli import __version__
 
 WARM_ROWS = 150_000
 """Rows (batches, or records where they are read) from which loading compiled kernels pays."""
-COLD_ROWS = 8_000_000
+COLD_ROWS = 4_000_000
 """The same where they must be compiled first."""
 LOADED_ROWS = 2_000
 """The same where this process has loaded them already."""
@@ -65,10 +65,13 @@ class KernelChoice:
     def _load(self) -> None:
         cold = not is_warm()
         if cold and self._announce is not None:
-            self._announce(20.0)
+            self._announce(15.0)
         try:
             self._compiled = load_compiled()
-        except ImportError:
+        except Exception:
+            # No Numba for this platform, or one that fails on it: the plain kernels serve all.
+            if self._forced:
+                raise
             self._unavailable = True
             return
         if cold:

@@ -10,7 +10,15 @@ from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE
 from kafkalog_cli.format.crc_ranges import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc_after_every_byte, crc_of_ranges
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.seven import MINIMUM_SEVEN_SIZE
-from kafkalog_cli.storage.entry_candidates import HEADER_BYTES, Candidates, Window, batch_candidates, seven_candidates
+from kafkalog_cli.storage.entry_candidates import (
+    HEADER_BYTES,
+    Candidates,
+    Enclosing,
+    Window,
+    batch_candidates,
+    enclosing_entry,
+    seven_candidates,
+)
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.scan import DEVICE_BLOCK_BYTES, read_readable
 
@@ -24,15 +32,22 @@ _DENSE_BYTES = 128
 
 
 def next_good_batch(
-    file: ReadableFile, position: int, limits: Limits = DEFAULT_LIMITS, *, seven: bool = False
+    file: ReadableFile,
+    position: int,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    seven: bool = False,
+    broken_at: int | None = None,
 ) -> int | None:
     """Where the first batch at or after byte `position` starts whose CRC holds; None if there is none.
 
     A candidate must look like an entry of v0, v1 or v2 (`seven`: of 0.7) before its CRC is computed. The time is
     linear in the file's size whatever its bytes are. Parts that the device does not give are passed over.
+    `broken_at`: where the entry starts that is damaged; if it is a compressed set, its messages do not count.
     """
     end = file.size_bytes
     smallest = 4 + MINIMUM_SEVEN_SIZE if seven else LOG_OVERHEAD_BYTES + MINIMUM_ENTRY_SIZE
+    enclosing = Enclosing() if broken_at is None else enclosing_entry(file, broken_at, seven=seven)
     find_candidates = seven_candidates if seven else batch_candidates
     wanted = _FIRST_WINDOW_BYTES
     while position + smallest <= end:
@@ -40,7 +55,7 @@ def next_good_batch(
         got, fault = read_readable(file, position, buffer)
         is_whole = got == wanted + HEADER_BYTES
         window = Window(file, position, buffer[:got])
-        found = _first_good(window, find_candidates(window, wanted if is_whole else got, limits))
+        found = _first_good(window, find_candidates(window, wanted if is_whole else got, limits, enclosing))
         if found is not None:
             return found
         if fault is not None:

@@ -79,7 +79,8 @@ FILES: dict[str, bytes] = {
     f"{ROOT}/replication-offset-checkpoint": checkpoint(30),
     f"{ROOT}/log-start-offset-checkpoint": checkpoint(0),
     f"{ROOT}/cleaner-offset-checkpoint": checkpoint(3),
-    f"{ROOT}/meta.properties": b"version=1\nnode.id=1\ncluster.id=abcdefghijklmnopqrstuv\ndirectory.id=" + TOPIC_ID.encode(),
+    f"{ROOT}/meta.properties": b"version=1\nnode.id=1\ncluster.id=abcdefghijklmnopqrstuv\ndirectory.id="
+    + TOPIC_ID.encode(),
     f"{ROOT}/.kafka_cleanshutdown": b'{"version":0,"brokerEpoch":5}',
     f"{PARTITION}/quorum-state": b'{"leaderId":1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"'
     + TOPIC_ID.encode()
@@ -106,7 +107,9 @@ def run_command(argv: list[str], fs: FaultyFilesystem, *, compiled: bool = False
         code = run(argv, environment)
     except BaseException as error:
         raise AssertionError(f"{argv}: {''.join(traceback.format_exception(error))}") from error
-    done = Done(code, stdout.getvalue().decode("utf-8", "surrogateescape"), stderr.getvalue().decode("utf-8", "surrogateescape"))
+    done = Done(
+        code, stdout.getvalue().decode("utf-8", "surrogateescape"), stderr.getvalue().decode("utf-8", "surrogateescape")
+    )
     assert "internal error" not in done.errors, done.errors
     assert "Traceback" not in done.errors
     assert code in list(ExitCode)

@@ -102,7 +102,9 @@ def _records(block: RecordBlock) -> Iterator[Seen]:
     for index, end in enumerate(block.record_ends, block.first_row):
         position = int(block.batches.position[index])
         for _ in range(begin, int(end)):
-            offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = next(rows)
+            offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = next(
+                rows
+            )
             key, value = field_bytes(buffer, key_at, key_size), field_bytes(buffer, value_at, value_size)
             headers = tuple(read_headers(buffer, headers_at, count)) if count else ()
             yield Seen(position, offset, timestamp, sequence, key, value, headers, crc, valid)

@@ -40,7 +40,9 @@ def dump(file: Path, data: bytes, *options: str, kernels: str = "plain") -> tupl
     with (file.parent / "out").open("w+b") as out:
         argv = options if "--deep-iteration" in options else ("--print-data-log", *options)
         command = [sys.executable, "-c", DUMP, kernels, *argv, "--files", str(file)]
-        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, cwd=ROOT, timeout=120, text=True, check=False)
+        done = subprocess.run(
+            command, stdout=out, stderr=subprocess.PIPE, cwd=ROOT, timeout=120, text=True, check=False
+        )
         size = out.seek(0, 2)
         out.seek(0)
         text = out.read(MEBIBYTE)
@@ -103,7 +105,9 @@ def test_a_million_records_in_one_batch_are_read(kernels, tmp_path):
     many = 1_000_000
     data = batch(0, [record(i, None, None) for i in range(many)], codec=ZSTD)
     argv = ("--skip-record-metadata",)
-    code, out, errors, peak = dump(tmp_path / LOG, data + batch(many, [record(0, b"last", b"")]), *argv, kernels=kernels)
+    code, out, errors, peak = dump(
+        tmp_path / LOG, data + batch(many, [record(0, b"last", b"")]), *argv, kernels=kernels
+    )
     assert (code, errors) == (0, "")
     assert "key: last" in out
     assert peak < MOST_MEBIBYTES
@@ -161,7 +165,10 @@ def test_a_set_in_a_set_is_refused_in_v0_and_v1():
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 SIZES_THAT_LIE = {
-    "snappy block of 4 GiB": (SNAPPY, b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01" + struct.pack(">i", 6) + b"\xff\xff\xff\xff\x0f\0"),
+    "snappy block of 4 GiB": (
+        SNAPPY,
+        b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01" + struct.pack(">i", 6) + b"\xff\xff\xff\xff\x0f\0",
+    ),
     "snappy block of 100 MiB in 6 bytes": (SNAPPY, b"\x80\x80\x80\x32\0a"),
     "snappy chunk of 2 GiB": (SNAPPY, b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01\x7f\xff\xff\xff\0"),
     "lz4 block of 2 GiB": (LZ4, compress(LZ4, b"x")[:7] + b"\xff\xff\xff\x7f\0"),

@@ -58,7 +58,13 @@ def test_strict_tells_a_damaged_tail_from_corruption(log):
     for bit in sampled_bits(log, 7):
         data = log.flipped(bit)
         last = log.entry_of(bit >> 3) == len(log.entries) - 1
-        expected = ExitCode.OK if read(data, seven=log.is_seven).is_clean else ExitCode.WARNINGS if last else ExitCode.CORRUPTION
+        expected = (
+            ExitCode.OK
+            if read(data, seven=log.is_seven).is_clean
+            else ExitCode.WARNINGS
+            if last
+            else ExitCode.CORRUPTION
+        )
         assert dump(log, data, "--deep-iteration", "--strict").code == expected, bit
     for cut in range(1, len(log.data), 97):
         expected = ExitCode.OK if cut in log.starts else ExitCode.WARNINGS
@@ -82,6 +88,20 @@ def test_max_bytes_is_no_damage(log):
         assert (done.code, done.errors) == (0, ""), most
 
 
+def split_lines(done: Done, lines: list[str]) -> tuple[list[str], list[str]]:
+    """The lines of batches that are among `lines`, and those that are not."""
+    printed = [line for line in done.out.splitlines(keepends=True) if line.startswith(("offset:", "baseOffset:"))]
+    return [line for line in printed if line in lines], [line for line in printed if line not in lines]
+
+
+def printed_valid(log: SmallLog, bit: int) -> bool:
+    """Whether the entry with the flipped bit still has a good CRC."""
+    position = log.starts[log.entry_of(bit >> 3)]
+    return any(
+        batch.position == position and batch.valid for batch in read(log.flipped(bit), seven=log.is_seven).batches
+    )
+
+
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_resync_prints_every_entry_but_the_damaged_one(log):
     whole = outputs_by_entry(log)
@@ -89,8 +109,10 @@ def test_resync_prints_every_entry_but_the_damaged_one(log):
     for bit in sampled_bits(log, 9):
         damaged = log.entry_of(bit >> 3)
         done = dump(log, log.flipped(bit), "--resync")
-        printed = [line for line in done.out.splitlines(keepends=True) if line in lines]
+        printed, others = split_lines(done, lines)
         assert printed == [line for entry, line in enumerate(lines) if entry != damaged], bit
+        # Of what lies inside the damaged entry nothing is taken for an entry of the log.
+        assert sum("isvalid: true" in line for line in others) <= (1 if printed_valid(log, bit) else 0), bit
 
 
 @pytest.mark.parametrize("log", LOGS, **ids)
@@ -102,10 +124,11 @@ def test_zeroed_headers_are_passed_over(log):
     lines = [after.removeprefix(before) for before, after in zip(whole, whole[1:], strict=False)]
     done = dump(log, bytes(data), "--resync", "--strict")
     assert done.code == ExitCode.CORRUPTION
-    assert [line for line in done.out.splitlines(keepends=True) if line in lines] == [
-        line for entry, line in enumerate(lines) if entry not in (1, 3)
-    ]
+    printed, others = split_lines(done, lines)
+    assert printed == [line for entry, line in enumerate(lines) if entry not in (1, 3)]
     assert done.errors.count("skipped ") == 2
+    # 0.7 has no offsets to tell them by: a set that did not compress and has lost its header shows its messages.
+    assert others == [] or log.name == "seven-snappy"
 
 
 @pytest.mark.parametrize("log", LOGS, **ids)

@@ -87,6 +87,25 @@ def log_directory():
     return files | {f"/log/{name}": data for name, data in root.items()}
 
 
+def expected_text():
+    """What must be said of `log_directory`; positions and sizes from the model, the rest by hand."""
+    _, written = write(0, [[Spec((1000 + i, 1001 + i), padding=30)] for i in range(12)])
+    offsets, times = indexes(written, PER_BATCH, 200)
+    assert len(offsets) == 5
+    entries = "".join(
+        f"  offset: {offset} position: {position} right, last offset of the batch\n" for offset, position in offsets
+    )
+    moments = "".join(f"  timestamp: {timestamp} offset: {offset} right\n" for timestamp, offset in times)
+    return EXPECTED.format(
+        entries=entries,
+        moments=moments,
+        index_bytes=8 * len(offsets),
+        time_bytes=12 * len(times),
+        n=len(times),
+        blank=" ",
+    )
+
+
 EXPECTED = """\
 /log/__cluster_metadata-0/00000000000000000000.index: offset index, 4096 bytes
   zero tail of 4096 bytes, preallocated
@@ -98,21 +117,14 @@ EXPECTED = """\
   leaderId: 1
   leaderEpoch: 4
   votedId: -1
-  clusterId: 
+  clusterId:{blank}
   appliedOffset: 0
-  currentVoters: 
+  currentVoters:{blank}
   votedDirectoryId: AAAAAAAAAAAAAAAAAAAAAA
-/log/t-0/00000000000000000000.index: offset index, 24 bytes
-  offset: 5 position: 296 right, last offset of the batch
-  offset: 11 position: 740 right, last offset of the batch
-  offset: 17 position: 1184 right, last offset of the batch
-  3 entries: 3 right; style: per batch (4.1 and later; 2.0 to 4.0 where every append call was one batch)
-/log/t-0/00000000000000000000.timeindex: time index, 48 bytes
-  timestamp: 1003 offset: 5 right
-  timestamp: 1006 offset: 11 right
-  timestamp: 1009 offset: 17 right
-  timestamp: 1012 offset: 23 right
-  4 entries: 4 right
+/log/t-0/00000000000000000000.index: offset index, {index_bytes} bytes
+{entries}  5 entries: 5 right; style: per batch (4.1 and later; 2.0 to 4.0 where every append call was one batch)
+/log/t-0/00000000000000000000.timeindex: time index, {time_bytes} bytes
+{moments}  {n} entries: {n} right
 /log/t-0/00000000000000000024.index: offset index, 0 bytes
   no entries
 /log/t-0/00000000000000000024.timeindex: time index, 12 bytes
@@ -160,7 +172,7 @@ EXPECTED = """\
 def test_the_text_of_a_log_directory():
     code, out, err = dump_index("/log", fs=FaultyFilesystem(log_directory()))
     assert (code, err) == (0, "")
-    assert out == EXPECTED
+    assert out == expected_text()
 
 
 def test_machine_output_says_the_same():
@@ -169,14 +181,13 @@ def test_machine_output_says_the_same():
     assert (code, err) == (0, "")
     lines = [json.loads(line) for line in out.splitlines()]
     entries = [line for line in lines if line["type"] not in ("index-file", "summary")]
-    assert [line["path"] for line in lines if line["type"] == "index-file"] == [
-        line.split(": ")[0] for line in EXPECTED.splitlines() if not line.startswith(" ")
-    ]
+    paths = [line.split(": ")[0] for line in expected_text().splitlines() if not line.startswith(" ")]
+    assert [line["path"] for line in lines if line["type"] == "index-file"] == paths
     checked = [line for line in entries if "verdict" in line]
     assert lines[-1] == {
         "schema": "kafkalog.summary/1",
         "type": "summary",
-        "files": 20,
+        "files": len(paths),
         "entries": len(checked),
         "verdicts": {"right": len(checked) - 1, "no directory": 1},
         "exit_code": 0,
@@ -190,7 +201,7 @@ def test_machine_output_says_the_same():
         "partition": 0,
         "number": 0,
         "offset": 5,
-        "position": 296,
+        "position": len(batch_v2(0, (1000, 1001), b"x" * 30)) * 2,
         "verdict": "right",
         "styles": ["append-call", "per-batch"],
         "is_tolerable": True,
@@ -220,7 +231,7 @@ def test_what_is_selected(argv, paths):
     shown = [line.split(": ")[0].removeprefix("/log/") for line in out.splitlines() if not line.startswith(" ")]
     if paths is None:
         assert (code, out) == (10, "")
-        assert err == "kafkalog: nothing selected: /log/*.index matches nothing\n" * 1 or "nothing selected" in err
+        assert "nothing selected: /log/*.index matches nothing" in err
         return
     assert (code, err) == (0, "")
     assert {path.split("/")[0].removesuffix("-offset-checkpoint") for path in shown} == paths
@@ -235,7 +246,7 @@ def test_files_are_reported_as_given_and_alone():
     code, out, _ = dump_index(*names, fs=fs)
     assert code == 0
     assert [line.split(": ")[0] for line in out.splitlines() if not line.startswith(" ")] == names
-    assert out.count("right") == 1 + 1 + 3 + 1 + 2
+    assert out.count("right") == (1 + 1) + (5 + 1) + (1 + 1)
 
 
 def test_what_is_no_sidecar_is_ignored_aloud():
@@ -392,7 +403,7 @@ def test_every_flipped_bit_of_a_small_file_ends_with_an_answer(name):
 def test_every_flipped_bit_of_the_log_ends_with_an_answer():
     files = log_directory()
     name = f"/log/t-0/{24:020d}.log"
-    for bit in range(0, 8 * 200, 5):
+    for bit in range(0, 8 * len(files[name]), 5):
         damaged = bytearray(files[name])
         damaged[bit >> 3] ^= 1 << (bit & 7)
         code, out, _ = dump_index("/log/t-0", fs=FaultyFilesystem({**files, name: bytes(damaged)}))
@@ -405,7 +416,7 @@ def test_every_flipped_bit_of_the_log_ends_with_an_answer():
 def test_any_bytes_in_any_file_end_with_an_answer(name, data):
     fs = FaultyFilesystem({**log_directory(), name: data})
     for argv in (["/log"], [name], ["/log", "--format", "json"]):
-        code, out, err = dump_index(*argv, fs=fs)
+        code, out, _ = dump_index(*argv, fs=fs)
         assert code in (0, 3, 4, 10)
         if "json" in argv:
             assert [json.loads(line)["type"] for line in out.splitlines()][-1] == "summary"

@@ -101,6 +101,14 @@ def test_a_tagged_field_may_be_null_where_that_is_not_its_default():
     }
 
 
+def test_the_encoder_writes_tags_in_their_order():
+    """The bytes are those of Kafka's TransactionLogValue, whose fields are not in the order of their tags."""
+    message = {"previousProducerId": 3, "nextProducerEpoch": 1, "transactionPartitions": []}
+    assert encode_message("TransactionLogValue", 1, {**message, "clientTransactionVersion": 2}).hex() == (
+        "000000000000000000000000000000010000000000000000000000000000000003000800000000000000030202000203020001"
+    )
+
+
 def tagged(*fields):
     """A ShareUpdateValue of zeroes with these tagged fields."""
     parts = [bytes([tag, len(data)]) + data for tag, data in fields]

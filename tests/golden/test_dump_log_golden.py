@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -78,8 +79,10 @@ def mismatches(case, folder, forced=False):
         assert b"internal error" not in ours[2]
         assert b"\tat " not in ours[2]
         if name in USAGE:
-            if ours[0] != USAGE[name][0]:
-                yield name, ours[0]
+            wanted_code, _ = USAGE[name]
+            quiet = ours[1] if wanted_code else ours[2]  # usage errors go to stderr, help to stdout
+            if ours[0] != wanted_code or quiet or not (ours[1] or ours[2]):
+                yield name, ours
         elif IDENTITY.sub(b"[B@", ours[1]) != IDENTITY.sub(b"[B@", expected) or ours[0] != code:
             yield name, argv
         elif (code == 0 and ours[2] != errors) or (code and not ours[2].startswith(b"kafkalog: ")):
@@ -123,14 +126,34 @@ def test_compiled_kernels_print_the_same(corpus, monkeypatch, name):
     assert list(mismatches(corpus / name, corpus / name / "expected", forced=True)) == []
 
 
-def test_the_installed_command(corpus, monkeypatch):
+def test_nothing_is_left_out(corpus):
+    codes, names = Counter(), set()
+    for folder in sorted(corpus.glob("*/expected*")):
+        if (folder / "COMMANDS.tsv").exists():
+            found = list(commands(folder))
+            codes.update(code for _, code, _ in found)
+            names |= {name for name, _, _ in found}
+    assert codes == {0: 5838, 1: 215}
+    assert set(USAGE) <= names
+
+
+INSTALLED = [[sys.executable, "-m", "kafkalog_cli"], [str(Path(sys.executable).with_name("kafkalog"))]]
+FEW = 4
+
+
+@pytest.mark.parametrize("name", ["v2-mixed", "txn", "v0", "upgraded", "internal", "compact-tx", "crash-zero-tail"])
+def test_the_installed_command(corpus, monkeypatch, name):
     """A few through a process of its own: the entry point, the real streams."""
-    case = corpus / "v2-mixed"
+    case = corpus / name
     monkeypatch.chdir(case)
-    recorded = outputs(case / "expected")
-    chosen = [command for command in commands(case / "expected") if "mixed-0" in command[0]]
-    assert len(chosen) > 8
-    for name, code, argv in chosen:
-        command = [sys.executable, "-m", "kafkalog_cli", "dump-log", *argv]
-        done = subprocess.run(command, capture_output=True, check=False, env=os.environ | {"LC_ALL": "C"})
-        assert (done.returncode, done.stdout) == (code, recorded[name])
+    recorded, found = outputs(case / "expected"), list(commands(case / "expected"))
+    for at, (output, code, argv) in enumerate(found[:: len(found) // FEW + 1]):
+        program = INSTALLED[at % 2] if Path(INSTALLED[1][0]).exists() else INSTALLED[0]
+        done = subprocess.run(
+            [*program, "dump-log", *argv], capture_output=True, check=False, env=os.environ | {"LC_ALL": "C"}
+        )
+        assert (done.returncode, done.stdout) == (code, recorded[output]), argv
+        if code == 0:
+            assert done.stderr == recorded.get(output + ".err", b"").replace(b"$PWD", str(case).encode()), argv
+        else:
+            assert done.stderr.startswith(b"kafkalog: "), argv

@@ -2,10 +2,10 @@
 
 import io
 import random
-import struct
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, message, message_set
+from logs import BASE_TIME_MS, R, batch_v2, message
+from random_segments import MALFORMED, damaged, random_log
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -18,75 +18,6 @@ MODES = [
     ["--print-data-log", "--skip-record-metadata"],
     ["--max-bytes", "700", "--deep-iteration"],
 ]
-TEXTS = [b"", b"a", b"plain", "größe".encode(), b"tab\tline\nnext", "\U0001f600".encode(), b"x" * 500, None]
-MALFORMED = [
-    b"\xff", b"\xc0\x80", b"\xc2", b"\xe2\x82", b"\xed\xa0\x80", b"\xed\xbf\xbf!", b"\xf0\x80\x80\x80", b"\xf4\x90\x80\x80",
-    b"\xf5\x80\x80\x80", b"\xf0\x9f\x98", b"\xe0\x80\x80", b"\xe1\x80\xe1\x80", b"\xf0\x90\x80(", b"\xfe\xfe\xff\xff", b"a\x80b",
-]  # fmt: skip
-
-
-def random_log(chance):
-    """Bytes of a small log: every magic, codec and attribute, gaps, control batches, empty batches."""
-    log, offset = b"", chance.choice([0, 7])
-    for _ in range(chance.randrange(1, 9)):
-        count = chance.randrange(1, 6)
-        texts = TEXTS + chance.sample(MALFORMED, 3)
-        made = []
-        for _ in range(count):
-            headers = tuple(
-                (chance.choice([b"h", b"", b"\xff", b"kopf"]), chance.choice(TEXTS))
-                for _ in range(chance.choice([0, 0, 0, 2]))
-            )
-            made.append(
-                R(
-                    offset,
-                    BASE_TIME_MS + chance.randrange(-5, 5000),
-                    chance.choice(texts),
-                    chance.choice(texts),
-                    headers,
-                )
-            )
-            offset += chance.choice([1, 1, 1, 3])
-        codec = chance.choice([0, 0, 1, 2, 3, 4])
-        magic = chance.choice([2, 2, 2, 2, 1, 0])
-        if magic < 2:
-            made = [r._replace(offset=made[0].offset + i) for i, r in enumerate(made)]
-            if codec in (1, 2) or (codec == 3 and magic == 1):
-                log += message_set(made, magic, codec)
-            else:
-                log += b"".join(message(r, magic) for r in made)
-            continue
-        bits = chance.choice([0, 0, 8, 0x10, 0x40])
-        producer = chance.choice([(-1, -1, -1), (5, 1, 10), (5, 1, 2**31 - 2)])
-        kind = chance.randrange(10)
-        if kind == 0:
-            log += batch_v2([], 0, offset, offset + 3, producer, bits=bits & 0x10)
-            offset += 4
-        elif kind == 1:
-            marker = R(offset, BASE_TIME_MS, struct.pack(">hh", 0, chance.choice([0, 1, 9])), struct.pack(">hi", 0, 4))
-            log += batch_v2([marker], 0, producer=(5, 1, -1), bits=0x30)
-            offset += 1
-        else:
-            log += batch_v2(made, codec, producer=producer, bits=bits, last=made[-1].offset + chance.choice([0, 0, 2]))
-            offset += 3
-    return log
-
-
-def damaged(log, chance):
-    data = bytearray(log)
-    for _ in range(chance.choice([1, 1, 2])):
-        at, kind = chance.randrange(max(len(data), 1)), chance.randrange(6)
-        if kind < 2 and data:
-            data[at] ^= 1 << chance.randrange(8)
-        elif kind == 2:
-            del data[at:]
-        elif kind == 3:
-            data[at : at + 30] = bytes(30)
-        elif kind == 4:
-            data += chance.randbytes(chance.randrange(1, 60))
-        else:
-            data[at : at + 4] = chance.choice([b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\x0e", b"\0\0\0\x31"])
-    return bytes(data)
 
 
 def compare(real_kafka, folder, logs, modes=MODES, forced=False):

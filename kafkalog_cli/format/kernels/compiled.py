@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import types
 
 from kafkalog_cli.format.batch import RECORD_BATCH, BatchColumns
 from kafkalog_cli.format.kernels import Scanned, plain
+from kafkalog_cli.format.kernels.compiling import BYTES, MATRIX, entry, inlined, kernel
 from kafkalog_cli.format.kernels.machine import crc32, crc32c, load_u32_be, load_u64_be
 from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.limits import Limits
@@ -33,22 +34,67 @@ _V1_HEADER = MESSAGE_V1.offset["key_length"]
 _V1_TIMESTAMP = MESSAGE_V1.offset["timestamp"]
 
 
-@njit(inline="always")
+@inlined
 def _i32(buffer, at):
     return np.int64(np.int32(load_u32_be(buffer, at)))
 
 
-@njit(inline="always")
+@inlined
 def _i64(buffer, at):
     return np.int64(load_u64_be(buffer, at))
 
 
-@njit(inline="always")
+@inlined
 def _i16(buffer, at):
     return np.int64(np.int16((np.int64(buffer[at]) << 8) | np.int64(buffer[at + 1])))
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def _v2_row(buffer, here, total, magic, file_position, rows, row):
+    base_offset = _i64(buffer, here)
+    crc = np.int64(load_u32_be(buffer, here + _CRC))
+    rows[0, row] = file_position + here
+    rows[1, row] = total
+    rows[2, row] = base_offset
+    rows[3, row] = base_offset + _i32(buffer, here + _LAST_DELTA)
+    rows[4, row] = _i32(buffer, here + _EPOCH)
+    rows[5, row] = magic
+    rows[6, row] = crc
+    rows[7, row] = np.int64(buffer[here + _ATTRIBUTES + 1])
+    rows[8, row] = _i64(buffer, here + _BASE_TIMESTAMP)
+    rows[9, row] = _i64(buffer, here + _MAX_TIMESTAMP)
+    rows[10, row] = _i64(buffer, here + _PRODUCER_ID)
+    rows[11, row] = _i16(buffer, here + _PRODUCER_EPOCH)
+    rows[12, row] = _i32(buffer, here + _BASE_SEQUENCE)
+    rows[13, row] = _i32(buffer, here + _COUNT)
+    rows[14, row] = 1 if total >= _HEADER and crc32c(buffer, here + _ATTRIBUTES, here + total) == crc else 0
+
+
+@kernel
+def _legacy_row(buffer, here, total, magic, file_position, rows, row):
+    offset = _i64(buffer, here)
+    crc = np.int64(load_u32_be(buffer, here + _V0_CRC))
+    attributes = np.int64(buffer[here + _MAGIC + 1])
+    timestamp = _i64(buffer, here + _V1_TIMESTAMP) if magic == 1 else np.int64(-1)
+    compressed = attributes & 7
+    rows[0, row] = file_position + here
+    rows[1, row] = total
+    rows[2, row] = -1 if compressed else offset
+    rows[3, row] = offset
+    rows[4, row] = -1
+    rows[5, row] = magic
+    rows[6, row] = crc
+    rows[7, row] = attributes
+    rows[8, row] = timestamp
+    rows[9, row] = timestamp
+    rows[10, row] = -1
+    rows[11, row] = -1
+    rows[12, row] = -1
+    rows[13, row] = -1 if compressed else 1
+    rows[14, row] = 1 if crc32(buffer, here + _MAGIC, here + total) == crc else 0
+
+
+@entry(BYTES, types.int64, types.int64, types.int64, types.int64, MATRIX)
 def _scan(buffer, limit, end, file_position, max_batch_bytes, rows):
     """Rows of Batch into `rows` (15 columns); (rows, bytes, needed, stop): stop 1 leaves the rest to the plain scan."""
     here = np.int64(0)
@@ -83,51 +129,6 @@ def _scan(buffer, limit, end, file_position, max_batch_bytes, rows):
         count += 1
         here += total
     return count, here, np.int64(0), 1 if here < end else 0
-
-
-@njit(cache=True, nogil=True)
-def _v2_row(buffer, here, total, magic, file_position, rows, row):
-    base_offset = _i64(buffer, here)
-    crc = np.int64(load_u32_be(buffer, here + _CRC))
-    rows[0, row] = file_position + here
-    rows[1, row] = total
-    rows[2, row] = base_offset
-    rows[3, row] = base_offset + _i32(buffer, here + _LAST_DELTA)
-    rows[4, row] = _i32(buffer, here + _EPOCH)
-    rows[5, row] = magic
-    rows[6, row] = crc
-    rows[7, row] = np.int64(buffer[here + _ATTRIBUTES + 1])
-    rows[8, row] = _i64(buffer, here + _BASE_TIMESTAMP)
-    rows[9, row] = _i64(buffer, here + _MAX_TIMESTAMP)
-    rows[10, row] = _i64(buffer, here + _PRODUCER_ID)
-    rows[11, row] = _i16(buffer, here + _PRODUCER_EPOCH)
-    rows[12, row] = _i32(buffer, here + _BASE_SEQUENCE)
-    rows[13, row] = _i32(buffer, here + _COUNT)
-    rows[14, row] = 1 if total >= _HEADER and crc32c(buffer, here + _ATTRIBUTES, here + total) == crc else 0
-
-
-@njit(cache=True, nogil=True)
-def _legacy_row(buffer, here, total, magic, file_position, rows, row):
-    offset = _i64(buffer, here)
-    crc = np.int64(load_u32_be(buffer, here + _V0_CRC))
-    attributes = np.int64(buffer[here + _MAGIC + 1])
-    timestamp = _i64(buffer, here + _V1_TIMESTAMP) if magic == 1 else np.int64(-1)
-    compressed = attributes & 7
-    rows[0, row] = file_position + here
-    rows[1, row] = total
-    rows[2, row] = -1 if compressed else offset
-    rows[3, row] = offset
-    rows[4, row] = -1
-    rows[5, row] = magic
-    rows[6, row] = crc
-    rows[7, row] = attributes
-    rows[8, row] = timestamp
-    rows[9, row] = timestamp
-    rows[10, row] = -1
-    rows[11, row] = -1
-    rows[12, row] = -1
-    rows[13, row] = -1 if compressed else 1
-    rows[14, row] = 1 if crc32(buffer, here + _MAGIC, here + total) == crc else 0
 
 
 def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) -> Scanned:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, MATRIX, NUMBERS, entry, inlined, kernel
 
 RECORD_COLUMNS = 11
 SMALLEST_RECORD_BYTES = 7
@@ -15,12 +16,12 @@ SMALLEST_RECORD_BYTES = 7
 _MAX_INT32 = (1 << 31) - 1
 
 
-@njit(inline="always")
+@inlined
 def _zigzag(value):
     return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _long_varint(buffer, here, end, most_bytes):
     """(value, next position); the position is -1 where there is no such varint."""
     value = np.uint64(0)
@@ -36,14 +37,14 @@ def _long_varint(buffer, here, end, most_bytes):
     return np.int64(0), np.int64(-1)
 
 
-@njit(inline="always")
+@inlined
 def _varint(buffer, here, end):
     if here < end and buffer[here] < 0x80:
         return _zigzag(np.uint64(buffer[here])), here + 1
     return _long_varint(buffer, here, end, 5)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _skip_headers(buffer, here, end, count):
     if count < 0 or count > end - here:
         return np.int64(-1)
@@ -59,7 +60,7 @@ def _skip_headers(buffer, here, end, count):
     return here
 
 
-@njit(inline="always")
+@inlined
 def _sequence(base, delta):
     if base < 0:
         return np.int64(-1)
@@ -69,7 +70,7 @@ def _sequence(base, delta):
     return base + delta
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decode_batch(buffer, here, end, count, base_offset, base_timestamp, append_time, use_append, sequence, out, row):
     """Whether `count` records fill buffer[here:end] exactly; their rows go to `out` from `row` on."""
     for index in range(row, row + count):
@@ -110,7 +111,7 @@ def _decode_batch(buffer, here, end, count, base_offset, base_timestamp, append_
     return here == end
 
 
-@njit(cache=True, nogil=True)
+@entry(BYTES, NUMBERS, NUMBERS, COLUMNS, MATRIX, NUMBERS)
 def decode_batches(buffer, starts, ends, batches, out, record_ends):
     """Records of consecutive v2 batches; how many batches were decoded before one that needs the plain twin.
 

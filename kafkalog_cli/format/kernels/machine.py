@@ -6,10 +6,12 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+from kafkalog_cli.format.kernels.compiling import kernel
 
 _CRC32C_POLYNOMIAL = 0x82F63B78
 _CRC32_POLYNOMIAL = 0xEDB88320
@@ -85,7 +87,7 @@ _CRC32C_TABLE = _table(_CRC32C_POLYNOMIAL)
 
 
 def _sliced(table):
-    @njit(cache=True, nogil=True)
+    @kernel
     def checksum(buffer, start, end):
         crc = np.uint64(0xFFFFFFFF)
         here = start
@@ -132,7 +134,7 @@ else:
     _crc_word = _crc_step(_INSTRUCTIONS[0], 64, arm=_INSTRUCTIONS[2])
     _crc_byte = _crc_step(_INSTRUCTIONS[1], 8, arm=_INSTRUCTIONS[2])
 
-    @njit(cache=True, nogil=True)
+    @kernel
     def crc32c(buffer, start, end):
         """CRC-32C of buffer[start:end], by the processor's instruction."""
         crc = np.uint64(0xFFFFFFFF)

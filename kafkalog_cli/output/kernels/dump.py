@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
-from kafkalog_cli.output.kernels.memory import inlined, kernel, put
+from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
+from kafkalog_cli.output.kernels.memory import put
 from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number
 
 BATCH_LINE_BYTES = 768
@@ -104,14 +106,14 @@ def _put_batch(out, at, batches, row):
     return at + 1
 
 
-@kernel
+@entry(COLUMNS, types.int64)
 def is_plain_case(batches, row):
     """Whether the batch's line needs the plain renderer: old magic, an unknown codec, odd sequences."""
     odd_sequence = batches[12, row] < -1 or batches[3, row] < batches[2, row]
     return batches[5, row] < 2 or (batches[7, row] & 7) > 4 or odd_sequence
 
 
-@kernel
+@entry(COLUMNS, types.int64, OUT)
 def render_batches(batches, begin, out):
     """Lines of batches from row `begin`; (next row, bytes). Stops before a row for the plain renderer."""
     at = np.int64(0)
@@ -191,7 +193,7 @@ def _put_record(out, at, buffer, records, row, append_time, contents, skip):
     return at + 1
 
 
-@kernel
+@entry(BYTES, COLUMNS, NUMBERS, COLUMNS, types.boolean, types.boolean, NUMBERS, OUT)
 def render_records(buffer, batches, record_ends, records, contents, skip, state, out):
     """Lines of batches with their records into `out`, from `state` on; the bytes written.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, inlined, kernel, marks, put
+from kafkalog_cli.format.kernels.compiling import inlined, kernel
+from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, marks, put
 from kafkalog_cli.output.kernels.text import constant
 
 ESCAPED_BYTES = 6

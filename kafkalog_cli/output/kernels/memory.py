@@ -6,37 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
-from numba.core.options import DefaultOptions
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
-if hasattr(DefaultOptions, "_nrt"):
-    # Numba would count references to the arrays that functions hand each other, atomically: two thirds of the time.
-    _OPTIONS["_nrt"] = False
-
-kernel: Any = njit(**_OPTIONS)
-"""Compiles a function that allocates nothing."""
-inlined: Any = njit(**_OPTIONS, forceinline=True)
-"""The same for a function of a few instructions."""
-
-BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-"""Bytes that a kernel reads, writable or not."""
-OUT = types.Array(types.uint8, 1, "C")
-NUMBERS = types.Array(types.int64, 1, "C")
-COLUMNS = types.Array(types.int64, 2, "A")
-"""A matrix, or columns of one."""
-
-
-def entry(*arguments: types.Type) -> Any:
-    """Compiles, on import, what Python calls, for these types of arguments.
-
-    Else every way in which arrays can lie in memory would be compiled anew when it first occurs.
-    """
-    return njit(arguments, **_OPTIONS)
-
+from kafkalog_cli.format.kernels.compiling import inlined
 
 BLOCK_BYTES = 32
 """What one step of a vector unit takes; a smaller unit takes several steps."""

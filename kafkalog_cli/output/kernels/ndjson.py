@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
 from kafkalog_cli.output.kernels.json_text import field_room, measured_room, put_field
-from kafkalog_cli.output.kernels.memory import BYTES, COLUMNS, NUMBERS, OUT, copy, entry, inlined, kernel, put
+from kafkalog_cli.output.kernels.memory import copy, put
 from kafkalog_cli.output.kernels.text import constant, put_number
 
 NUMBERS_BYTES = 1024

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, inlined, kernel, marks
+from kafkalog_cli.format.kernels.compiling import inlined, kernel
+from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, marks
 
 _PAIRS = np.frombuffer(b"".join(b"%02d" % number for number in range(100)), dtype=np.uint8)
 

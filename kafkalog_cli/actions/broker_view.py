@@ -1,0 +1,88 @@
+"""What a broker takes of a partition's files: where its log begins and ends, and which indexes it believes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkalog_cli.actions.listing_root import CheckpointedOffsets, Shutdown, root_above
+from kafkalog_cli.errors import NothingSelected
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.log_end import segment_end
+from kafkalog_cli.storage.names import DirectoryKind
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.scan import Scan
+
+
+class LogBounds(NamedTuple):
+    """Where a log begins and ends: `start` inclusive, `end` the offset after the last batch.
+
+    `high_watermark` is None where no checkpoint has it. `broker_end` is what a broker takes for the end, where that
+    is not `end`: it believes the last index entry, and what it cannot reach from there is lost to it.
+    """
+
+    start: int
+    end: int
+    high_watermark: int | None = None
+    broker_end: int | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that a broker gives to the next record."""
+        return self.end if self.broker_end is None else self.broker_end
+
+
+class BrokerView(NamedTuple):
+    """How a broker looks at a partition: how it stopped (or runs), and its checkpoints' lines."""
+
+    shutdown: Shutdown = Shutdown.UNKNOWN
+    offsets: CheckpointedOffsets = CheckpointedOffsets()
+
+    def believes_indexes(self, partition: Partition, segment: Segment) -> bool:
+        """Whether it takes the indexes of `segment` as they lie, every byte of them.
+
+        It does not where it makes them anew: of a segment without offset index, and after an unclean stop of
+        those from the recovery point on. Nor where it has them in memory: those of the segment that it appends to.
+        """
+        if segment.offset_index is None or partition.directory.is_metadata_log:
+            return False
+        if self.shutdown is Shutdown.CLEAN:
+            return True
+        following = next((s.base_offset for s in partition.segments if s.base_offset > segment.base_offset), None)
+        if self.shutdown is Shutdown.UNCLEAN:
+            return following is not None and following <= (self.offsets.recovery_point or 0)
+        return following is not None
+
+
+def broker_view(fs: Filesystem, partition: Partition) -> BrokerView:
+    """What the root of the log directory tells; of a partition directory that was copied out of one, nothing."""
+    root = root_above(fs, partition.path)
+    if root is None:
+        return BrokerView()
+    in_place = partition.directory.kind is DirectoryKind.PARTITION
+    offsets = root.offsets_of(partition.topic, partition.number) if in_place else CheckpointedOffsets()
+    return BrokerView(root.shutdown, offsets)
+
+
+def log_bounds(fs: Filesystem, partition: Partition, view: BrokerView | None = None) -> LogBounds:
+    """Earliest and latest offset, by the checkpoints beside the partition and the batches of its last segment.
+
+    Raises NothingSelected for a partition without segments, and what `open_read` raises.
+    """
+    if not partition.segments:
+        raise NothingSelected(reason=f"{partition.path} has no segments")
+    first, last = partition.segments[0], partition.segments[-1]
+    if last.is_seven:
+        with fs.open_read(last.log.path) as log:
+            scan = Scan(log, seven_base_offset=last.base_offset)
+            for _ in scan:
+                pass
+            return LogBounds(first.base_offset, last.base_offset + scan.valid_bytes)
+    view = view or broker_view(fs, partition)
+    end = segment_end(fs, last, like_clean_start=False).next_offset
+    broker_end = None
+    if view.believes_indexes(partition, last):
+        taken = segment_end(fs, last, like_clean_start=True).next_offset
+        broker_end = None if taken == end else taken
+    start, watermark = max(first.base_offset, view.offsets.log_start or 0), view.offsets.high_watermark
+    latest = end if broker_end is None else broker_end
+    return LogBounds(start, end, None if watermark is None else min(latest, watermark), broker_end)

@@ -1,0 +1,34 @@
+"""Reading one batch of a segment, and of its records the first that is wanted."""
+
+from __future__ import annotations
+
+from kafkalog_cli.actions.ranges import Range, cut
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Scan
+
+
+def first_record(
+    log: ReadableFile, header: Batch, limits: Limits, wanted: Range
+) -> tuple[RecordBlock | None, Fault | None]:
+    """The first record of a batch in a range, alone in its block; or what keeps it from being read."""
+    scan = Scan(log, start=header.position, end=header.position + header.size_bytes, limits=limits)
+    reader = RecordReader(limits)
+    for chunk in scan:
+        for block in reader.blocks(chunk):
+            first = cut(block, wanted, 1)
+            if len(first.records):
+                return first, None
+            for fault in block.faults.values():
+                return None, fault
+    return None, scan.fault
+
+
+def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
+    """The batch with its CRC looked at; as it is where it cannot be loaded."""
+    scan = Scan(log, start=header.position, end=header.position + header.size_bytes, limits=limits)
+    return next((chunk.batches.row(0) for chunk in scan), header)

@@ -1,0 +1,242 @@
+"""A disk that fails: unreadable ranges, refused files, files that shrink or grow while they are read."""
+
+from __future__ import annotations
+
+import errno
+import random
+
+import pytest
+from faulty_fs import BytesFile, FaultyFilesystem, short_preads
+from log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, SIDECARS, run_command
+from makers import SmallLog, batch, log_seven, record, words
+from reading import PLAIN, Fact, outcome_of, read
+
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.storage.fs import RealFilesystem, read_all
+from kafkalog_cli.storage.header import header_at
+from kafkalog_cli.storage.resync import next_good_batch
+from kafkalog_cli.storage.scan import FIRST_CHUNK_BYTES, Scan
+
+PATH = "/t-0/00000000000000000000.log"
+BLOCK = 4096
+
+
+def many_batches(count: int) -> SmallLog:
+    rng = random.Random(5)
+    return SmallLog("many", tuple(batch(i, [record(0, b"key", words(rng, 90))]) for i in range(count)))
+
+
+LOG = many_batches(100)
+
+
+@pytest.fixture
+def fs():
+    """A disk with LOG; every fault that a test puts in must have struck by its end."""
+    disk = FaultyFilesystem({PATH: LOG.data})
+    yield disk
+    assert disk.injections
+    assert disk.unfired() == []
+
+
+def dump(fs, *options):
+    return run_command(["dump-log", *options, "--files", PATH], fs)
+
+
+def positions(done):
+    """Where the batches that were printed stand."""
+    return [int(line.partition(" position: ")[2].split()[0]) for line in done.out.splitlines() if " position: " in line]
+
+
+def touched(begin, end):
+    """The batches that have no byte from `begin` to `end`: before, and behind."""
+    pairs = [*zip(LOG.starts, LOG.starts[1:], strict=False)]
+    return [start for start, stop in pairs if stop <= begin], [start for start, stop in pairs if start >= end]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"), [(0, BLOCK), (5 * BLOCK, 6 * BLOCK), (5 * BLOCK, 9 * BLOCK), (0, BLOCK * 10)]
+)
+@pytest.mark.parametrize("options", [(), ("--deep-iteration",)])
+def test_an_unreadable_range_in_mid_file(fs, begin, end, options):
+    fs.fail_read(PATH, begin, end)
+    before, behind = touched(begin, end)
+    done = dump(fs, *options)
+    assert (done.code, positions(done)) == (ExitCode.FAILURE, before)
+    assert f"at byte {begin}: cannot be read: Input/output error" in done.errors
+    assert dump(fs, *options, "--strict").code == ExitCode.CORRUPTION
+    done = dump(fs, *options, "--resync")
+    assert (done.code, positions(done)) == (ExitCode.FAILURE, before + behind)
+    assert f"at byte {LOG.starts[len(before)]}: skipped {behind[0] - LOG.starts[len(before)]} bytes" in done.errors
+
+
+@pytest.mark.parametrize("size", [BLOCK, 3 * BLOCK])
+def test_the_fault_tells_the_range(fs, size):
+    fs.fail_read(PATH, 5 * BLOCK, 5 * BLOCK + size)
+    scan = Scan(fs.open_read(PATH), choice=PLAIN)
+    outcome = outcome_of(scan)
+    assert outcome.chain_fault == Fact("unreadable", 5 * BLOCK, size)
+    assert outcome.valid_bytes == LOG.starts[len(touched(5 * BLOCK, 0)[0])]
+
+
+def test_an_unreadable_tail_is_tail_damage(fs):
+    begin = len(LOG.data) // BLOCK * BLOCK
+    fs.fail_read(PATH, begin, len(LOG.data))
+    done = dump(fs, "--strict")
+    assert (done.code, positions(done)) == (ExitCode.WARNINGS, touched(begin, 0)[0])
+
+
+def test_a_fault_that_passes_is_none(fs):
+    fs.fail_read(PATH, 5 * BLOCK, 6 * BLOCK, times=1)
+    done = dump(fs, "--strict")
+    assert (done.code, done.errors, len(positions(done))) == (ExitCode.OK, "", 100)
+
+
+def test_a_fault_that_passes_hides_no_batch_from_a_search(fs):
+    fs.fail_read(PATH, 0, BLOCK, times=1)
+    assert next_good_batch(fs.open_read(PATH), 1) == LOG.starts[1]
+
+
+def test_a_search_passes_over_what_cannot_be_read(fs):
+    fs.fail_read(PATH, BLOCK, 4 * BLOCK)
+    file = fs.open_read(PATH)
+    before, behind = touched(BLOCK, 4 * BLOCK)
+    assert next_good_batch(file, before[-1] + 1) == behind[0]
+    assert next_good_batch(file, behind[0]) == behind[0]
+
+
+def test_a_header_on_the_border_of_what_can_be_read(fs):
+    start = LOG.starts[40]
+    fs.fail_read(PATH, start + 10, start + 11)
+    file = fs.open_read(PATH)
+    fault = header_at(file, start)
+    assert isinstance(fault, Fault)
+    assert fault.kind is FaultKind.UNREADABLE
+    assert isinstance(header_at(file, LOG.starts[41]), Batch)
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EIO, errno.ELOOP, errno.ENXIO])
+def test_a_file_that_cannot_be_opened_ends_no_run(fs, error):
+    fs.files["/t-0/00000000000000000100.log"] = LOG.data
+    fs.refuse_open(PATH, error=error)
+    done = run_command(["dump-log", "--files", f"{PATH},/t-0/00000000000000000100.log"], fs)
+    assert (done.code, len(positions(done))) == (ExitCode.FAILURE, 100)
+    assert PATH in done.errors
+
+
+def test_a_directory_that_cannot_be_listed(fs):
+    fs.refuse_open("/t-0")
+    assert run_command(["dump-log", "/t-0"], fs).code == ExitCode.FAILURE
+    # Whether there are later segments is not known then: the file itself is dumped all the same.
+    damaged = {PATH: LOG.data[:-1]}
+    fs.files.update(damaged)
+    assert len(positions(dump(fs, "--strict"))) == 99
+
+
+@pytest.mark.parametrize("left", [0, 1, BLOCK, LOG.starts[50], LOG.starts[50] + 30])
+def test_a_file_that_shrinks(fs, left):
+    log = many_batches(400)
+    fs.files[PATH] = log.data
+    fs.change_while_read(PATH, log.data[:left], begin=len(log.data) - 1)
+    done = dump(fs)
+    in_first_chunk = [start for start, end in zip(log.starts, log.starts[1:], strict=False) if end <= FIRST_CHUNK_BYTES]
+    assert (done.code, done.errors, positions(done)) == (ExitCode.OK, "", in_first_chunk)
+    rest = len(log.data) - FIRST_CHUNK_BYTES
+    assert done.out.endswith(f"Found {rest} invalid bytes at the end of {PATH.rpartition('/')[2]}\n")
+
+
+def test_a_file_that_shrinks_tells_where_it_ends_now():
+    data = LOG.data
+    fs = FaultyFilesystem({PATH: data})
+    file = fs.open_read(PATH)
+    fs.files[PATH] = data[: LOG.starts[7] + 5]
+    outcome = outcome_of(Scan(file, choice=PLAIN))
+    assert len(outcome.batches) == 7
+    assert outcome.chain_fault == Fact("trailing-bytes", LOG.starts[7] + 5, len(data) - LOG.starts[7] - 5)
+
+
+@pytest.mark.parametrize("options", [(), ("--strict", "--deep-iteration"), ("--resync",)])
+def test_a_file_that_grows_is_read_as_it_was_when_opened(fs, options):
+    fs.change_while_read(PATH, LOG.data + LOG.data[:-1])
+    done = dump(fs, *options)
+    assert (done.code, done.errors, len(positions(done))) == (ExitCode.OK, "", 100)
+
+
+def test_a_batch_that_is_being_written_is_no_corruption(fs):
+    fs.files[PATH] = LOG.data[:-40]
+    fs.change_while_read(PATH, LOG.data)
+    done = dump(fs, "--strict")
+    assert done.code in (ExitCode.OK, ExitCode.WARNINGS)
+    assert len(positions(done)) == 99
+
+
+@pytest.mark.parametrize("path", [*SIDECARS, FIRST_LOG, LAST_LOG])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["dump-log", "--files", ",".join(FILES)],
+        ["dump-index", ROOT],
+        ["dump-index", "--format", "json", ROOT],
+        ["ls", ROOT],
+        ["lookup-offset", PARTITION, "20"],
+        ["lookup-time", PARTITION, "--max-timestamp"],
+    ],
+    ids=lambda argv: " ".join(argv[:3])[:30],
+)
+def test_every_file_may_be_unreadable(path, argv):
+    disk = FaultyFilesystem(FILES)
+    whole = run_command(argv, FaultyFilesystem(FILES))
+    injection = disk.fail_read(path, 0, 1 << 40)
+    done = run_command(argv, disk)
+    if injection.fired:
+        assert done.code != ExitCode.OK or not argv[0].startswith("dump")
+        name = path.rpartition("/")[2]
+        if argv[0].startswith("dump"):
+            assert name in done.errors + done.out
+    else:
+        assert done == whole
+    refused = FaultyFilesystem(FILES)
+    refused.refuse_open(path)
+    assert run_command(argv, refused).code in set(ExitCode)
+
+
+def test_one_unreadable_sidecar_does_not_end_a_dump():
+    index, others = FIRST_LOG.replace(".log", ".index"), [FIRST_LOG, LAST_LOG]
+    disk = FaultyFilesystem(FILES)
+    disk.fail_read(index, 0, 1 << 40)
+    done = run_command(["dump-log", "--files", ",".join([index, *others])], disk)
+    assert disk.unfired() == []
+    assert done.code == ExitCode.FAILURE
+    assert done.out.count("Dumping ") == 3
+    assert f"{index}: " in done.errors
+
+
+@pytest.mark.parametrize("most_bytes", [1, 7, 4095])
+def test_short_reads_of_the_operating_system_change_nothing(tmp_path, monkeypatch, most_bytes):
+    small = SmallLog("small", LOG.entries[: 3 if most_bytes == 1 else 20])
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(small.data)
+    with short_preads(monkeypatch.setattr, most_bytes) as given, RealFilesystem().open_read(str(path)) as file:
+        outcome = outcome_of(Scan(file, choice=PLAIN))
+    assert outcome == read(small.data)
+    assert max(given) == most_bytes
+    assert read_all(RealFilesystem(), str(path)) == small.data
+
+
+def test_an_unreadable_range_of_a_seven_file():
+    log = log_seven(0, 400)
+    path = "/t-0/00000000000000000000.kafka"
+    disk = FaultyFilesystem({path: log.data})
+    disk.fail_read(path, 2 * BLOCK, 3 * BLOCK)
+    before = [start for start, end in zip(log.starts, log.starts[1:], strict=False) if end <= 2 * BLOCK]
+    behind = [start for start in log.starts[:-1] if start >= 3 * BLOCK]
+    done = run_command(["dump-log", "--resync", "--files", path], disk)
+    offsets = [int(line.split()[1]) for line in done.out.splitlines() if line.startswith("offset: ")]
+    assert disk.unfired() == []
+    assert (done.code, offsets) == (ExitCode.FAILURE, before + behind)
+
+
+def test_bytes_file_reads_like_a_file():
+    buffer = bytearray(4)
+    assert (BytesFile(b"abcdef").read_into(4, memoryview(buffer)), bytes(buffer)) == (2, b"ef\0\0")

@@ -174,7 +174,7 @@ def _records_v2(body, batch):
 
 def _message(offset, rest, append_time):
     cursor = Cursor(rest)
-    crc, magic, attributes = struct.unpack(">Ibb", cursor.take(6))
+    crc, magic, _ = struct.unpack(">Ibb", cursor.take(6))
     timestamp = struct.unpack(">q", cursor.take(8))[0] if magic else -1
     if magic and append_time is not None:
         timestamp = append_time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog_cli.actions.ranges import Range, cut
-from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
@@ -32,3 +32,11 @@ def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
     """The batch with its CRC looked at; as it is where it cannot be loaded."""
     scan = Scan(log, start=header.position, end=header.position + header.size_bytes, limits=limits)
     return next((chunk.batches.row(0) for chunk in scan), header)
+
+
+def largest_timestamp_in(log: ReadableFile, header: Batch, limits: Limits) -> int:
+    """The largest timestamp, in ms, of the records of a batch that can be read; -1 if none."""
+    scan = Scan(log, start=header.position, end=header.position + header.size_bytes, limits=limits)
+    reader = RecordReader(limits)
+    blocks = (block for chunk in scan for block in reader.blocks(chunk))
+    return max((int(timestamp) for block in blocks for timestamp in block.records.timestamp), default=NO_TIMESTAMP)

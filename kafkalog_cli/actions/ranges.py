@@ -7,7 +7,7 @@ from itertools import groupby, pairwise, zip_longest
 from typing import Any
 
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
-from kafkalog_cli.format.records import RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.names import offset_of_file_name
@@ -27,16 +27,6 @@ class Range:
     since_ms: int | None = None
     until_ms: int | None = None
     key: bytes | None = None
-
-    @property
-    def is_everything(self) -> bool:
-        """Whether nothing is cut."""
-        return self == Range()
-
-    @property
-    def cuts_records(self) -> bool:
-        """Whether records inside a batch may be left out."""
-        return not self.is_everything
 
 
 def window(fs: Filesystem, segment: Segment, log: ReadableFile, wanted: Range) -> tuple[int, int] | None:
@@ -158,7 +148,7 @@ def _wants(row: tuple[int, ...], buffer: memoryview, wanted: Range) -> bool:
         and (wanted.to_offset is None or offset < wanted.to_offset)
         and (wanted.since_ms is None or timestamp >= wanted.since_ms)
         and (wanted.until_ms is None or timestamp < wanted.until_ms)
-        and (wanted.key is None or field_bytes(buffer, row[3], row[4]) == wanted.key)
+        and (wanted.key is None or (row[3] != OUTSIDE and field_bytes(buffer, row[3], row[4]) == wanted.key))
     )
 
 
@@ -176,11 +166,7 @@ def _cut_matrix(block: RecordBlock, wanted: Range, most_records: int | None) -> 
     if wanted.until_ms is not None:
         mask &= matrix[1] < wanted.until_ms
     if wanted.key is not None:
-        mask &= matrix[4] == len(wanted.key)
-        rows = np.flatnonzero(mask)
-        key = np.frombuffer(wanted.key, dtype=np.uint8)
-        at = matrix[3][rows][:, None] + np.arange(len(key))
-        mask[rows] = (np.frombuffer(block.buffer, dtype=np.uint8)[at] == key).all(axis=1)
+        mask = _with_key(block, mask, wanted.key)
     kept = np.cumsum(mask)
     if most_records is not None:
         mask &= kept <= most_records
@@ -188,6 +174,21 @@ def _cut_matrix(block: RecordBlock, wanted: Range, most_records: int | None) -> 
     ends: Any = block.record_ends
     new_ends = np.concatenate((np.zeros(1, dtype=np.int64), kept))[ends]
     return replace(block, records=RecordColumns.from_matrix(matrix[:, mask]), record_ends=new_ends)
+
+
+def _with_key(block: RecordBlock, mask: Any, key: bytes) -> Any:
+    """The mask without records that have another key. Byte by byte, so that a long key needs no more memory."""
+    import numpy as np
+
+    matrix, data = block.records.matrix, np.frombuffer(block.buffer, dtype=np.uint8)
+    rows = np.flatnonzero(mask & (matrix[4] == len(key)) & (matrix[3] != OUTSIDE))
+    for at, byte in enumerate(key):
+        if not len(rows):
+            break
+        rows = rows[data[matrix[3][rows] + at] == byte]
+    mask = np.zeros_like(mask)
+    mask[rows] = True
+    return mask
 
 
 def with_records(block: RecordBlock) -> list[RecordBlock]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.actions.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
+from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.limits import Limits
@@ -20,7 +22,7 @@ from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText
 from kafkalog_cli.output.java_path import java_absolute_path, java_path
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.seven_text import SevenText
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.names import FileKind, classify_file
 
@@ -126,7 +128,7 @@ class DumpLogRun:
         return segments_in_range(files, self._request.wanted)
 
     def _dump(self, path: str) -> None:
-        self._title(f"Dumping {printable(path) if self._out.is_terminal else path}\n")
+        self._title(f"Dumping {self._shown_path(path)}\n")
         name = path.rpartition("/")[2]
         suffix = name[name.rindex(".") :] if "." in name else ""
         try:
@@ -138,11 +140,15 @@ class DumpLogRun:
                 self._fail(path, None, "not a file of a log directory: its name has no suffix")
             else:
                 self._out.flush()
-                self._messages.mirrored(f"Ignoring unknown file {path}\n")
+                self._messages.mirrored(f"Ignoring unknown file {self._shown_path(path)}\n")
         except KafkalogError as error:
             self._out.flush()
             self._messages.exception(error)
             self._codes[-1] = ExitCode.FAILURE
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._fail(path, None, f"cannot be read: {error.strerror or error}")
 
     def _dump_sidecar(self, path: str, name: str, suffix: str) -> None:
         from kafkalog_cli.actions.dump_sidecar import GivesUp
@@ -153,7 +159,7 @@ class DumpLogRun:
             options = SidecarOptions(
                 request.sanity_only, request.verify_only, request.max_message_bytes, request.limits
             )  # fmt: skip
-            self._sidecars = SidecarDump(self._fs, self._out, self._reports, options)
+            self._sidecars = SidecarDump(self._fs, self._out, self._reports, options, self._shown_path)
         problem = self._sidecars.dump(path, name, suffix)
         if isinstance(problem, GivesUp):
             self._fail(path, problem.position, problem.message)
@@ -197,11 +203,11 @@ class DumpLogRun:
                 self._codes[-1] = dump.damage.exit_code(
                     self._fs, file, dump.valid_bytes, self._request.limits
                 ) or self._codes[-1]  # fmt: skip
-        self._reports.add(self._reports.non_consecutive, java_absolute_path(path), dump.non_consecutive)
+        shown = self._shown_path(java_absolute_path(path))
+        self._reports.add(self._reports.non_consecutive, shown, dump.non_consecutive)
 
     def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
-        parts = dump.blocks() if self._request.deep else dump.batches()
-        for part in parts:
+        for part in self._parts(dump):
             if isinstance(part, Fault):
                 self._fail(path, part.position, part.message)
             elif isinstance(part, RecordBlock):
@@ -219,6 +225,17 @@ class DumpLogRun:
             self._fail(path, printer.aborted.position, printer.aborted.message)
         elif dump.fault is not None and self._request.is_json:
             self._messages.tell("trailing-bytes", dump.fault.message, path=path, position=dump.fault.position)
+
+    def _parts(self, dump: SegmentDump) -> Iterator[RecordBlock | BatchColumns | Fault]:
+        if self._request.deep:
+            yield from dump.blocks()
+            return
+        for part in dump.batches():
+            if self._request.resync and not isinstance(part, Fault):
+                # One by one: printing stops at a batch that cannot be shown.
+                yield from (part.part(row, row + 1) for row in range(len(part)))
+            else:
+                yield part
 
     def _options(self, path: str, file: ReadableFile, seven_base_offset: int | None) -> DumpOptions | None:
         """What to read of the file; None if nothing of it is wanted."""
@@ -290,6 +307,14 @@ class DumpLogRun:
         from kafkalog_cli.output.redact import RedactingDecoder
 
         return RedactingDecoder(decoder, self._request.redaction)
+
+    def _shown_path(self, path: str) -> str:
+        """The path as the real tool prints it; for a terminal without control characters."""
+        if not (self._out.is_terminal or self._messages.is_terminal):
+            return path
+        from kafkalog_cli.output.human import safe
+
+        return safe(path)
 
     def _title(self, text: str) -> None:
         """A line about the file, which machine output has in each object."""

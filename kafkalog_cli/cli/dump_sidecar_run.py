@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkalog_cli.actions.dump_sidecar import GivesUp, check_offset_index, check_time_index
@@ -37,11 +38,13 @@ class SidecarDump:
         out: ResultStream,
         reports: DumpReports,
         options: SidecarOptions,
+        shown_path: Callable[[str], str],
     ) -> None:
         self._fs = fs
         self._out = out
         self._reports = reports
         self._options = options
+        self._shown = shown_path
 
     def dump(self, path: str, name: str, suffix: str) -> GivesUp | str | None:
         """Print the file, whose name ends in `suffix`."""
@@ -59,12 +62,12 @@ class SidecarDump:
         with self._fs.open_read(base + ".log") as log:
             index = OffsetIndex(read_all(self._fs, path), base_offset)
             if not len(index):
-                self._out.write(f"{path} is empty.\n")
+                self._out.write(f"{self._shown(path)} is empty.\n")
                 return None
             if self._options.sanity_only:
                 return self._sanity(path, index.sanity_message(java_absolute_path(path)))
             mismatches: list[tuple[int, int]] = []
-            self._reports.index_mismatches.setdefault(java_absolute_path(path), mismatches)
+            self._reports.index_mismatches.setdefault(self._shown(java_absolute_path(path)), mismatches)
             for checked in check_offset_index(index, log, self._options.max_message_bytes):
                 if isinstance(checked, GivesUp):
                     return checked
@@ -84,7 +87,7 @@ class SidecarDump:
             time_index = TimeIndex(read_all(self._fs, path), base_offset)
             if self._options.sanity_only:
                 return self._sanity(path, time_index.sanity_message(java_absolute_path(path)))
-            absolute = java_absolute_path(path)
+            absolute = self._shown(java_absolute_path(path))
             for checked in check_time_index(time_index, index, log, self._options.limits):
                 if isinstance(checked, GivesUp):
                     return checked
@@ -124,7 +127,7 @@ class SidecarDump:
     def _sanity(self, path: str, problem: str | None) -> GivesUp | None:
         if problem is not None:
             return GivesUp(None, problem)
-        self._out.write(f"{path} passed sanity check.\n")
+        self._out.write(f"{self._shown(path)} passed sanity check.\n")
         return None
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog_cli.actions import lookup, lookup_time
+from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
 from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange, UsageError
 from kafkalog_cli.output.human import iso_time
-from kafkalog_cli.output.lookup_text import found_lines, how
+from kafkalog_cli.output.lookup_text import broker_note, found_lines, how
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.storage.partition import Partition
 
@@ -48,26 +49,39 @@ class LookupPrinter:
         self._as_json = as_json
         self._answers = 0
 
-    def found(self, found: lookup.Found, **more: object) -> None:
+    def found(self, found: lookup.Found) -> None:
         """A record or batch."""
-        if not self._as_json:
-            for line in found_lines(found):
-                self._out.write(line + "\n")
-            return
-        from kafkalog_cli.output.lookup_json import found_object
+        if self._as_json:
+            from kafkalog_cli.output.lookup_json import found_object
 
-        self.fields({**found_object(found, self._partition), "how": how(found), **more})
+            self.fields({**found_object(found, self._partition), "how": how(found)})
+            return
+        for line in found_lines(found):
+            self._out.write(line + "\n")
+
+    def found_by_time(self, answer: lookup_time.TimeFound, found: lookup.Found) -> None:
+        """A record, with what a broker would answer instead; `found` is that of `answer`."""
+        notes = answer.notes if answer.broker is None else (*answer.notes, broker_note(answer.broker))
+        found = found.noted(*notes)
+        if self._as_json:
+            from kafkalog_cli.output.lookup_json import broker_fields, found_object
+
+            fields = found_object(found, self._partition)
+            self.fields({**fields, "how": how(found), **broker_fields(answer.broker)})
+        else:
+            self.found(found)
 
     def fields(self, fields: dict[str, object]) -> None:
-        """An answer that is not a record: in text one `name: value` a line."""
+        """An answer that is not a record: in text one `name: value` a line, and a line for each note."""
         self._answers += 1
         if self._as_json:
             from kafkalog_cli.output.ndjson import JsonLines
 
             JsonLines(self._out).object(LOOKUP, "lookup", fields)
-        else:
-            for name, value in fields.items():
-                self._out.write(f"{name.replace('_', ' ')}: {value}\n")
+            return
+        for name, value in fields.items():
+            for one in value if isinstance(value, list) else [value]:
+                self._out.write(f"{name.replace('_', ' ').removesuffix('s')}: {one}\n")
 
     def end(self, code: ExitCode) -> ExitCode:
         """Write the summary, in machine output; the exit code."""
@@ -81,46 +95,56 @@ class LookupPrinter:
 
 def answer_time(environment: Environment, partition: Partition, question: TimeQuestion, *, as_json: bool) -> ExitCode:
     """Answer one question about time. Raises OffsetOutOfRange where no record is so late."""
-    fs = environment.fs
-    bounds = lookup.log_bounds(fs, partition)
+    bounds = log_bounds(environment.fs, partition)
     printer = LookupPrinter(environment, partition, as_json=as_json)
     if question.before is not None:
-        wanted = question.now_ms if question.latest else question.time_ms
-        offsets = lookup_time.offsets_before(
-            fs, partition, wanted, question.before, end_offset=bounds.end, now_ms=question.now_ms
-        )
-        for offset in offsets:
+        for offset in _offsets_before(partition, question, question.before, bounds):
             printer.fields({"offset": offset})
-        return printer.end(ExitCode.OK)
-    if question.earliest:
+    elif question.earliest:
         printer.fields({"offset": bounds.start})
     elif question.latest:
-        fields: dict[str, object] = {"offset": bounds.end}
-        if bounds.high_watermark is not None:
-            fields["high_watermark"] = bounds.high_watermark
-        printer.fields(fields)
-    elif question.max_timestamp:
-        largest = lookup_time.lookup_max_timestamp(fs, partition)
-        if largest is None:
-            raise OffsetOutOfRange(path=partition.path, what="a timestamp", first=bounds.start, last=bounds.end - 1)
-        printer.found(largest)
+        printer.fields(_latest(bounds))
     else:
-        _first_after(printer, fs, partition, question, bounds)
+        answer = _by_time(environment, partition, question)
+        if answer.found is None:
+            raise _no_record(environment, partition, question, answer)
+        printer.found_by_time(answer, answer.found)
     return printer.end(ExitCode.OK)
 
 
-def _first_after(
-    printer: LookupPrinter, fs: object, partition: Partition, question: TimeQuestion, bounds: lookup.LogBounds
-) -> None:
-    assert question.time_ms is not None
-    answer = lookup_time.lookup_time(fs, partition, question.time_ms, bounds.start)  # type: ignore[arg-type]
-    if answer.found is None:
-        largest = lookup_time.lookup_max_timestamp(fs, partition)  # type: ignore[arg-type]
-        last = "no timestamp" if largest is None or largest.record is None else largest.record.timestamp
-        what = f"{iso_time(question.time_ms)} ({question.time_ms})"
-        raise OffsetOutOfRange(path=partition.path, what=what, first="any time", last=last)
-    notes = list(answer.found.notes + answer.notes)
-    if answer.broker_offset is not None:
-        said = "that there is none" if answer.broker_offset < 0 else f"offset {answer.broker_offset}"
-        notes.append(f"a broker would answer {said}: it believes its time index")
-    printer.found(answer.found._replace(notes=tuple(notes)), broker_offset=answer.broker_offset)
+def _offsets_before(partition: Partition, question: TimeQuestion, most: int, bounds: LogBounds) -> list[int]:
+    if question.latest:
+        return lookup_time.latest_offsets(partition, most, bounds)
+    if question.time_ms is None:
+        return lookup_time.earliest_offsets(partition, most, bounds)
+    return lookup_time.offsets_before(partition, question.time_ms, most, bounds, question.now_ms)
+
+
+def _latest(bounds: LogBounds) -> dict[str, object]:
+    fields: dict[str, object] = {"offset": bounds.next_offset}
+    if bounds.high_watermark is not None:
+        fields["high_watermark"] = bounds.high_watermark
+    if bounds.broker_end is not None:
+        fields["notes"] = [
+            f"the last index entry makes a broker take {bounds.broker_end} for the end; batches go on to {bounds.end}"
+        ]
+    return fields
+
+
+def _by_time(environment: Environment, partition: Partition, question: TimeQuestion) -> lookup_time.TimeFound:
+    if question.time_ms is None:
+        return lookup_time.lookup_max_timestamp(environment.fs, partition)
+    return lookup_time.lookup_time(environment.fs, partition, question.time_ms)
+
+
+def _no_record(
+    environment: Environment, partition: Partition, question: TimeQuestion, answer: lookup_time.TimeFound
+) -> OffsetOutOfRange:
+    damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
+    if question.time_ms is None:
+        return OffsetOutOfRange(path=partition.path, what=f"any timestamp{damage}", first="none", last="none")
+    largest = lookup_time.lookup_max_timestamp(environment.fs, partition).found
+    record = None if largest is None else largest.record
+    last = "nothing: no record has a timestamp" if record is None else record.timestamp
+    what = f"{iso_time(question.time_ms)} ({question.time_ms}){damage}"
+    return OffsetOutOfRange(path=partition.path, what=what, first="any time", last=last)

@@ -17,7 +17,7 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     time_of,
 )
-from kafkalog_cli.errors import OffsetOutOfRange, UsageError
+from kafkalog_cli.errors import UsageError
 
 command = typer.Typer(add_completion=False)
 
@@ -51,10 +51,10 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     if sum((time is not None, earliest, latest, max_timestamp)) != 1 or (max_timestamp and before is not None):
         raise UsageError(reason="lookup-time wants one of TIME, --earliest, --latest, --max-timestamp")
     time_ms = None if time is None else time_of(environment, time, now)
+    if time_ms is not None and time_ms < 0:
+        # Kafka's own tools take -1 and -2 for the latest and the earliest offset.
+        raise UsageError(reason="lookup-time wants a time since 1970, or --earliest, --latest, --max-timestamp")
     clock_ms = environment.now_ms() if now is None else time_of(environment, now, None)
     question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
     chosen = one_partition(environment, path, topic, partition)
-    code = answer_time(environment, chosen, question, as_json=output is OutputFormat.JSON)
-    if isinstance(code, str):
-        raise OffsetOutOfRange(path=chosen.path, what=f"time {time_ms}", first="", last=code)
-    return code
+    return answer_time(environment, chosen, question, as_json=output is OutputFormat.JSON)

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
+
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def java_string(data: bytes) -> str:
-    """`new String(data, UTF_8)` of the JDK: malformed parts become U+FFFD.
+    """`new String(data, UTF_8)` of the JDK: malformed parts become U+FFFD. Takes time linear in the bytes.
 
     CPython's `replace` differs for surrogates written as three bytes (one U+FFFD in Java, three in Python).
     """
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        start = error.start
-    parts = [data[:start].decode()]
-    while start < len(data):
-        parts.append(REPLACEMENT)
-        start += _malformed_bytes(data, start)
-        try:
-            parts.append(data[start:].decode())
-            break
-        except UnicodeDecodeError as error:
-            parts.append(data[start : start + error.start].decode())
-            start += error.start
-    return "".join(parts)
+    return data.decode(errors=_JAVA_REPLACE)
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return REPLACEMENT, error.start + _malformed_bytes(error.object, error.start)
+
+
+_JAVA_REPLACE = "kafkalog-java"
+codecs.register_error(_JAVA_REPLACE, _replace)
 
 
 def _malformed_bytes(data: bytes, start: int) -> int:

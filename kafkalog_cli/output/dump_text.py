@@ -138,7 +138,7 @@ class LogText:
         if fault.kind is FaultKind.TRAILING_BYTES:
             if not whole_file:
                 return ""
-            return f"Found {fault.size_bytes} invalid bytes at the end of {file_name}\n"
+            return f"Found {fault.size_bytes} invalid bytes at the end of {self._shown(file_name)}\n"
         self.aborted = Abort(fault.position, fault.message)
         # A legacy entry's offset is printed before its header is read.
         legacy = fault.kind is FaultKind.INVALID_MAGIC or (fault.kind is FaultKind.HEADER_CUT_OFF and fault.got in "01")

@@ -52,7 +52,7 @@ def write_table(out: ResultStream, table: Table) -> None:
 
 def safe(text: str) -> str:
     """`text` without anything that a terminal could act on, undecodable bytes included."""
-    return "".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in printable(text))
+    return printable(text)
 
 
 def cell(value: object) -> str:

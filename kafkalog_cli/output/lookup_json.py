@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kafkalog_cli.actions.broker_answers import BrokerAnswer
 from kafkalog_cli.actions.lookup import Found
+from kafkalog_cli.format.batch import NO_OFFSET
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
 from kafkalog_cli.storage.partition import Partition
@@ -14,18 +16,19 @@ from kafkalog_cli.storage.partition import Partition
 def found_object(found: Found, partition: Partition) -> dict[str, Any]:
     """Fields of a look-up: `record` is None where only a batch was wanted or could be read."""
     name = found.segment.log.path.rpartition("/")[2]
-    entry = found.start.entry
+    entry, time_entry = found.start.entry, found.time_entry
     batch = found.batch
     record: Any = None
     if found.block is not None:
-        context = SegmentContext(partition.topic, partition.number, name, found.segment.is_seven)
-        options = RecordJsonOptions(with_batches=False, decode=topic_decode(partition.topic))
+        directory = partition.directory
+        context = SegmentContext(directory.topic, directory.partition, name, found.segment.is_seven)
+        options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
         record = json.loads(next(RecordJson(context, options).block(found.block)))
     return {
         **json_path(found.segment.log.path),
         "record": record,
         "batch": {
-            "base_offset": batch.base_offset,
+            "base_offset": None if batch.base_offset == NO_OFFSET else batch.base_offset,
             "last_offset": batch.last_offset,
             "position": batch.position,
             "size": batch.size_bytes,
@@ -33,5 +36,17 @@ def found_object(found: Found, partition: Partition) -> dict[str, Any]:
             "crc_valid": None if batch.valid < 0 else bool(batch.valid),
         },
         "index_entry": None if entry is None else {"offset": entry.offset, "position": entry.position},
+        "time_index_entry": None
+        if time_entry is None
+        else {"timestamp_ms": time_entry.timestamp, "offset": time_entry.offset},
         "notes": list(found.notes),
     }
+
+
+def broker_fields(answer: BrokerAnswer | None) -> dict[str, Any]:
+    """What a broker would answer instead: -1 that there is none; null the same, or an error, which stands beside."""
+    if answer is None:
+        return {"broker_offset": None}
+    if answer.failure:
+        return {"broker_offset": None, "broker_error": answer.failure}
+    return {"broker_offset": -1 if answer.offset is None else answer.offset}

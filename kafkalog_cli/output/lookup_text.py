@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkalog_cli.actions.broker_answers import BrokerAnswer
 from kafkalog_cli.actions.lookup import Found
-from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.format.records import Record
@@ -17,10 +18,10 @@ def found_lines(found: Found) -> Iterator[str]:
     if found.record is not None:
         yield from _record_lines(found.record)
     batch = found.batch
-    name = found.segment.log.path
-    yield f"segment: {safe(name)}"
+    first = "?" if batch.base_offset == NO_OFFSET else batch.base_offset
+    yield f"segment: {safe(found.segment.log.path)}"
     yield (
-        f"batch: offsets {batch.base_offset} to {batch.last_offset}, position {batch.position},"
+        f"batch: offsets {first} to {batch.last_offset}, position {batch.position},"
         f" {batch.size_bytes} bytes, magic {batch.magic}, {codec_name(batch.codec)}, CRC {_crc(batch.valid)}"
     )
     yield f"found: {how(found)}"
@@ -30,12 +31,22 @@ def found_lines(found: Found) -> Iterator[str]:
 
 def how(found: Found) -> str:
     """How the batch was found, in a sentence."""
-    start = found.start
+    start, steps = found.start, []
+    if found.time_entry is not None:
+        steps.append(f"time index entry {found.time_entry.timestamp} at offset {found.time_entry.offset}")
     if start.entry is not None:
-        return f"index entry offset {start.entry.offset} at position {start.entry.position}, then batch by batch"
-    if start.doubt:
-        return f"batch by batch from the start of the segment: {safe(start.doubt)}"
-    return "batch by batch from the start of the segment"
+        steps.append(f"index entry offset {start.entry.offset} at position {start.entry.position}")
+        return ", ".join([*steps, "then batch by batch"])
+    steps.append("batch by batch from the start of the segment")
+    return ", ".join(steps) + (f": {safe(start.doubt)}" if start.doubt else "")
+
+
+def broker_note(answer: BrokerAnswer) -> str:
+    """What a broker would answer instead, and why."""
+    if answer.failure:
+        return f"a broker would answer with an error: {answer.reason}: {answer.failure}"
+    said = "that there is none" if answer.offset is None else f"offset {answer.offset}"
+    return f"a broker would answer {said}: {answer.reason}"
 
 
 def _record_lines(record: Record) -> Iterator[str]:

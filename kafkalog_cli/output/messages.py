@@ -16,6 +16,7 @@ class Messages:
 
     def __init__(self, stream: BinaryIO, *, as_json: bool) -> None:
         self._stream = ResultStream(stream)
+        self.is_terminal = self._stream.is_terminal
         self._json: JsonLines | None = None
         if as_json:
             from kafkalog_cli.output.ndjson import JsonLines

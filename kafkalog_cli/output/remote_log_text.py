@@ -15,17 +15,15 @@ def remote_log_text(record: ApiMessage) -> str | Unreadable:
     if record.name == "RemotePartitionDeleteMetadataRecord":
         state = _state(PARTITION_STATES, message["remotePartitionDeleteState"])
         if state is None:
-            return Unreadable("state can not be null")
+            return Unreadable("null")  # requireNonNull without a message
         return (
             f"RemotePartitionDeleteMetadata{{topicPartition={_topic_partition(message['topicIdPartition'])}, "
             f"state={state}, eventTimestampMs={message['eventTimestampMs']}, brokerId={message['brokerId']}}}"
         )
     state = _state(SEGMENT_STATES, message["remoteLogSegmentState"])
-    problem = _segment_problem(message) if record.name != "RemoteLogSegmentMetadataUpdateRecord" else None
-    if problem is not None:
-        return Unreadable(problem)
-    if state is None:
-        return Unreadable("state can not be null")
+    problem = _segment_problem(record, state)
+    if state is None or problem is not None:
+        return Unreadable(problem or "state can not be null")
     if record.name == "RemoteLogSegmentMetadataRecord":
         return _segment(message, state)
     if record.name == "RemoteLogSegmentMetadataUpdateRecord":
@@ -42,15 +40,25 @@ def remote_log_text(record: ApiMessage) -> str | Unreadable:
     )
 
 
-def _segment_problem(message: Message) -> str | None:
-    """What the constructor of RemoteLogSegmentMetadata refuses."""
-    start, end = message["startOffset"], message["endOffset"]
-    if start < 0:
-        return f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative"
-    if end < start:
-        return (
-            f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}"
-        )
+def _segment_problem(record: ApiMessage, state: str | None) -> str | None:
+    """What the constructors of the segment classes refuse, apart from a state that is none.
+
+    RemoteLogSegmentMetadata is made with another state first, so its own checks come before that of the state.
+    """
+    message = record.message
+    if record.name == "RemoteLogSegmentMetadataUpdateRecord":
+        return None
+    if record.name == "RemoteLogSegmentMetadataRecord":
+        start, end = message["startOffset"], message["endOffset"]
+        if start < 0:
+            return f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative"
+        if end < start:
+            return (
+                f"Unexpected end offset = {end}. "
+                f"EndOffset for a remote segment cannot be less than startOffset = {start}"
+            )
+    elif state is None:
+        return None
     return None if message["segmentLeaderEpochs"] else "segmentLeaderEpochs can not be null or empty"
 
 

@@ -47,6 +47,10 @@ def printable(text: str) -> str:
     """`text` without raw control characters, for messages that quote names and contents."""
     if text.isprintable():
         return text
-    return "".join(
-        c if c.isprintable() or "\udc80" <= c <= "\udcff" else c.encode("unicode_escape").decode() for c in text
-    )
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # a byte of a name that is not UTF-8
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()

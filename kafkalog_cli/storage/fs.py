@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -117,7 +117,7 @@ class RealFilesystem:
     def status(self, path: str) -> FileStatus | None:
         try:
             result = os.stat(path)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a NUL character in the name
             return None
         return _status(path, result, is_symlink=os.path.islink(path))
 
@@ -127,8 +127,9 @@ class RealFilesystem:
             for entry in entries:
                 try:
                     found.append(_status(entry.path, entry.stat(), is_symlink=entry.is_symlink()))
-                except OSError:  # a dangling link, or gone since
-                    found.append(_status(entry.path, entry.stat(follow_symlinks=False), is_symlink=True))
+                except OSError:
+                    with suppress(OSError):  # a dangling link stays in the list, what has gone since does not
+                        found.append(_status(entry.path, entry.stat(follow_symlinks=False), is_symlink=True))
         return sorted(found, key=lambda status: status.path)
 
 

@@ -96,12 +96,12 @@ def test_every_time_is_found(tmp_path, seed, spoiled):
     times = sorted({t for r in records for t in (r.timestamp - 1, r.timestamp, r.timestamp + 1)})
     for time_ms in random.Random(seed).sample(times, min(60, len(times))):
         expected = next((r for r in records if r.timestamp >= time_ms), None)
-        answer = lookup_time(FS, partition, time_ms, records[0].offset)
+        answer = lookup_time(FS, partition, time_ms)
         assert (answer.found and answer.found.record.offset) == (expected and expected.offset)
         if not spoiled:
-            assert answer.broker_offset is None
+            assert answer.broker is None
     largest = max(records, key=lambda r: r.timestamp)
-    assert lookup_max_timestamp(FS, partition).record.offset == largest.offset
+    assert lookup_max_timestamp(FS, partition).offset == largest.offset
 
 
 def test_a_broker_that_believes_a_short_time_index_is_told_of(tmp_path):
@@ -111,9 +111,12 @@ def test_a_broker_that_believes_a_short_time_index_is_told_of(tmp_path):
     write_segment(folder, 0, [(batch_v2([r]), r.offset, r.timestamp) for r in made], interval=0)
     data = (folder / "00000000000000000000.timeindex").read_bytes()
     (folder / "00000000000000000000.timeindex").write_bytes(data[:24])  # its tail is lost
-    answer = lookup_time(FS, open_partition(FS, str(folder)), BASE_TIME_MS + 5000, 0)
-    assert answer.found.record.offset == 5
-    assert answer.broker_offset == -1
+    partition = open_partition(FS, str(folder))
+    answer = lookup_time(FS, partition, BASE_TIME_MS + 5000)
+    assert (answer.offset, answer.broker) == (5, None)  # where it appends, a broker has the index in memory
+    (tmp_path / ".kafka_cleanshutdown").write_bytes(b'{"version":0,"brokerEpoch":1}')
+    answer = lookup_time(FS, partition, BASE_TIME_MS + 5000)
+    assert (answer.offset, answer.broker.offset) == (5, None)
 
 
 # The worked examples of the documents that Kafka's own book gives for its indexes.

@@ -117,6 +117,49 @@ def test_a_commit_marker_is_no_abort_marker():
         assert "COMMIT" in entry.detail or verdict is Verdict.RIGHT
 
 
+def marker(offset, producer, kind):
+    """A transaction marker: 0 ABORT, 1 COMMIT."""
+    keys = (struct.pack(">hh", 0, kind),)
+    return batch_v2(offset, (9,), struct.pack(">hi", 0, 0), attributes=0x30, producer=(producer, 0, -1), keys=keys)
+
+
+def data(offset, producer, sequence=0):
+    return batch_v2(offset, (9,), b"v", attributes=0x10, producer=(producer, 0, sequence))
+
+
+@pytest.mark.parametrize(
+    ("log", "entries", "details"),
+    [
+        # two overlapping transactions, both aborted
+        ([data(0, 7), data(1, 8), marker(2, 7, 0), marker(3, 8, 0)], [(7, 0, 2, 1), (8, 1, 3, 4)], ["", ""]),
+        (
+            [data(0, 7), data(1, 8), marker(2, 7, 0), marker(3, 8, 0)],
+            [(7, 0, 2, 1), (8, 1, 3, 0)],
+            ["", "the last stable offset is below that of an entry before it"],
+        ),
+        (
+            [data(0, 7), data(1, 8), marker(2, 7, 0), marker(3, 8, 0)],
+            [(7, 0, 2, 3), (8, 1, 3, 4)],
+            ["a transaction was open since offset 1", ""],
+        ),
+        # one after the other
+        ([data(0, 7), marker(1, 7, 1), data(2, 7, 1), marker(3, 7, 0)], [(7, 2, 3, 4)], [""]),
+        (
+            [data(0, 7), marker(1, 7, 1), data(2, 7, 1), marker(3, 7, 0)],
+            [(7, 0, 3, 4)],
+            ["the transaction at the first offset ended before"],
+        ),
+        # the data was compacted away
+        ([data(0, 8), marker(1, 8, 1), marker(9, 7, 0)], [(7, 4, 9, 10)], [""]),
+    ],
+)
+def test_transactions_are_followed_through_the_log(log, entries, details):
+    index = b"".join(ABORTED.pack(0, *entry) for entry in entries)
+    report = reports({"/t-0/00.log": b"".join(log), "/t-0/00.txnindex": index}, "/t-0")["/t-0/00.txnindex"]
+    assert [entry.detail for entry in report.entries] == details
+    assert report.exit_code is (ExitCode.CORRUPTION if any(details) else ExitCode.OK)
+
+
 def test_a_transaction_index_without_log_of_another_version_and_cut_off():
     entry = ABORTED.pack(0, 7, 0, 1, 2)
     orphan = reports({"/t-0/00.txnindex": entry}, "/t-0")["/t-0/00.txnindex"]
@@ -204,6 +247,15 @@ def test_producers_whose_batches_were_deleted_are_no_fault(transactions):
     found = reports(files, transactions)
     entry = next(iter(found[str(transactions / "00000000000000000020.snapshot")].entries))
     assert (entry.verdict, entry.exit_code) == (Verdict.GONE, ExitCode.OK)
+    assert entry.detail == "the producer's last batch was deleted"
+
+
+def test_a_producer_whose_batch_was_compacted_away_is_no_fault():
+    log = data(0, 7) + data(9, 8)
+    files = {"/t-0/00.log": log, f"/t-0/{10:020d}.snapshot": snapshot([(7, 0, 4, 4, 0, 9, -1, 0)])}
+    (entry,) = reports(files, "/t-0")[f"/t-0/{10:020d}.snapshot"].entries
+    assert (entry.verdict, entry.exit_code) == (Verdict.GONE, ExitCode.OK)
+    assert "compacted away" in entry.detail
 
 
 @pytest.mark.parametrize("cut", [0, 1, 6, 9, 30, 55])

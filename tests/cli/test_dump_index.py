@@ -375,6 +375,49 @@ def test_files_too_large_to_be_true_are_not_read(tmp_path):
     assert out.count("bytes are too many to look at") == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "code", "words"),
+    [
+        ("meta.properties", b"version=1\nnode.id=1\ncluster.id=my cluster\n", 3, "not one that Kafka generates"),
+        ("meta.properties", b"version=1\nnode.id=1\n", 4, "cluster.id was not found"),
+        ("meta.properties", b"version=7\n", 4, "Unknown meta.properties version"),
+        (".kafka_cleanshutdown", b"rubbish", 3, "no broker epoch can be read"),
+        (".kafka_cleanshutdown", b"", 0, "empty, as brokers up to 3.6 wrote it"),
+        ("recovery-point-offset-checkpoint", b"0\n1\nt 0\n", 4, "malformed line: t 0"),
+        ("t-0/partition.metadata", b"version: 0\n", 4, "the file ends before line 2"),
+        ("__cluster_metadata-0/quorum-state", b"{}", 4, "data_version"),
+        ("t-0/leader-epoch-checkpoint.tmp", b"0\n", 0, "a checkpoint that was being written"),
+        ("meta.properties.tmp", b"", 0, "a file that was being written"),
+    ],
+)
+def test_what_is_wrong_with_a_metadata_file(name, data, code, words):
+    found, out, _ = dump_index("/log", fs=FaultyFilesystem({**log_directory(), f"/log/{name}": data}))
+    assert found == code
+    assert words in out
+
+
+def test_leftovers_are_checked_against_their_own_log():
+    files = log_directory()
+    zero = f"/log/t-0/{0:020d}"
+    half = files[zero + ".log"][: len(files[zero + ".log"]) // 2]
+    leftovers = {
+        zero + ".log.cleaned": half,
+        zero + ".index.cleaned": files[zero + ".index"],
+        zero + ".index.swap": files[zero + ".index"],  # its log was renamed already
+        f"/log/t-0/{24:020d}.txnindex.deleted": files[f"/log/t-0/{24:020d}.txnindex"],
+        f"/log/t-0/{24:020d}.log.deleted": files[f"/log/t-0/{24:020d}.log"],
+        f"/log/t-0/{31:020d}.snapshot.deleted": files[f"/log/t-0/{31:020d}.snapshot"][:-1] + b"!",
+    }
+    code, out, _ = dump_index("/log/t-0", fs=FaultyFilesystem({**files, **leftovers}))
+    assert code == 3
+    sections = {part.split(": ")[0]: part for part in out.split("/log/t-0/")[1:]}
+    assert "beyond the end" in sections[f"{0:020d}.index.cleaned"]
+    assert "5 entries: 5 right" in sections[f"{0:020d}.index.swap"]
+    assert "1 entry: 1 right" in sections[f"{24:020d}.txnindex.deleted"]
+    assert "Snapshot is corrupt" in sections[f"{31:020d}.snapshot.deleted"]
+    assert "a broker that starts deletes it" in sections[f"{0:020d}.log.cleaned"]
+
+
 # ---- bad bytes
 
 

@@ -1,6 +1,7 @@
 """dump-log's own way with options: what jopt-simple allows, directories, strictness, closed pipes."""
 
 import io
+import json
 import shutil
 import subprocess
 import sys
@@ -133,3 +134,16 @@ def test_control_characters_reach_no_terminal(tmp_path):
     assert "\t" not in text
     assert "and\\ttab" in text
     assert "\t" in dump("--files", SEGMENT, "--print-data-log")[1]
+
+
+def test_json_stays_json_behind_damage(tmp_path):
+    data = bytearray(Path(SEGMENT).read_bytes())
+    data[273:300] = bytes(27)
+    file = tmp_path / "00000000000000000000.log"
+    file.write_bytes(data)
+    code, out, err = dump("--resync", "--format", "json", "--files", str(file))
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 1
+    assert lines[-1]["type"] == "summary"
+    assert lines[-1]["exit_code"] == 1
+    assert [json.loads(line)["type"] for line in err.splitlines()] == ["error"]

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from agreement import Ran
 
 HERE = Path(__file__).parent
 VERSION = "4.2.0"
@@ -38,7 +39,7 @@ class RealKafka:
         codes = dict(line.split("\t") for line in done.stdout.splitlines())
         for at in range(len(commands)):
             name = f"{outputs}/{at}"
-            yield Path(name).read_bytes(), Path(name + ".err").read_bytes(), int(codes[name])
+            yield Ran(Path(name).read_bytes(), Path(name + ".err").read_bytes(), int(codes[name]))
 
 
 @pytest.fixture(scope="session")

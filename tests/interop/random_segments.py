@@ -54,8 +54,7 @@ def message_sets(chance, records, magic):
     if codec:
         yield message_set(records, magic, codec, append_time=clock), records[-1].offset, latest
         return
-    for r in records:
-        r = r if clock is None else r._replace(timestamp=clock)
+    for r in records if clock is None else [r._replace(timestamp=clock) for r in records]:
         yield message(r, magic, timestamp_type=clock is not None), r.offset, r.timestamp if magic else -1
 
 

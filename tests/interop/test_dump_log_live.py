@@ -1,15 +1,11 @@
 """dump-log against the real kafka-dump-log of today, on logs that these tests make and damage."""
 
-import io
 import random
 
 import pytest
+from agreement import assert_agree, run_ours
 from logs import BASE_TIME_MS, R, batch_v2, message
 from random_segments import MALFORMED, damaged, random_log
-
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.kernels import KernelChoice
 
 MODES = [
     [],
@@ -28,14 +24,9 @@ def compare(real_kafka, folder, logs, modes=MODES, forced=False):
         path.write_bytes(log)
         commands += [["--files", str(path), *mode] for mode in modes]
     failed = 0
-    for argv, (stdout, stderr, code) in zip(commands, real_kafka.dump(commands, folder), strict=True):
-        ours_out, ours_err = io.BytesIO(), io.BytesIO()
-        environment = Environment(stdout=ours_out, stderr=ours_err, kernels=KernelChoice(forced=forced))
-        ours = run(["dump-log", *argv], environment)
-        assert (ours, ours_out.getvalue()) == (code, stdout), argv
-        if code == 0:
-            assert ours_err.getvalue() == stderr, argv
-        failed += code
+    for argv, real in zip(commands, real_kafka.dump(commands, folder), strict=True):
+        assert_agree(argv, run_ours(argv, forced), real)
+        failed += real.code
     return len(commands), failed
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, MATRIX, NUMBERS, entry, inlined, kernel
+from kafkalog_cli.format.kernels.plain_rows import MOST_RECORDS
 
 RECORD_COLUMNS = 11
 SMALLEST_RECORD_BYTES = 7
@@ -121,7 +122,7 @@ def decode_batches(buffer, starts, ends, batches, out, record_ends):
     row = np.int64(0)
     for index in range(len(starts)):
         count = batches[13, index]
-        if count < 0 or row + count > out.shape[1]:
+        if count < 0 or count > MOST_RECORDS or row + count > out.shape[1]:
             return index
         use_append = (batches[7, index] & 8) != 0
         if count > 0 and not _decode_batch(

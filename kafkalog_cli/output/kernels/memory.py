@@ -53,6 +53,18 @@ def _copy_block(typing, out, at, source, start):
     return signature, generate
 
 
+def _store_u64_le(typing, out, at, value):
+    signature = types.void(out, types.int64, types.uint64)
+
+    def generate(context, builder, sig, args):
+        pointer = _pointer(context, builder, sig.args[0], args[0], args[1])
+        store = builder.store(args[2], builder.bitcast(pointer, ir.IntType(64).as_pointer()))
+        store.align = 1
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 def _marks(typing, buffer, start, low, high):
     signature = types.uint64(buffer, types.int64, types.int64, types.int64)
 
@@ -88,6 +100,8 @@ copy: Any = intrinsic(_copy)
 """Copy `size` bytes of one uint8 array to another that does not overlap it; no bounds check."""
 copy_block: Any = intrinsic(_copy_block)
 """Copy BLOCK_BYTES of one uint8 array to another; no bounds check."""
+store_u64_le: Any = intrinsic(_store_u64_le)
+"""Eight bytes to an index of a uint8 array, the lowest first (as all machines have it that Numba serves)."""
 marks: Any = intrinsic(_marks)
 """Which of the BLOCK_BYTES from `start` on are `low` to `high`: a bit for each, the lowest for the first."""
 first_mark: Any = intrinsic(_first_mark)

@@ -6,12 +6,13 @@ from __future__ import annotations
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import inlined, kernel
-from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, marks
+from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy, copy_block, first_mark, marks, store_u64_le
 
 _PAIRS = np.frombuffer(b"".join(b"%02d" % number for number in range(100)), dtype=np.uint8)
-
-MOST_DIGITS = 20
-"""Characters of the longest int64."""
+_TEN, _HUNDRED, _EIGHT_DIGITS = np.uint64(10), np.uint64(100), np.uint64(100_000_000)
+_ASCII_ZEROS = np.uint64(0x3030303030303030)
+_LAST_DIGIT = np.uint64(1 << 56)
+"""Set in the digits of 0 too, so that a last digit is never taken for a leading zero."""
 
 
 def constant(text: str) -> np.ndarray:
@@ -21,63 +22,74 @@ def constant(text: str) -> np.ndarray:
 
 @kernel
 def put_number(out, at, value):
-    """Append an int64 in decimal; the next position."""
+    """Append an int64 in decimal; the next position. Stores up to 8 bytes behind it, which `out` must have."""
+    rest = np.uint64(value)
     if value < 0:
         out[at] = 45
         at += 1
-        rest = np.uint64(0) - np.uint64(value)
-    else:
-        rest = np.uint64(value)
-    digits = 1
-    limit = np.uint64(10)
-    while rest >= limit:
-        digits += 1
-        if digits == 20:
-            break
-        limit *= np.uint64(10)
-    end = at + digits
-    here = end
-    while rest >= np.uint64(100):
-        pair = np.int64(rest % np.uint64(100)) * 2
-        rest //= np.uint64(100)
-        here -= 2
-        out[here] = _PAIRS[pair]
-        out[here + 1] = _PAIRS[pair + 1]
-    if here - at == 2:
-        pair = np.int64(rest) * 2
-        out[at] = _PAIRS[pair]
-        out[at + 1] = _PAIRS[pair + 1]
-    else:
-        out[at] = np.uint8(48 + rest)
-    return end
+        rest = np.uint64(0) - rest
+    if rest < _HUNDRED:
+        if rest < _TEN:
+            out[at] = np.uint8(48 + rest)
+            return at + 1
+        copy(out, at, _PAIRS, np.int64(rest) * 2, 2)
+        return at + 2
+    if rest < _EIGHT_DIGITS:
+        return _put_to_eight(out, at, rest)
+    high = rest // _EIGHT_DIGITS
+    at = _put_to_eight(out, at, high) if high < _EIGHT_DIGITS else _put_large(out, at, high)
+    store_u64_le(out, at, _digits(rest - high * _EIGHT_DIGITS) | _ASCII_ZEROS)
+    return at + 8
+
+
+@kernel
+def _put_large(out, at, rest):
+    """What stands before the last eight digits of a number of more than sixteen."""
+    high = rest // _EIGHT_DIGITS
+    at = _put_to_eight(out, at, high)
+    store_u64_le(out, at, _digits(rest - high * _EIGHT_DIGITS) | _ASCII_ZEROS)
+    return at + 8
+
+
+@inlined
+def _put_to_eight(out, at, rest):
+    """Append a number of one to eight digits."""
+    digits = _digits(rest)
+    zeros = first_mark(digits | _LAST_DIGIT) >> 3
+    store_u64_le(out, at, (digits | _ASCII_ZEROS) >> np.uint64(zeros << 3))
+    return at + 8 - zeros
+
+
+@inlined
+def _digits(rest):
+    """The eight digits of a number below 10^8, a byte each, the first in the lowest byte."""
+    # Two numbers of four digits side by side, then four of two, then eight of one.
+    high = rest // np.uint64(10000)
+    pair = high | ((rest - high * np.uint64(10000)) << np.uint64(32))
+    hundreds = ((pair * np.uint64(10486)) >> np.uint64(20)) & np.uint64(0x0000007F0000007F)
+    pair = hundreds | ((pair - hundreds * np.uint64(100)) << np.uint64(16))
+    tens = ((pair * np.uint64(103)) >> np.uint64(10)) & np.uint64(0x000F000F000F000F)
+    return tens | ((pair - tens * np.uint64(10)) << np.uint64(8))
 
 
 @kernel
 def put_java_string(out, at, buffer, start, size):
     """Append buffer[start:start+size] as `new String(bytes, UTF_8)` prints it; at most 3 bytes per byte.
 
-    `out` must have room for BLOCK_BYTES more.
+    Stores up to a block behind it, which `out` must have.
     """
     end = start + size
     here = start
-    while here < end and here + BLOCK_BYTES <= len(buffer):
-        high = marks(buffer, here, 0x80, 0xFF)
-        left = end - here
-        if left < BLOCK_BYTES:
-            high &= (np.uint64(1) << np.uint64(left)) - np.uint64(1)
-        if high:
-            return _put_malformed(out, at, buffer, here, end)
-        copy_block(out, at, buffer, here)
-        step = min(left, BLOCK_BYTES)
-        at += step
-        here += step
-    return _put_malformed(out, at, buffer, here, end)
-
-
-@kernel
-def _put_malformed(out, at, buffer, here, end):
-    """The same byte by byte, from the first that is not ASCII on."""
+    blocks_end = min(end, len(buffer) - BLOCK_BYTES + 1)
     while here < end:
+        if here < blocks_end:
+            copy_block(out, at, buffer, here)
+            wide = marks(buffer, here, 0x80, 0xFF)
+            plain = min(first_mark(wide) if wide else np.int64(BLOCK_BYTES), end - here)
+            here += plain
+            at += plain
+            if not wide or here == end:
+                continue
         byte = buffer[here]
         if byte < 0x80:
             out[at] = byte

@@ -70,16 +70,30 @@ def _crc_step(name: str, width: int, *, arm: bool):
 def _table(polynomial: int) -> np.ndarray:
     """Slicing-by-8 tables of a reflected CRC-32."""
     table = np.zeros((8, 256), dtype=np.uint64)
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = (value >> 1) ^ (polynomial if value & 1 else 0)
-        table[0, byte] = value
+    value = np.arange(256, dtype=np.uint64)
+    for _ in range(8):
+        value = (value >> np.uint64(1)) ^ (value & np.uint64(1)) * np.uint64(polynomial)
+    table[0] = value
     for row in range(1, 8):
-        for byte in range(256):
-            before = int(table[row - 1, byte])
-            table[row, byte] = (before >> 8) ^ int(table[0, before & 0xFF])
+        value = (value >> np.uint64(8)) ^ table[0, value & np.uint64(0xFF)]
+        table[row] = value
     return table
+
+
+def _zeros_table(table: np.ndarray, size: int) -> np.ndarray:
+    """What a CRC becomes behind `size` zero bytes (a power of two), by each byte of it: 4 x 256."""
+    shift: np.ndarray = np.zeros((4, 256), dtype=np.uint64)
+    for row in range(4):
+        shift[row] = np.arange(256, dtype=np.uint64) << np.uint64(8 * row)
+    shift = (shift >> np.uint64(8)) ^ table[0, shift & np.uint64(0xFF)]
+    for _ in range(size.bit_length() - 1):
+        shift = (
+            shift[0, shift & np.uint64(0xFF)]
+            ^ shift[1, (shift >> np.uint64(8)) & np.uint64(0xFF)]
+            ^ shift[2, (shift >> np.uint64(16)) & np.uint64(0xFF)]
+            ^ shift[3, shift >> np.uint64(24)]
+        )
+    return shift
 
 
 _CRC32_TABLE = _table(_CRC32_POLYNOMIAL)
@@ -134,11 +148,33 @@ else:
     _crc_word = _crc_step(_INSTRUCTIONS[0], 64, arm=_INSTRUCTIONS[2])
     _crc_byte = _crc_step(_INSTRUCTIONS[1], 8, arm=_INSTRUCTIONS[2])
 
+    LANE_BYTES = 512
+    """The instruction takes three cycles and can start each cycle: three stretches of this size go side by side."""
+    _LANE_ZEROS = _zeros_table(_CRC32C_TABLE, LANE_BYTES)
+
+    @kernel
+    def _behind_lane(crc):
+        return (
+            _LANE_ZEROS[0, crc & np.uint64(0xFF)]
+            ^ _LANE_ZEROS[1, (crc >> np.uint64(8)) & np.uint64(0xFF)]
+            ^ _LANE_ZEROS[2, (crc >> np.uint64(16)) & np.uint64(0xFF)]
+            ^ _LANE_ZEROS[3, crc >> np.uint64(24)]
+        )
+
     @kernel
     def crc32c(buffer, start, end):
         """CRC-32C of buffer[start:end], by the processor's instruction."""
         crc = np.uint64(0xFFFFFFFF)
         here = start
+        while here + 3 * LANE_BYTES <= end:
+            second = np.uint64(0)
+            third = np.uint64(0)
+            for at in range(here, here + LANE_BYTES, 8):
+                crc = _crc_word(crc, load_u64_le(buffer, at))
+                second = _crc_word(second, load_u64_le(buffer, at + LANE_BYTES))
+                third = _crc_word(third, load_u64_le(buffer, at + 2 * LANE_BYTES))
+            crc = _behind_lane(_behind_lane(crc) ^ second) ^ third
+            here += 3 * LANE_BYTES
         while here + 8 <= end:
             crc = _crc_word(crc, load_u64_le(buffer, here))
             here += 8

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
+
+RENDER_BATCHES = "kafkalog_cli.output.kernels.dump:render_batches"
+RENDER_RECORDS = "kafkalog_cli.output.kernels.dump:render_records"
+IS_PLAIN_CASE = "kafkalog_cli.output.kernels.dump:is_plain_case"
 
 OUT_BYTES = 1 << 20
 
@@ -23,14 +28,12 @@ class CompiledLogText:
 
     def batches(self, columns: BatchColumns, write: WriteBytes, plain: Callable[[int], bool]) -> None:
         """Lines of all batches; `plain` renders one row by the plain twin, False ends the rendering."""
-        from kafkalog_cli.output.kernels import dump
-
         self._allocate()
         row, rows = 0, len(columns)
         while row < rows:
-            row, size = dump.render_batches(columns.matrix, row, self._out)
+            row, size = native.function(RENDER_BATCHES)(columns.matrix, row, self._out)
             write(memoryview(self._out)[:size])
-            if row < rows and dump.is_plain_case(columns.matrix, row):
+            if row < rows and native.function(IS_PLAIN_CASE)(columns.matrix, row):
                 if not plain(row):
                     return
                 row += 1
@@ -45,14 +48,12 @@ class CompiledLogText:
         """Lines of a block's batches and records."""
         import numpy as np
 
-        from kafkalog_cli.output.kernels import dump
-
         self._allocate()
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
         batches = block.batches.matrix[:, block.first_row : block.end_row]
         state = np.zeros(4, dtype=np.int64)
         while state[0] < batches.shape[1]:
-            size = dump.render_records(
+            size = native.function(RENDER_RECORDS)(
                 buffer,
                 batches,
                 block.record_ends,
@@ -68,23 +69,7 @@ class CompiledLogText:
 
 
 def warm_up() -> None:
-    """Compile (or load from the cache) the kernels of this module by running them on next to nothing."""
-    import numpy as np
-
+    """Compile (or load from the cache) the kernels of this module: importing them does it."""
     from kafkalog_cli.output.kernels import dump
 
-    out = np.empty(OUT_BYTES, dtype=np.uint8)
-    batches = np.zeros((15, 1), dtype=np.int64)
-    batches[5] = 2
-    dump.render_batches(batches, 0, out)
-    dump.is_plain_case(batches, 0)
-    dump.render_records(
-        out[:16].copy(),
-        batches[:, :1],
-        np.zeros(1, dtype=np.int64),
-        np.zeros((11, 1), dtype=np.int64)[:, :0],
-        False,
-        False,
-        np.zeros(4, dtype=np.int64),
-        out,
-    )
+    assert dump.render_records.signatures

@@ -6,10 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.record_json import BATCH, RECORD, RecordJsonOptions, SegmentContext, line_start
 
+RENDER_BATCHES = "kafkalog_cli.output.kernels.ndjson:render_batches"
+RENDER_RECORDS = "kafkalog_cli.output.kernels.ndjson:render_records"
+IS_PLAIN_CASE = "kafkalog_cli.output.kernels.ndjson:is_plain_case"
+
 OUT_BYTES = 1 << 20
+TEMPLATE_BYTES = 1024
+"""Room for the parts that the lines of a batch share."""
 
 WriteBytes = Callable[[memoryview], None]
 
@@ -20,14 +27,12 @@ class CompiledRecordJson:
     def __init__(self, context: SegmentContext, options: RecordJsonOptions | None = None) -> None:
         import numpy as np
 
-        from kafkalog_cli.output.kernels import ndjson
-
         self._options = options or RecordJsonOptions()
         starts = line_start(BATCH, "batch", context), line_start(RECORD, "record", context)
         self._starts: Any = tuple(np.frombuffer(start.encode(), dtype=np.uint8) for start in starts)
         redaction = self._options.redaction
         self._showing = np.array([redaction.keys, redaction.values, redaction.headers], dtype=np.int64)
-        self._template = np.empty(len(starts[1]) + ndjson.TEMPLATE_BYTES, dtype=np.uint8)
+        self._template = np.empty(len(starts[1]) + TEMPLATE_BYTES, dtype=np.uint8)
         self._out: Any = np.empty(OUT_BYTES, dtype=np.uint8)
 
     @staticmethod
@@ -37,13 +42,11 @@ class CompiledRecordJson:
 
     def batches(self, columns: BatchColumns, write: WriteBytes, plain: Callable[[int], None]) -> None:
         """Lines of all batches; `plain` renders one row by the plain twin."""
-        from kafkalog_cli.output.kernels import ndjson
-
         row, rows = 0, len(columns)
         while row < rows:
-            row, size = ndjson.render_batches(columns.matrix, row, self._starts[0], self._out)
+            row, size = native.function(RENDER_BATCHES)(columns.matrix, row, self._starts[0], self._out)
             write(memoryview(self._out)[:size])
-            if row < rows and ndjson.is_plain_case(columns.matrix, row):
+            if row < rows and native.function(IS_PLAIN_CASE)(columns.matrix, row):
                 plain(row)
                 row += 1
 
@@ -51,14 +54,12 @@ class CompiledRecordJson:
         """Lines of a block's records, each batch's line before them if the options want it."""
         import numpy as np
 
-        from kafkalog_cli.output.kernels import ndjson
-
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
         batches = block.batches.matrix[:, block.first_row : block.end_row]
         state = np.zeros(4, dtype=np.int64)
         out = self._out
         while state[0] < batches.shape[1]:
-            size = ndjson.render_records(
+            size = native.function(RENDER_RECORDS)(
                 buffer,
                 batches,
                 block.record_ends,

@@ -79,22 +79,47 @@ class KernelChoice:
 
 
 def load_compiled() -> Any:
-    """Import the compiled kernels. Raises ImportError where Numba does not exist for this platform."""
+    """Load the compiled kernels. Raises ImportError where Numba does not exist for this platform."""
     if "numba" not in sys.modules:
         os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory()))
-    from kafkalog_cli.format.kernels import compiled
+    from kafkalog_cli.format.kernels import compiled, native
 
+    saved = _machine_code_file()
+    if "numba" not in sys.modules and _is_ours(saved.parent) and saved.exists():
+        native.use(native.unpack(saved.read_bytes(), _made_for()))
+    native.function(compiled.SCAN)  # imports Numba if there is no machine code of this processor and these sources
     return compiled
 
 
 def warm_up_kernels(more: tuple[Callable[[], None], ...] = ()) -> None:
-    """Compile every kernel into the cache, and remember that it was done."""
-    load_compiled().warm_up()
+    """Compile every kernel into the cache, save the machine code beside it, and remember that it was done."""
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory()))
+    from kafkalog_cli.format.kernels import compiled, native
+
+    compiled.warm_up()
     for function in more:
         function()
     marker = _marker()
     if marker.parent.is_dir():
+        saved = _machine_code_file()
+        new = saved.with_name(f"{saved.name}.{os.getpid()}")
+        new.write_bytes(native.pack(native.export(), _made_for()))
+        new.rename(saved)
         marker.touch()
+
+
+def _made_for() -> list[str]:
+    """The processor, and the sources of the kernels."""
+    from kafkalog_cli.format.kernels import native
+
+    package = Path(native.__file__).parents[2]
+    sources = sorted(path for layer in ("format", "output") for path in (package / layer / "kernels").glob("*.py"))
+    stamps = (f"{path.name} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in sources)
+    return [native.processor(), *stamps]
+
+
+def _machine_code_file() -> Path:
+    return _usual_directory() / "machine-code"
 
 
 def is_warm() -> bool:
@@ -112,9 +137,7 @@ def cache_directory() -> Path:
         return directory
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.stat()
-        private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if private and os.access(directory, os.W_OK):
+        if _is_ours(directory) and os.access(directory, os.W_OK):
             return directory
     except OSError:
         pass
@@ -125,6 +148,16 @@ def cache_directory() -> Path:
 def _temporary_directory() -> tempfile.TemporaryDirectory[str]:
     """A directory for this process, which goes with it."""
     return tempfile.TemporaryDirectory(prefix="kafkalog-")
+
+
+def _is_ours(directory: Path) -> bool:
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return True
+    try:
+        status = directory.stat()
+    except OSError:
+        return False
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _usual_directory() -> Path:

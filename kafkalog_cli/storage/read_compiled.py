@@ -103,16 +103,17 @@ class CompiledReader:
     ) -> Iterator[RecordBlock]:
         import numpy as np
 
-        from kafkalog_cli.format.kernels import compiled_records
+        from kafkalog_cli.format.kernels import compiled, native
 
+        decode = native.function(compiled.DECODE_BATCHES)
         buffer = np.frombuffer(view, dtype=np.uint8)
         while len(starts):
             part = batches.matrix[:, begin : begin + len(starts)]
-            needed = compiled_records.capacity(part[13], starts, ends)
+            needed = compiled.record_capacity(part[13], starts, ends)
             if self._records is None or self._records.shape[1] < needed:
-                self._records = np.empty((compiled_records.RECORD_COLUMNS, needed * 5 // 4 + 1), dtype=np.int64)
+                self._records = np.empty((compiled.RECORD_COLUMNS, needed * 5 // 4 + 1), dtype=np.int64)
             record_ends = np.zeros(len(starts), dtype=np.int64)
-            done = int(compiled_records.decode_batches(buffer, starts, ends, part, self._records, record_ends))
+            done = int(decode(buffer, starts, ends, part, self._records, record_ends))
             if done:
                 records = self._records[:, : int(record_ends[done - 1])]
                 columns = RecordColumns.from_matrix(records)

@@ -3,16 +3,10 @@
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, MATRIX, NUMBERS, entry, inlined, kernel
 from kafkalog_cli.format.kernels.plain_rows import MOST_RECORDS
-
-RECORD_COLUMNS = 11
-SMALLEST_RECORD_BYTES = 7
-"""Length, attributes, timestamp delta, offset delta, key length, value length, header count."""
 
 _MAX_INT32 = (1 << 31) - 1
 
@@ -133,9 +127,3 @@ def decode_batches(buffer, starts, ends, batches, out, record_ends):
         row += count
         record_ends[index] = row
     return np.int64(len(starts))
-
-
-def capacity(counts: Any, starts: Any, ends: Any) -> int:
-    """Rows that the records of these regions can need at most, whatever the headers claim."""
-    room = (ends - starts) // SMALLEST_RECORD_BYTES + 1
-    return int(np.minimum(np.maximum(counts, 0), room).sum())

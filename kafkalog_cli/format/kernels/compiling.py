@@ -27,9 +27,19 @@ COLUMNS = types.Array(types.int64, 2, "A")
 """A matrix, or columns of one."""
 
 
+ENTRIES: dict[str, Any] = {}
+"""What Python calls, by `module:function`, of the modules that are imported."""
+
+
 def entry(*arguments: types.Type) -> Any:
     """Compiles, on import, what Python calls, for these types of arguments.
 
     Else every way in which arrays can lie in memory would be compiled anew when it first occurs.
     """
-    return njit(arguments, **_OPTIONS)
+
+    def compiled(function: Any) -> Any:
+        dispatcher = njit(arguments, **_OPTIONS)(function)
+        ENTRIES[f"{function.__module__}:{function.__name__}"] = dispatcher
+        return dispatcher
+
+    return compiled

@@ -15,8 +15,6 @@ NUMBERS_BYTES = 1024
 """Room for what a line holds besides the start that its segment gives it and the contents of fields."""
 HEADER_BYTES = 32
 """Room for what stands around the key and the value of a header."""
-TEMPLATE_BYTES = 1024
-"""Room for the parts that the lines of a batch share."""
 
 _NULL = constant("null")
 _TRUE = constant("true")

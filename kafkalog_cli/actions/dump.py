@@ -14,7 +14,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.read_ahead import WINDOWS, ChunkBlocks, ReadAhead
 from kafkalog_cli.storage.scan import Chunk, Scan
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class SegmentDump:
         self._last_offset = NO_OFFSET
         self.shown_records = 0
 
-    def _chunks(self) -> Iterator[Chunk | Fault]:
+    def _chunks(self) -> Iterator[ChunkBlocks | Fault]:
         options = self._options
         start: int | None = options.start
         while start is not None:
@@ -71,10 +71,11 @@ class SegmentDump:
                 choice=self._choice,
                 deep=options.deep,
                 seven_base_offset=options.seven_base_offset,
+                buffers=WINDOWS,
             )
-            for chunk in scan:
+            for chunk, blocks in ReadAhead(scan, options.limits, self._rows if options.deep else None):
                 self.damage.batches(chunk.batches)
-                yield chunk
+                yield chunk, blocks
             self.valid_bytes = scan.valid_bytes
             found = fault = None
             if scan.fault is not None and not self._is_cut(scan.fault):
@@ -91,10 +92,11 @@ class SegmentDump:
 
     def batches(self) -> Iterator[BatchColumns | Fault]:
         """The batches without records."""
-        for chunk in self._chunks():
-            if isinstance(chunk, Fault):
-                yield chunk
+        for found in self._chunks():
+            if isinstance(found, Fault):
+                yield found
                 continue
+            chunk = found[0]
             for first, end in self._rows(chunk):
                 part = chunk.batches.part(first, end) if end - first < len(chunk.batches) else chunk.batches
                 yield part
@@ -104,16 +106,14 @@ class SegmentDump:
 
     def blocks(self) -> Iterator[RecordBlock | Fault]:
         """The batches with their records."""
-        reader = RecordReader(self._options.limits)
-        for chunk in self._chunks():
-            if isinstance(chunk, Fault):
-                yield chunk
+        for found in self._chunks():
+            if isinstance(found, Fault):
+                yield found
                 continue
-            for first, end in self._rows(chunk):
-                for block in reader.blocks(chunk, first, end):
-                    yield from self._shown(block)
-                    if self._is_enough():
-                        return
+            for block in found[1]:
+                yield from self._shown(block)
+                if self._is_enough():
+                    return
 
     def _rows(self, chunk: Chunk) -> list[tuple[int, int]]:
         wanted = self._options.wanted

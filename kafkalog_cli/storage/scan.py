@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
@@ -44,9 +45,12 @@ class Chunk:
 
 
 class _Window:
-    """A reused buffer over a part of a file: bytes from `position` on; what is not consumed moves to its front."""
+    """Reused buffers over a part of a file: bytes from `position` on; what is not consumed moves to the front.
 
-    def __init__(self, file: ReadableFile, position: int, end: int) -> None:
+    They are filled in turn: what was handed out is overwritten when `advance` was called as often as there are buffers.
+    """
+
+    def __init__(self, file: ReadableFile, position: int, end: int, buffers: int = 1) -> None:
         self.position = position
         self.fault: Fault | None = None
         self.is_short = False
@@ -54,6 +58,7 @@ class _Window:
         self._end = end
         self._buffer = bytearray(max(0, min(CHUNK_BYTES, end - position)))
         self._filled = 0
+        self._others: deque[bytearray] = deque(bytearray() for _ in range(buffers - 1))
 
     def fill(self, wanted: int) -> memoryview:
         """The next `wanted` bytes as far as the file and the device give them."""
@@ -68,9 +73,17 @@ class _Window:
         return memoryview(self._buffer)[: self._filled]
 
     def advance(self, consumed: int) -> None:
-        """Go on behind the first `consumed` bytes; views that were handed out are overwritten."""
+        """Go on behind the first `consumed` bytes."""
         rest = self._filled - consumed
-        if consumed and rest:
+        if consumed and self._others:
+            before = self._buffer
+            # One that grew for a large batch is not kept.
+            self._others.append(before if len(before) <= CHUNK_BYTES else bytearray())
+            self._buffer = self._others.popleft()
+            if len(self._buffer) < max(rest, min(CHUNK_BYTES, self._end - self.position - consumed)):
+                self._buffer = bytearray(max(rest, CHUNK_BYTES))
+            self._buffer[:rest] = memoryview(before)[consumed : self._filled]
+        elif consumed and rest:
             self._buffer[:rest] = self._buffer[consumed : self._filled]
         self.position += consumed
         self._filled = rest
@@ -94,6 +107,7 @@ class Scan:
         seven_base_offset: int | None = None,
         choice: KernelChoice | None = None,
         deep: bool = False,
+        buffers: int = 1,
     ) -> None:
         self.file = file
         self.end = file.size_bytes if end is None else min(end, file.size_bytes)
@@ -104,10 +118,11 @@ class Scan:
         self._seven_base_offset = seven_base_offset
         self._choice = choice or KernelChoice()
         self._deep = deep
+        self._buffers = buffers
         self._kernels: Any = self._choice.from_the_start() if seven_base_offset is None else None
 
     def __iter__(self) -> Iterator[Chunk]:
-        window = _Window(self.file, self.valid_bytes, self.end)
+        window = _Window(self.file, self.valid_bytes, self.end, self._buffers)
         wanted = FIRST_CHUNK_BYTES
         chosen = False
         while True:

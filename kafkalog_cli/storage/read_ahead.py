@@ -1,0 +1,143 @@
+"""Scans chunks and reads their records ahead in threads, while the caller works on those before; order is kept."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalog_cli.format.batch import CODEC_MASK
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Chunk, Scan
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+CHUNKS_AHEAD = 2
+WINDOWS = CHUNKS_AHEAD + 2
+"""Buffers that a scan rotates through: of the chunk in work, of those ahead, and of the one that is being scanned."""
+MOST_THREADS = 4
+SPARE_READERS = 2
+TASK_BYTES = 256 << 10
+"""Compressed bytes that a task takes: the more tasks, the better they spread; decompressed they make about a block."""
+
+Rows = tuple[int, int]
+ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
+
+
+class _Task(NamedTuple):
+    """Rows of a chunk that one reader reads: the first block in a thread, any others when they are asked for."""
+
+    reader: RecordReader
+    blocks: Iterator[RecordBlock]
+    first: Future[RecordBlock | None]
+
+
+class ReadAhead:
+    """Iterate for the chunks of a scan (made with `buffers=WINDOWS`), each with its record blocks.
+
+    `rows` tells which rows of a chunk are to be read (None: no records). A chunk lives until the next is asked
+    for, and so does a block. Plain kernels hold the GIL, so threads start only with the first compiled chunk.
+    """
+
+    def __init__(self, scan: Scan, limits: Limits, rows: Callable[[Chunk], list[Rows]] | None) -> None:
+        self._chunks = iter(scan)
+        self._limits = limits
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[ChunkBlocks]:
+        reader = RecordReader(self._limits)
+        for chunk in self._chunks:
+            yield chunk, self._at_once(reader, chunk)
+            if chunk.kernels is not None:
+                break
+        else:
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        threads = max(2, min(os.cpu_count() or 1, MOST_THREADS))
+        readers = [reader, *(RecordReader(self._limits) for _ in range(threads + SPARE_READERS - 1))]
+        with ThreadPoolExecutor(threads, "kafkalog-read") as pool:
+            try:
+                yield from _Pipeline(pool, self._chunks, readers, self._rows)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _at_once(self, reader: RecordReader, chunk: Chunk) -> Iterator[RecordBlock]:
+        for first, end in self._rows(chunk) if self._rows is not None else ():
+            yield from reader.blocks(chunk, first, end)
+
+
+class _Pipeline:
+    """The part of the work that threads do."""
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        chunks: Iterator[Chunk],
+        readers: list[RecordReader],
+        rows: Callable[[Chunk], list[Rows]] | None,
+    ) -> None:
+        self._pool = pool
+        self._chunks = chunks
+        self._free = readers
+        self._rows = rows
+        self._scanning: Future[Chunk | None] | None = pool.submit(next, chunks, None)
+        self._ready: deque[tuple[Chunk, int]] = deque()
+        self._waiting: deque[tuple[Chunk, Rows]] = deque()
+        self._tasks: deque[_Task] = deque()
+
+    def __iter__(self) -> Iterator[ChunkBlocks]:
+        while True:
+            self._look_ahead(must_wait=not self._ready)
+            if not self._ready:
+                return
+            chunk, tasks = self._ready.popleft()
+            yield chunk, self._blocks(tasks)
+
+    def _look_ahead(self, *, must_wait: bool = False) -> None:
+        """Take in chunks that are scanned, have the next one scanned, and keep the readers busy."""
+        while self._scanning is not None and len(self._ready) < CHUNKS_AHEAD:
+            if not (must_wait or self._scanning.done()):
+                break
+            chunk = self._scanning.result()
+            self._scanning = None if chunk is None else self._pool.submit(next, self._chunks, None)
+            if chunk is not None:
+                parts = [] if self._rows is None else list(_tasks_of(chunk, self._rows(chunk)))
+                self._waiting.extend((chunk, part) for part in parts)
+                self._ready.append((chunk, len(parts)))
+            must_wait = False
+        while self._waiting and self._free:
+            chunk, (first, end) = self._waiting.popleft()
+            reader = self._free.pop()
+            blocks = reader.blocks(chunk, first, end)
+            self._tasks.append(_Task(reader, blocks, self._pool.submit(next, blocks, None)))
+
+    def _blocks(self, tasks: int) -> Iterator[RecordBlock]:
+        for _ in range(tasks):
+            self._look_ahead()
+            task = self._tasks.popleft()
+            block = task.first.result()
+            while block is not None:
+                yield block
+                block = next(task.blocks, None)
+            self._free.append(task.reader)
+        self._look_ahead()
+
+
+def _tasks_of(chunk: Chunk, rows: list[Rows]) -> Iterator[Rows]:
+    """`rows` cut to what one task takes: as they are where nothing is compressed."""
+    import numpy as np
+
+    for first, end in rows:
+        part = chunk.batches.matrix[:, first:end]
+        if not (part[7] & CODEC_MASK).any():
+            yield first, end
+            continue
+        turns = (np.cumsum(part[1]) - part[1]) // TASK_BYTES
+        edges = (np.flatnonzero(np.diff(turns)) + first + 1).tolist()
+        yield from pairwise([first, *edges, end])

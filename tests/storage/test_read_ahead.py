@@ -1,0 +1,105 @@
+"""Reading ahead in threads gives what reading in order gives."""
+
+import random
+import threading
+import time
+from itertools import islice
+
+import pytest
+from faulty_fs import BytesFile
+from logs import BASE_TIME_MS, R, batch_v2, message_set
+
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.storage import read_ahead, scan
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead
+from kafkalog_cli.storage.scan import Scan
+
+pytest.importorskip("numba")
+pytestmark = pytest.mark.slow
+
+
+def a_log(seed, batches=300):
+    """Batches of every codec, some larger than a chunk, some of before v2, some damaged."""
+    chance = random.Random(seed)
+    parts, offset = [], 0
+    for _ in range(batches):
+        size = chance.choice([5, 50, 500, 3000] if chance.random() < 0.97 else [20_000])
+        made = [R(offset + i, BASE_TIME_MS + i, b"k", chance.randbytes(size)) for i in range(chance.randrange(1, 9))]
+        codec = chance.choice([0, 0, 1, 2, 3, 4])
+        data = bytearray(message_set(made, 1, 1) if chance.random() < 0.05 else batch_v2(made, codec))
+        if chance.random() < 0.03:
+            data[chance.randrange(61, len(data))] ^= 4
+        parts.append(bytes(data))
+        offset += 9
+    return b"".join(parts) + b"\0" * chance.choice([0, 7, 40])
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 4096)
+    monkeypatch.setattr(scan, "CHUNK_BYTES", 8192)
+    monkeypatch.setattr(read_ahead, "TASK_BYTES", 2048)
+
+
+def in_order(data):
+    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
+    reader = RecordReader()
+    found = [
+        (list(chunk.batches.rows()), [(list(block.rows()), block.faults) for block in reader.blocks(chunk)])
+        for chunk in chunks
+    ]
+    return found, chunks.fault, chunks.valid_bytes
+
+
+def flat(blocks):
+    return [row for rows, _ in blocks for row in rows], [fault for _, faults in blocks for fault in faults.values()]
+
+
+@pytest.mark.parametrize("pause", [0, 0.002])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_same_chunks_and_records(seed, pause):
+    data = a_log(seed)
+    expected, fault, valid_bytes = in_order(data)
+    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
+    ahead = ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])
+    count = 0
+    for (rows, blocks), (chunk, read) in zip(expected, ahead, strict=True):
+        time.sleep(pause)  # what is read ahead must not overwrite what is in work
+        assert list(chunk.batches.rows()) == rows
+        assert flat([(list(block.rows()), block.faults) for block in read]) == flat(blocks)
+        count += 1
+    assert count > 10
+    assert (chunks.fault, chunks.valid_bytes) == (fault, valid_bytes)
+
+
+def test_without_records():
+    data = a_log(9)
+    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), buffers=WINDOWS)
+    found = [
+        list(chunk.batches.rows()) for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, None) if not list(blocks)
+    ]
+    assert found == [rows for rows, _ in in_order(data)[0]]
+
+
+def test_threads_end_with_whoever_stops_early():
+    before = threading.active_count()
+    chunks = Scan(BytesFile(a_log(3)), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
+    ahead = iter(ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))]))
+    for _, blocks in islice(ahead, 3):
+        next(blocks)
+    assert threading.active_count() > before
+    ahead.close()
+    assert threading.active_count() == before
+
+
+def test_rows_that_are_not_wanted_are_not_read():
+    chunks = Scan(BytesFile(a_log(4)), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
+    for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(1, 2)] if len(chunk.batches) > 1 else []):
+        expected = (
+            [row for block in RecordReader().blocks(chunk, 1, 2) for row in block.rows()]
+            if len(chunk.batches) > 1
+            else []
+        )
+        assert [row for block in blocks for row in block.rows()] == expected

@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 KAFKA_VERSION = "4.2.0"
-_POM = Path(__file__).resolve().parent / "pom.xml"
+_POM = Path(__file__).resolve().parent.parent / "tests" / "interop" / "pom.xml"
 
 
 def cache_directory() -> Path:
-    """Where jars and logs are kept: $KAFKALOG_TEST_CACHE, or kafkalog-tests in the user's cache."""
+    """Where jars and logs are kept: $KAFKALOG_TEST_CACHE, or ~/.cache/kafkalog-tests."""
     if "KAFKALOG_TEST_CACHE" in os.environ:
         return Path(os.environ["KAFKALOG_TEST_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkalog-tests"
+    return Path.home() / ".cache" / "kafkalog-tests"
 
 
 def dump_command() -> list[str] | None:
     """DumpLogSegments with the heap that kafka-dump-log.sh gives it; None without Java and Maven.
 
-    Without the script's JMX agent and logging configuration, which only make its start slower.
+    Without the script's JMX agent and the release's log4j, which only make its start slower (about twice).
     """
     java = shutil.which("java")
     jars = kafka_jars() if java else None
@@ -31,21 +32,18 @@ def dump_command() -> list[str] | None:
 
 
 def kafka_jars() -> Path | None:
-    """The directory of Kafka's jars, fetched if it is not there; None where Maven is not or fails."""
+    """The directory of Kafka's jars (the interop tests' too), fetched if need be; None where Maven is not or fails."""
     jars = cache_directory() / f"kafka-{KAFKA_VERSION}"
-    if jars.is_dir():
+    if (jars / "done").exists():
         return jars
     maven = shutil.which("mvn")
     if maven is None:
         return None
-    fetching = jars.with_name(f"{jars.name}.fetching")
-    shutil.rmtree(fetching, ignore_errors=True)
-    fetching.parent.mkdir(parents=True, exist_ok=True)
     command = [maven, "-q", "-B", "-f", str(_POM), f"-Dkafka.version={KAFKA_VERSION}",
-               "dependency:copy-dependencies", f"-DoutputDirectory={fetching}"]  # fmt: skip
-    if subprocess.run(command, check=False).returncode != 0:
+               "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]  # fmt: skip
+    if subprocess.run(command, check=False, stdout=sys.stderr).returncode != 0:
         return None
-    fetching.rename(jars)
+    (jars / "done").touch()
     return jars
 
 

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+_INTERRUPTED = 130
+_STDIN, _STDOUT, _STDERR = range(3)
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    if sys.argv[1:] == ["--version"]:
-        from kafkalog_cli import __version__
+    try:
+        code = _run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules were imported
+        code = _INTERRUPTED
+    sys.exit(code)
 
-        print(f"kafkalog {__version__}")  # noqa: T201
-        return
+
+def _run(argv: list[str]) -> int:
+    _fill_standard_descriptors()
+    if sys.stdout is None:
+        print("kafkalog: standard output is closed", file=sys.stderr)  # noqa: T201
+        return 1
+    if argv == ["--version"] and _answered_version():
+        return 0
     from kafkalog_cli.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+    return run(argv)
+
+
+def _answered_version() -> bool:
+    """Whether the version could be written; if not, the command line proper says why."""
+    from kafkalog_cli import __version__
+
+    try:
+        os.write(_STDOUT, f"kafkalog {__version__}\n".encode())
+    except OSError:
+        return False
+    return True
+
+
+def _fill_standard_descriptors() -> None:
+    """Open the null device where a standard stream is closed: a log opened there would get what is printed."""
+    for descriptor in (_STDIN, _STDOUT, _STDERR):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
 if __name__ == "__main__":

@@ -61,18 +61,18 @@ class BrokerSearch:
         return BrokerAnswer(None, "by its time indexes no segment goes up to that time")
 
     def latest(self, limits: Limits) -> BrokerAnswer | None:
-        """The first record with the largest timestamp; None where no segment has a timestamp."""
+        """The first record with the largest timestamp; None where nobody can tell what a broker says."""
         segments = [segment for segment in self._partition.segments if not segment.is_seven]
         segment = max(segments, key=self._largest, default=None)
-        if segment is None or self._largest(segment) < 0:
+        if segment is None:
             return None
         largest = self._largest(segment)
         reason = f"by its time indexes the largest timestamp is {largest}, in the segment at {segment.base_offset}"
         if not self._believes(segment):
             found = self._truth.latest(segment)
             record = None if found is None else found.record
-            there = record is not None and record.timestamp == largest
-            return BrokerAnswer(record.offset if record is not None and there else None, reason)
+            # Otherwise the batch is damaged: a broker cuts the log there before it answers.
+            return BrokerAnswer(record.offset, reason) if record is not None and record.timestamp == largest else None
         offset = self._truth.indexes(segment).whole_time_index.last_entry.offset
         wanted = Range(since_ms=largest, until_ms=largest + 1)
         return self._scan(segment, offset, lambda b: b.max_timestamp == largest, wanted, limits, reason, once=True)
@@ -97,6 +97,8 @@ class BrokerSearch:
         with self._fs.open_read(segment.log.path) as log:
             chain = HeaderChain(log, position)
             for header in filter(fits, chain):
+                if once and header.magic == 0:  # RecordBatch.offsetOfMaxTimestamp knows none
+                    return BrokerAnswer(None, reason)
                 block, fault = first_record(log, header, limits, wanted)
                 if block is not None:
                     return BrokerAnswer(int(block.records.offset[0]), reason)

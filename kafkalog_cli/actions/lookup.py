@@ -14,6 +14,7 @@ from kafkalog_cli.format.records import Record, RecordBlock
 from kafkalog_cli.format.timeindex import TimeIndexEntry
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.log_end import HeaderChain
+from kafkalog_cli.storage.names import FileKind, WorkState
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.scan import Scan
@@ -60,11 +61,11 @@ def lookup_offset(
     for segment in partition.segments[at:]:
         found = _in_segment(fs, segment, offset, batch_only, limits, notes)
         if found is not None:
-            return with_remarks(found, bounds, offset)
+            return with_remarks(found, partition, bounds, offset)
     raise _outside(partition, f"offset {offset} ({'; '.join(notes) or 'no record'})", bounds)
 
 
-def with_remarks(found: Found, bounds: LogBounds, offset: int | None = None) -> Found:
+def with_remarks(found: Found, partition: Partition, bounds: LogBounds, offset: int | None = None) -> Found:
     """What was found, with what one should know of a record at that place; `offset`: what was looked for."""
     record = found.record
     reached = found.batch.last_offset if record is None else record.offset
@@ -77,6 +78,8 @@ def with_remarks(found: Found, bounds: LogBounds, offset: int | None = None) -> 
         notes.append(f"a broker takes {bounds.broker_end} for the log's end: it does not find this record")
     elif bounds.high_watermark is not None and reached >= bounds.high_watermark:
         notes.append(f"at or above the high watermark {bounds.high_watermark}: consumers do not see it yet")
+    if any(file.name.state is WorkState.SWAP and file.name.kind is FileKind.LOG for file in partition.leftovers):
+        notes.append("there are .swap files: a broker that starts puts them in the place of segments first")
     return found.noted(*notes)
 
 

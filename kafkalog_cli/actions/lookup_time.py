@@ -40,7 +40,7 @@ def lookup_time(fs: Filesystem, partition: Partition, timestamp_ms: int, limits:
     found = (search.first(segment, timestamp_ms, bounds.start) for segment in partition.segments)
     answer = next((one for one in found if one is not None), None)
     said = BrokerSearch(fs, partition, view, search).first(timestamp_ms, bounds.start, limits)
-    return _compared(answer, said, bounds, search)
+    return _compared(answer, said, search, partition, bounds)
 
 
 def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> TimeFound:
@@ -59,7 +59,7 @@ def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = 
             if record is not None and record.timestamp > largest:
                 best, largest = found, record.timestamp
     said = BrokerSearch(fs, partition, view, search).latest(limits)
-    return _compared(best, said, log_bounds(fs, partition, view), search)
+    return _compared(best, said, search, partition, log_bounds(fs, partition, view))
 
 
 def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: LogBounds, now_ms: int) -> list[int]:
@@ -89,8 +89,10 @@ def _starts(partition: Partition, bounds: LogBounds, now_ms: int) -> list[tuple[
     return starts
 
 
-def _compared(answer: Found | None, said: BrokerAnswer | None, bounds: LogBounds, search: TimeSearch) -> TimeFound:
-    answer = None if answer is None else with_remarks(answer, bounds)
+def _compared(
+    answer: Found | None, said: BrokerAnswer | None, search: TimeSearch, partition: Partition, bounds: LogBounds
+) -> TimeFound:
+    answer = None if answer is None else with_remarks(answer, partition, bounds)
     found = TimeFound(answer, said, tuple(search.notes))
     same = said is None or (not said.failure and said.offset == found.offset)
     return found._replace(broker=None) if same else found

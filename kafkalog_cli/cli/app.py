@@ -91,6 +91,11 @@ def _run(argv: list[str], environment: Environment) -> int:
         return int(error.exit_code)
     except BrokenPipeError:
         return _closed_pipe(environment)
+    except SystemExit as stop:
+        # typer takes a closed pipe for itself and ends the process with 1.
+        if isinstance(stop.__context__, BrokenPipeError):
+            return _closed_pipe(environment)
+        raise
     except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
     except typer.Exit as stop:

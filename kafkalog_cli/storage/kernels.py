@@ -81,7 +81,7 @@ class KernelChoice:
 def load_compiled() -> Any:
     """Load the compiled kernels. Raises ImportError where Numba does not exist for this platform."""
     if "numba" not in sys.modules:
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory()))
+        _point_numba_to_it()
     from kafkalog_cli.format.kernels import compiled, native
 
     saved = _machine_code_file()
@@ -91,9 +91,14 @@ def load_compiled() -> Any:
     return compiled
 
 
+def _point_numba_to_it() -> None:
+    """Have Numba, which reads this when it is imported, keep its cache where ours is; an empty name is none."""
+    os.environ["NUMBA_CACHE_DIR"] = os.environ.get("NUMBA_CACHE_DIR") or str(cache_directory())
+
+
 def warm_up_kernels(more: tuple[Callable[[], None], ...] = ()) -> None:
     """Compile every kernel into the cache, save the machine code beside it, and remember that it was done."""
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory()))
+    _point_numba_to_it()
     from kafkalog_cli.format.kernels import compiled, native
 
     compiled.warm_up()
@@ -133,7 +138,7 @@ def cache_directory() -> Path:
     Only a directory of ours that nobody else can write to: what lies there is executed.
     """
     directory = _usual_directory()
-    if "NUMBA_CACHE_DIR" in os.environ:
+    if os.environ.get("NUMBA_CACHE_DIR"):
         return directory
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -151,7 +156,7 @@ def _temporary_directory() -> tempfile.TemporaryDirectory[str]:
 
 
 def _is_ours(directory: Path) -> bool:
-    if "NUMBA_CACHE_DIR" in os.environ:
+    if os.environ.get("NUMBA_CACHE_DIR"):
         return True
     try:
         status = directory.stat()
@@ -161,7 +166,7 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _usual_directory() -> Path:
-    if "NUMBA_CACHE_DIR" in os.environ:
+    if os.environ.get("NUMBA_CACHE_DIR"):
         return Path(os.environ["NUMBA_CACHE_DIR"])
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (never raises)
     return Path(base) / "kafkalog" / f"kernels-{__version__}"

@@ -418,6 +418,45 @@ def test_leftovers_are_checked_against_their_own_log():
     assert "a broker that starts deletes it" in sections[f"{0:020d}.log.cleaned"]
 
 
+def test_leftovers_about_to_go_are_no_worse_than_a_warning():
+    files = log_directory()
+    snapshot_name = f"/log/t-0/{90:020d}.snapshot.deleted"
+    gone = {snapshot_name: snapshot((7, 0, 50, 89, 0, 1100, -1, -1))}
+    code, out, _ = dump_index("/log/t-0", fs=FaultyFilesystem({**files, **gone}))
+    assert (code, "offset 89 is not in the log yet" in out) == (0, True)
+    own_log = batch_v2(24, (1,), b"", attributes=0x10, producer=(7, 0, 0))
+    index = {f"/log/t-0/{24:020d}.log.cleaned": own_log, f"/log/t-0/{24:020d}.txnindex.cleaned": aborted(7, 24, 30, 31)}
+    code, out, _ = dump_index("/log/t-0", fs=FaultyFilesystem({**files, **index}))
+    assert (code, "lastOffset: 30 lastStableOffset: 31 beyond the end" in out) == (3, True)
+
+
+@pytest.mark.parametrize(("magic", "missing"), [(0, False), (1, False), (2, True)])
+def test_brokers_before_0_10_1_had_no_time_indexes(magic, missing):
+    log, _ = write(0, [[Spec((5,), magic=magic)]])
+    code, out, _ = dump_index("/t-0", fs=FaultyFilesystem({"/t-0/00.log": log, "/t-0/00.index": b""}))
+    assert (code, "00000000000000000000.timeindex: time index\n  warning: missing" in out) == (3 * missing, missing)
+
+
+def test_where_a_clean_start_would_end_the_log_is_told_where_it_differs():
+    log, written = write(0, [[Spec((i,), padding=60)] for i in range(9)])
+    torn = log[:-1]
+    last = written[-1][0]
+    files = {"/t-0/00.log": torn, "/t-0/00.index": offset_index(0, [(8, last.position)]), "/t-0/00.timeindex": b""}
+    code, out, _ = dump_index("/t-0", fs=FaultyFilesystem(files))
+    assert code == 4
+    assert "a broker takes 0 for the end of the log, though batches go on to offset 7" in out
+    code, out, _ = dump_index("/t-0", fs=FaultyFilesystem({**files, "/t-0/00.log": log}))
+    assert (code, "for the end of the log" in out) == (0, False)
+
+
+def test_a_file_of_another_topic_is_not_selected():
+    fs = FaultyFilesystem(log_directory())
+    index = f"/log/t-0/{0:020d}.index"
+    assert dump_index(index, "--topic", "t", fs=fs)[0] == 0
+    code, out, _ = dump_index(index, "--topic", "other", fs=fs)
+    assert (code, out) == (10, "")
+
+
 # ---- bad bytes
 
 

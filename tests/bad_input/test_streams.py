@@ -1,0 +1,170 @@
+"""Readers that go away, full disks, closed streams, interruptions: quiet or one line, the right code, no traceback."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from makers import batch, record, words
+
+from kafkalog_cli.errors import ExitCode
+
+ROOT = Path(__file__).parents[2]
+KAFKALOG = f"{sys.executable} -m kafkalog_cli"
+LOG = "00000000000000000000.log"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A segment whose dump is larger than a pipe and all buffers."""
+    rng = random.Random(1)
+    file = tmp_path_factory.mktemp("streams-0") / LOG
+    file.write_bytes(b"".join(batch(20 * i, [record(j, b"k", words(rng, 40)) for j in range(20)]) for i in range(200)))
+    return file
+
+
+def shell(command, **options):
+    return subprocess.run(
+        ["bash", "-c", command], capture_output=True, cwd=ROOT, timeout=60, check=False, text=True, **options
+    )
+
+
+@pytest.mark.parametrize(
+    "command", ["dump-log --print-data-log {}", "dump-log --format json {}", "dump-log {} --strict --resync"]
+)
+@pytest.mark.parametrize("reader", ["head -n 1", "true", "head -c 200000"])
+def test_a_closed_pipe_is_quiet(large, command, reader):
+    done = shell(f"{KAFKALOG} {command.format(large)} | {reader} >/dev/null; echo ${{PIPESTATUS[0]}}")
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+@pytest.mark.parametrize(
+    "command", ["--help", "dump-log --help", "--version", "ls {0.parent}", "dump-index {0.parent}"]
+)
+def test_a_pipe_that_was_closed_before_is_quiet(large, command):
+    done = shell(f"{{ sleep 0.2; {KAFKALOG} {command.format(large)}; echo $? >&2; }} | true")
+    assert done.stderr.splitlines()[-1:] in (["0"], ["3"])
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_closed_pipes_on_both_streams(large):
+    done = shell(
+        f"{{ sleep 0.2; {KAFKALOG} dump-log --files {large},gone 2>&1; echo $? >&3; }} 3>&1 1>&0 | true",
+        stdin=subprocess.DEVNULL,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["dump-log {}", "dump-log --print-data-log {}", "dump-log --format json {}", "--version", "dump-log --help", "--help",
+                "ls {0.parent}", "dump-index {0.parent}", "lookup-offset {0.parent} 5", "lookup-time {0.parent} --latest"]
+)  # fmt: skip
+def test_a_full_disk_is_13(large, command):
+    done = shell(f"{KAFKALOG} {command.format(large)} > /dev/full")
+    assert done.returncode == ExitCode.NO_SPACE
+    assert done.stderr == "kafkalog: [Errno 28] No space left on device\n"
+
+
+def test_a_full_disk_for_messages_only(large):
+    done = shell(f"{KAFKALOG} dump-log --files {large},gone.log 2> /dev/full")
+    assert done.returncode in (ExitCode.FAILURE, ExitCode.NO_SPACE)
+    assert done.stdout.startswith("Dumping ")
+
+
+@pytest.mark.parametrize("command", ["dump-log {}", "--version", "--help"])
+def test_a_closed_standard_output_is_an_error(large, command):
+    done = shell(f"{KAFKALOG} {command.format(large)} >&-")
+    assert (done.returncode, done.stderr) == (ExitCode.FAILURE, "kafkalog: standard output is closed\n")
+
+
+def test_closed_standard_input_and_error_change_nothing(large):
+    whole = shell(f"{KAFKALOG} dump-log {large}")
+    assert whole.returncode == 0
+    for closed in ("<&-", "2>&-", "<&- 2>&-"):
+        done = shell(f"{KAFKALOG} dump-log {large} {closed}")
+        assert (done.returncode, done.stdout) == (0, whole.stdout), closed
+    missing = shell(f"{KAFKALOG} dump-log --files gone.log 2>&-")
+    assert (missing.returncode, missing.stderr) == (ExitCode.FAILURE, "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_no_log_is_opened_under_a_standard_descriptor(large):
+    code = (
+        "import os, sys, kafkalog_cli.__main__ as main\n"
+        "import kafkalog_cli.storage.fs as fs\n"
+        "real = os.open\n"
+        "def spy(path, *rest, **more):\n"
+        "    number = real(path, *rest, **more)\n"
+        "    if str(path).endswith('.log') and number < 3: os._exit(99)\n"
+        "    return number\n"
+        "os.open = spy\n"
+        f"sys.argv = ['kafkalog', 'dump-log', {str(large)!r}]\n"
+        "main.main()\n"
+    )
+    for closed in ("<&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"):
+        done = subprocess.run(
+            ["bash", "-c", f'exec {sys.executable} -c "$CODE" {closed}'],
+            env={**os.environ, "CODE": code}, cwd=ROOT, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == (1 if ">&- 2" in closed else 0), closed
+
+
+def long_dump(large, *options, stdout):
+    """A dump of the same file again and again."""
+    files = ",".join([large.name] * 2000)
+    command = [sys.executable, "-m", "kafkalog_cli", "dump-log", *options, "--files", files]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, cwd=large.parent, env=environment, stdout=stdout, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("options", [["--print-data-log"], ["--format", "json"], ["--strict", "--resync"]])
+def test_an_interruption_is_130_without_a_traceback(large, options):
+    with long_dump(large, *options, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.read(100)  # it is at work
+        running.send_signal(signal.SIGINT)
+        running.stdout.read()
+        errors = running.stderr.read().decode()
+        assert running.wait(20) == ExitCode.INTERRUPTED
+    assert "Traceback" not in errors
+    assert len(errors.splitlines()) <= 1
+
+
+def test_interruptions_at_any_time(large):
+    """From the entry point on; before it Python itself prints where it was."""
+    for delay_ms in (40, 60, 80, 120, 180, 300):
+        with long_dump(large, "--print-data-log", stdout=subprocess.DEVNULL) as running:
+            time.sleep(delay_ms / 1000)
+            running.send_signal(signal.SIGINT)
+            errors = running.communicate(timeout=20)[1].decode()
+        before_entry = running.returncode == -signal.SIGINT and ", in main\n" not in errors
+        assert before_entry or (running.returncode, errors) == (ExitCode.INTERRUPTED, ""), (delay_ms, errors)
+
+
+def test_an_unwritable_home_and_cache_do_not_matter(large, tmp_path):
+    nowhere = tmp_path / "file"
+    nowhere.write_text("")
+    done = shell(
+        f"{KAFKALOG} dump-log {large}",
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(nowhere),
+            "XDG_CACHE_HOME": str(nowhere),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_dump_without_any_terminal_or_locale(large):
+    done = shell(f"{KAFKALOG} dump-log --print-data-log {large}", env={"LC_ALL": "C", "PATH": os.environ["PATH"]})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"payload: [0-9a-f ]+\n", done.stdout)

@@ -1,7 +1,7 @@
 """Which kernels serve: plain Python at once, or the compiled ones when the work is worth their start.
 
-The one place that decides (measured: loading compiled kernels takes about 0.35 s, compiling them the
-first time 5 to 15 s; a plain kernel does some 0.2 to 0.6 million rows a second).
+The one place that decides (measured: loading compiled kernels takes about 0.15 s, compiling them the
+first time 5 to 20 s; a plain kernel does some 0.2 to 0.6 million rows a second).
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli import __version__
 
-WARM_ROWS = 150_000
+if TYPE_CHECKING:
+    import tempfile
+
+WARM_ROWS = 60_000
 """Rows (batches, or records where they are read) from which loading compiled kernels pays."""
 COLD_ROWS = 4_000_000
 """The same where they must be compiled first."""
@@ -152,6 +154,8 @@ def cache_directory() -> Path:
 @cache
 def _temporary_directory() -> tempfile.TemporaryDirectory[str]:
     """A directory for this process, which goes with it."""
+    import tempfile
+
     return tempfile.TemporaryDirectory(prefix="kafkalog-")
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 CHUNKS_AHEAD = 2
-WINDOWS = CHUNKS_AHEAD + 2
-"""Buffers that a scan rotates through: of the chunk in work, of those ahead, and of the one that is being scanned."""
+WINDOWS = CHUNKS_AHEAD + 3
+"""Buffers of a scan: of the chunk in work, of those ahead, of the one being scanned, and of the one being read."""
 MOST_THREADS = 4
 SPARE_READERS = 2
 TASK_BYTES = 256 << 10
@@ -50,6 +50,12 @@ class ReadAhead:
         self._rows = rows
 
     def __iter__(self) -> Iterator[ChunkBlocks]:
+        try:
+            yield from self._blocks()
+        finally:
+            self._chunks.close()  # whoever stops early closes the file next
+
+    def _blocks(self) -> Iterator[ChunkBlocks]:
         reader = RecordReader(self._limits)
         for chunk in self._chunks:
             yield chunk, self._at_once(reader, chunk)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -58,12 +57,16 @@ def processor() -> str:
 
 def pack(kernels: list[MachineCode], made_for: list[str]) -> bytes:
     """One file: a line of JSON, then the code. `made_for`: what must be the same where it is unpacked."""
+    import json
+
     heads = [[*kernel[:-1], len(kernel.code)] for kernel in kernels]
     return json.dumps([_HEAD, made_for, heads]).encode() + b"\n" + b"".join(kernel.code for kernel in kernels)
 
 
 def unpack(data: bytes, made_for: list[str]) -> list[MachineCode]:
     """What `pack` packed; nothing if it was made for something else, or is not whole."""
+    import json
+
     line, _, rest = data.partition(b"\n")
     try:
         head, same, heads = json.loads(line)

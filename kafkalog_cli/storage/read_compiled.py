@@ -13,6 +13,7 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
 )
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
+from kafkalog_cli.format.kernels.plain_rows import MOST_RECORDS
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.scan import Chunk
@@ -65,9 +66,12 @@ class CompiledReader:
         first = begin
         for row, position, size, codec, count in rows:
             start = position - chunk.position
-            written = 0 if count <= 0 else self._into_arena(
-                codec, chunk.view[start + RECORD_BATCH.size : start + size], filled, int(matrix[5, row])
-            )  # fmt: skip
+            written = 0
+            if count > MOST_RECORDS:  # refused by the plain path, which needs less memory to see it
+                written = -1
+            elif count > 0:
+                packed = chunk.view[start + RECORD_BATCH.size : start + size]
+                written = self._into_arena(codec, packed, filled, int(matrix[5, row]))
             if written < 0:
                 yield from self._decode_arena(chunk, first, np.array(starts), np.array(ends), read_plain)
                 yield from read_plain(row, row + 1)

@@ -74,6 +74,7 @@ def test_a_bomb_of_zeros_is_too_large(codec, tmp_path):
 
 slow = pytest.mark.slow
 MANY = 1_200_000
+NEAR_THE_CAP = "open: 120 MiB of output (the cap is 128) and the columns of a million records take about 390 MiB"
 
 
 @pytest.mark.parametrize(
@@ -82,11 +83,9 @@ MANY = 1_200_000
         (ZSTD, "plain"),
         pytest.param(GZIP, "plain", marks=slow),
         pytest.param(LZ4, "plain", marks=slow),
-        pytest.param(ZSTD, "compiled", marks=slow),
+        pytest.param(ZSTD, "compiled", marks=[slow, pytest.mark.xfail(strict=True, reason=NEAR_THE_CAP)]),
     ],
 )
-# Memory is over the bar for zstd by the compiled kernels: the arena holds what the cap on output allows. Open.
-@pytest.mark.xfail(strict=False, reason="memory of the compiled kernels on bombs of tiny records is over the bar")
 def test_records_of_seven_bytes_without_end(codec, kernels, tmp_path):
     if kernels == "compiled":
         pytest.importorskip("numba")

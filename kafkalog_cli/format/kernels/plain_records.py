@@ -156,7 +156,7 @@ def decode_inner(view: memoryview, batch: Batch) -> tuple[RecordRows, Fault | No
 
     Inner offsets are absolute under magic 0, relative to the last under magic 1.
     """
-    rows, packed_at = RecordRows(), -1
+    rows, bad_at, problem = RecordRows(), -1, ""
     append_time = batch.max_timestamp if batch.is_log_append_time else None
     position, end, count = 0, len(view), 0
     while position + LOG_OVERHEAD_BYTES <= end:
@@ -167,11 +167,10 @@ def decode_inner(view: memoryview, batch: Batch) -> tuple[RecordRows, Fault | No
         if entry_end > end:
             break
         row = _message(view, position, entry_end, offset, append_time)
-        if row is None:
-            return rows, _invalid_inner(batch, "a length lies outside the inner message")
-        if view[position + 17] & CODEC_MASK and packed_at < 0:
-            packed_at = count
-        rows.recent.append(row)
+        if bad_at < 0 and (row is None or view[position + 17] & CODEC_MASK):
+            bad_at = count
+            problem = _LENGTH_OUTSIDE if row is None else "Inner messages must not be compressed"
+        rows.recent.append(row or _unreadable(offset))
         count += 1
         if not count % SETTLE_ROWS:
             if count > MOST_RECORDS:
@@ -180,14 +179,22 @@ def decode_inner(view: memoryview, batch: Batch) -> tuple[RecordRows, Fault | No
         position = entry_end
     if not count:
         return rows, _invalid_inner(batch, "Found invalid compressed record set with no inner records")
-    return _absolute(rows, packed_at, batch)
+    return _absolute(rows, bad_at, problem, batch)
 
 
 _OFFSET_AND_SIZE = struct.Struct(">qi")
 
 
-def _absolute(rows: RecordRows, packed_at: int, batch: Batch) -> tuple[RecordRows, Fault | None]:
-    """`packed_at` is the number of the first inner message that is compressed itself, -1 if none is."""
+_LENGTH_OUTSIDE = "a length lies outside the inner message"
+
+
+def _unreadable(offset: int) -> tuple[int, ...]:
+    """The row of an inner message of which only the offset counts: the others' are relative to the last one's."""
+    return (offset, NO_TIMESTAMP, -1, OUTSIDE, -1, OUTSIDE, -1, 0, 0, 0, 0)
+
+
+def _absolute(rows: RecordRows, bad_at: int, problem: str, batch: Batch) -> tuple[RecordRows, Fault | None]:
+    """`bad_at` is the number of the first inner message that has a `problem`, -1 if none has."""
     if batch.magic == 1:
         last = rows.recent[-1][0]
         # Some versions of librdkafka leave the wrapper's offset at 0.
@@ -196,9 +203,9 @@ def _absolute(rows: RecordRows, packed_at: int, batch: Batch) -> tuple[RecordRow
             reason = f"wrapper offset '{batch.last_offset}' is less than the last inner message offset '{last}'"
             return RecordRows(), _invalid_inner(batch, reason)
         rows.shift_offsets(base)
-    if packed_at >= 0:
-        rows.truncate(packed_at)
-        return rows, _invalid_inner(batch, "Inner messages must not be compressed")
+    if bad_at >= 0:
+        rows.truncate(bad_at)
+        return rows, _invalid_inner(batch, problem)
     return rows, None
 
 

@@ -1,0 +1,42 @@
+"""Messages within a compressed v0 or v1 set of which one cannot be read: those before it keep their offsets."""
+
+import io
+import struct
+import zlib
+
+import pytest
+from logs import COMPRESS, R, message
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+GZIP = 1
+
+
+def spoiled(data, magic, how):
+    data = bytearray(data)
+    if how == "compressed":
+        data[17] |= GZIP
+    else:
+        key_length_at = 26 if magic else 18
+        data[key_length_at : key_length_at + 4] = struct.pack(">i", 1 << 20)
+    data[12:16] = struct.pack(">I", zlib.crc32(data[16:]))
+    return bytes(data)
+
+
+# DumpLogSegments 4.2.0 prints the same of each of these twelve files.
+@pytest.mark.parametrize("how", ["compressed", "key length"])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_offsets_before_it_are_right(magic, how, bad, tmp_path):
+    base = 0 if magic else 10  # they are relative to the wrapper's offset in v1
+    inner = [message(R(base + i, 1600000000000 + i, b"k", b"v"), magic) for i in range(3)]
+    inner[bad] = spoiled(inner[bad], magic, how)
+    wrapper = R(12, 1600000000002, None, COMPRESS[GZIP](b"".join(inner)))
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(message(wrapper, magic, GZIP))
+    out, errors = io.BytesIO(), io.BytesIO()
+    assert run(["dump-log", "--deep-iteration", str(path)], Environment(out, errors)) == 1
+    printed = [line.split()[2] for line in out.getvalue().decode().splitlines() if line.startswith("| offset:")]
+    assert printed == [str(10 + i) for i in range(bad)]
+    assert b"inner message" in errors.getvalue().lower()

@@ -110,7 +110,7 @@ def _first_batch_ending_at(log: ReadableFile, position: int, offset: int) -> Bat
 
 def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int | GivesUp:
     scan = Scan(log, start=batch.position, end=batch.position + batch.size_bytes, limits=limits)
-    reader = RecordReader(limits)
+    reader = RecordReader(limits, timestamps_only=True)
     largest = NO_TIMESTAMP
     for chunk in scan:
         for block in reader.blocks(chunk):

@@ -27,28 +27,31 @@ class RecordReader:
     """Reads the records of chunks; buffers are reused, so a block lives until the next is asked for.
 
     A batch with a bad CRC is decoded all the same, as Kafka's own iterators do; what cannot be decoded is a
-    fault of the block.
+    fault of the block. `timestamps_only`: the lengths of keys and values in messages v0 and v1 are not.
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False) -> None:
         self._limits = limits
+        self._timestamps_only = timestamps_only
         self._compiled: CompiledReader | None = None
 
     def blocks(self, chunk: Chunk, first_row: int = 0, end_row: int | None = None) -> Iterator[RecordBlock]:
         """The records of rows `first_row` to `end_row` of the chunk's batches, in one block or more."""
         end = len(chunk.batches) if end_row is None else end_row
+        plain = partial(_read_plain, chunk, self._limits, self._timestamps_only)
         if chunk.kernels is None or chunk.batches.matrix is None:
-            yield from _read_plain(chunk, self._limits, first_row, end)
+            yield from plain(first_row, end)
             return
         if self._compiled is None:
             self._compiled = CompiledReader(self._limits)
-        plain = partial(_read_plain, chunk, self._limits)
         yield from self._compiled.blocks(chunk, first_row, end, plain)
 
 
-def _read_plain(chunk: Chunk, limits: Limits, first_row: int, end_row: int) -> Iterator[RecordBlock]:
+def _read_plain(
+    chunk: Chunk, limits: Limits, timestamps_only: bool, first_row: int, end_row: int
+) -> Iterator[RecordBlock]:
     for row, batch in enumerate(chunk.batches.rows(first_row, end_row), first_row):
-        view, rows, fault = _decode(chunk, batch, limits)
+        view, rows, fault = _decode(chunk, batch, limits, timestamps_only=timestamps_only)
         batches, records, at = chunk.batches, rows.columns(), row
         if batch.base_offset == NO_OFFSET and len(rows):
             # Only now is it known where a compressed message set begins.
@@ -56,14 +59,14 @@ def _read_plain(chunk: Chunk, limits: Limits, first_row: int, end_row: int) -> I
         yield RecordBlock(view, batches, at, at + 1, (len(rows),), records, {} if fault is None else {at: fault})
 
 
-def _decode(chunk: Chunk, batch: Batch, limits: Limits) -> Decoded:
+def _decode(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
     start = batch.position - chunk.position
     end = start + batch.size_bytes
     if chunk.generation is Generation.SEVEN:
         return _decode_seven(chunk.view, start, end, batch, limits)
     if batch.magic >= 2:
         return _decode_v2(chunk.view, start, end, batch, limits)
-    return _decode_legacy(chunk.view, start, end, batch, limits)
+    return _decode_legacy(chunk, batch, limits, timestamps_only=timestamps_only)
 
 
 def _decode_v2(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
@@ -77,9 +80,11 @@ def _decode_v2(view: memoryview, start: int, end: int, batch: Batch, limits: Lim
     return inner, *plain_records.decode_batch(inner, 0, len(inner), batch)
 
 
-def _decode_legacy(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
+def _decode_legacy(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
+    view, start = chunk.view, batch.position - chunk.position
+    end = start + batch.size_bytes
     if not batch.codec:
-        return view, *plain_records.decode_message(view, start, end, batch)
+        return view, *plain_records.decode_message(view, start, end, batch, timestamps_only=timestamps_only)
     if batch.codec not in _LEGACY_CODECS:
         return _NO_BYTES, RecordRows(), _fault(batch, FaultKind.UNKNOWN_CODEC, f"codec {batch.codec} in a message set")
     value = plain_records.compressed_value(view, start, end, batch.magic)
@@ -89,7 +94,7 @@ def _decode_legacy(view: memoryview, start: int, end: int, batch: Batch, limits:
     inner = _decompressed(batch.codec, value, batch, limits)
     if isinstance(inner, Fault):
         return _NO_BYTES, RecordRows(), inner
-    return inner, *plain_records.decode_inner(inner, batch)
+    return inner, *plain_records.decode_inner(inner, batch, timestamps_only=timestamps_only)
 
 
 def _decode_seven(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:

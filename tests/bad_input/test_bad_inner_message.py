@@ -24,19 +24,42 @@ def spoiled(data, magic, how):
     return bytes(data)
 
 
-# DumpLogSegments 4.2.0 prints the same of each of these twelve files.
-@pytest.mark.parametrize("how", ["compressed", "key length"])
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("bad", [0, 1, 2])
-def test_offsets_before_it_are_right(magic, how, bad, tmp_path):
+@pytest.fixture
+def a_set(magic, how, bad, tmp_path):
+    """A wrapper at offset 12 of three messages, and a time index whose entry is right."""
     base = 0 if magic else 10  # they are relative to the wrapper's offset in v1
     inner = [message(R(base + i, 1600000000000 + i, b"k", b"v"), magic) for i in range(3)]
     inner[bad] = spoiled(inner[bad], magic, how)
     wrapper = R(12, 1600000000002, None, COMPRESS[GZIP](b"".join(inner)))
-    path = tmp_path / f"{0:020d}.log"
-    path.write_bytes(message(wrapper, magic, GZIP))
+    (tmp_path / f"{0:020d}.log").write_bytes(message(wrapper, magic, GZIP))
+    (tmp_path / f"{0:020d}.timeindex").write_bytes(struct.pack(">qi", 1600000000002, 12))
+    (tmp_path / f"{0:020d}.index").write_bytes(b"")
+    return tmp_path
+
+
+def dump(*argv):
     out, errors = io.BytesIO(), io.BytesIO()
-    assert run(["dump-log", "--deep-iteration", str(path)], Environment(out, errors)) == 1
-    printed = [line.split()[2] for line in out.getvalue().decode().splitlines() if line.startswith("| offset:")]
+    return run(["dump-log", *argv], Environment(out, errors)), out.getvalue().decode(), errors.getvalue().decode()
+
+
+# DumpLogSegments 4.2.0 prints the same of each of these twelve files.
+@pytest.mark.parametrize("how", ["compressed", "key length"])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_offsets_before_it_are_right(a_set, bad):
+    code, out, errors = dump("--deep-iteration", str(a_set / f"{0:020d}.log"))
+    assert code == 1
+    printed = [line.split()[2] for line in out.splitlines() if line.startswith("| offset:")]
     assert printed == [str(10 + i) for i in range(bad)]
-    assert b"inner message" in errors.getvalue().lower()
+    assert "inner message" in errors.lower()
+
+
+@pytest.mark.parametrize("how", ["key length"])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_the_check_of_a_time_index_asks_for_timestamps_only(a_set, magic):
+    path = str(a_set / f"{0:020d}.timeindex")
+    code, out, errors = dump("--files", path)
+    assert (code, out) == (0, f"Dumping {path}\ntimestamp: 1600000000002 offset: 12\n")
+    assert errors == ("" if magic else f"Found timestamp mismatch in :{path}\n"
+                      "  Index timestamp: 1600000000002, log timestamp: -1\n")  # fmt: skip

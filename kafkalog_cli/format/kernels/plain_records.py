@@ -133,11 +133,13 @@ def _fault(batch: Batch, kind: FaultKind, message: str) -> Fault:
 _INT32 = struct.Struct(">i")
 
 
-def decode_message(view: memoryview, start: int, end: int, batch: Batch) -> tuple[RecordRows, Fault | None]:
+def decode_message(
+    view: memoryview, start: int, end: int, batch: Batch, *, timestamps_only: bool = False
+) -> tuple[RecordRows, Fault | None]:
     """The record of an uncompressed entry v0 or v1, which is `view[start:end]`."""
     rows = RecordRows()
     row = _message(view, start, end, batch.last_offset, None)
-    if row is None:
+    if _is_unreadable(row) and not timestamps_only:
         return rows, _fault(batch, FaultKind.INVALID_RECORD, "the value length lies outside the message")
     rows.recent.append(row)
     return rows, None
@@ -146,15 +148,16 @@ def decode_message(view: memoryview, start: int, end: int, batch: Batch) -> tupl
 def compressed_value(view: memoryview, start: int, end: int, magic: int) -> memoryview | None:
     """The value of a wrapper message, None where it is null or reaches past the message."""
     row = _message(view, start, end, 0, None)
-    if row is None or row[6] < 0 or row[5] == OUTSIDE:
+    if row[6] < 0 or row[5] == OUTSIDE:
         return None
     return view[row[5] : row[5] + row[6]]
 
 
-def decode_inner(view: memoryview, batch: Batch) -> tuple[RecordRows, Fault | None]:
+def decode_inner(view: memoryview, batch: Batch, *, timestamps_only: bool = False) -> tuple[RecordRows, Fault | None]:
     """Records of the decompressed set of a wrapper v0 or v1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
 
-    Inner offsets are absolute under magic 0, relative to the last under magic 1.
+    Inner offsets are absolute under magic 0, relative to the last under magic 1. `timestamps_only`: a key or a
+    value whose length cannot be read is no fault, as nobody asks for it.
     """
     rows, bad_at, problem = RecordRows(), -1, ""
     append_time = batch.max_timestamp if batch.is_log_append_time else None
@@ -167,10 +170,11 @@ def decode_inner(view: memoryview, batch: Batch) -> tuple[RecordRows, Fault | No
         if entry_end > end:
             break
         row = _message(view, position, entry_end, offset, append_time)
-        if bad_at < 0 and (row is None or view[position + 17] & CODEC_MASK):
+        is_bad = _is_unreadable(row) and not timestamps_only
+        if bad_at < 0 and (is_bad or view[position + 17] & CODEC_MASK):
             bad_at = count
-            problem = _LENGTH_OUTSIDE if row is None else "Inner messages must not be compressed"
-        rows.recent.append(row or _unreadable(offset))
+            problem = _LENGTH_OUTSIDE if is_bad else "Inner messages must not be compressed"
+        rows.recent.append(row)
         count += 1
         if not count % SETTLE_ROWS:
             if count > MOST_RECORDS:
@@ -186,11 +190,6 @@ _OFFSET_AND_SIZE = struct.Struct(">qi")
 
 
 _LENGTH_OUTSIDE = "a length lies outside the inner message"
-
-
-def _unreadable(offset: int) -> tuple[int, ...]:
-    """The row of an inner message of which only the offset counts: the others' are relative to the last one's."""
-    return (offset, NO_TIMESTAMP, -1, OUTSIDE, -1, OUTSIDE, -1, 0, 0, 0, 0)
 
 
 def _absolute(rows: RecordRows, bad_at: int, problem: str, batch: Batch) -> tuple[RecordRows, Fault | None]:
@@ -213,30 +212,41 @@ def _invalid_inner(batch: Batch, message: str) -> Fault:
     return _fault(batch, FaultKind.INVALID_INNER_MESSAGE, message)
 
 
-def _message(view: memoryview, start: int, end: int, offset: int, append_time: int | None) -> tuple[int, ...] | None:
-    """The row of one message v0 or v1; None where not even the value length can be read."""
+def _message(view: memoryview, start: int, end: int, offset: int, append_time: int | None) -> tuple[int, ...]:
+    """The row of one message v0 or v1."""
     magic = view[start + 16]
-    key_length_at = start + KEY_LENGTH_OFFSET[1 if magic else 0]
-    if key_length_at + 4 > end:
-        return None
-    key_size = _INT32.unpack_from(view, key_length_at)[0]
-    key_at = key_length_at + 4
-    value_length_at = key_at + max(key_size, 0)
-    if value_length_at + 4 > end:
-        return None
-    value_size = _INT32.unpack_from(view, value_length_at)[0]
-    value_at = value_length_at + 4
-    if value_size > end - value_at:
-        value_at = OUTSIDE
     stored = MESSAGE_V0.struct.unpack_from(view, start)[2]
     valid = checksums.crc32(view[start + 16 : end]) == stored
-    if not magic:
+    key_length_at = start + KEY_LENGTH_OFFSET[1 if magic else 0]
+    if not magic or key_length_at > end:
         timestamp = NO_TIMESTAMP
     elif append_time is not None and magic == 1:
         timestamp = append_time
     else:
         timestamp = _TIMESTAMP.unpack_from(view, start + MESSAGE_V1.offset["timestamp"])[0]
-    return (offset, timestamp, -1, key_at, key_size, value_at, value_size, 0, 0, stored, int(valid))
+    return (offset, timestamp, -1, *_key_and_value(view, key_length_at, end), 0, 0, stored, int(valid))
+
+
+def _key_and_value(view: memoryview, key_length_at: int, end: int) -> tuple[int, int, int, int]:
+    """Where they are and how long they say they are."""
+    if key_length_at + 4 > end:
+        return _UNREADABLE
+    key_size = _INT32.unpack_from(view, key_length_at)[0]
+    key_at = key_length_at + 4
+    value_length_at = key_at + max(key_size, 0)
+    if value_length_at + 4 > end:
+        return _UNREADABLE
+    value_size = _INT32.unpack_from(view, value_length_at)[0]
+    value_at = value_length_at + 4
+    return key_at, key_size, OUTSIDE if value_size > end - value_at else value_at, value_size
+
+
+_UNREADABLE = (OUTSIDE, -1, OUTSIDE, -1)
+
+
+def _is_unreadable(row: tuple[int, ...]) -> bool:
+    """Whether not even the length of the value could be read."""
+    return row[3] == OUTSIDE
 
 
 _TIMESTAMP = struct.Struct(">q")

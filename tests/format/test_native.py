@@ -21,8 +21,12 @@ def test_what_is_packed_is_unpacked():
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda d: d[:-1], lambda d: d + b"x", lambda d: d[1:], lambda d: b"", lambda d: b"[]\n"]
-)
+    "damage",
+    [
+        lambda d: d[:-1], lambda d: d + b"x", lambda d: d[1:], lambda d: b"", lambda d: b"[]\n", lambda d: b"5\n",
+        lambda d: d[:-4] + bytes(4),
+    ],
+)  # fmt: skip
 def test_what_is_not_whole_is_not_used(damage):
     assert unpack(damage(pack(KERNELS, ["here"])), ["here"]) == []
 

@@ -6,8 +6,9 @@ import importlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
+from zlib import crc32
 
-_HEAD = "kafkalog machine code 1"
+_HEAD = "kafkalog machine code 2"
 _BOOLEAN, _INTEGER = "b", "i"
 _MOST_DIMENSIONS = 2
 _CALLED_BY_LLVM = ("memcpy", "memmove", "memset")
@@ -60,7 +61,8 @@ def pack(kernels: list[MachineCode], made_for: list[str]) -> bytes:
     import json
 
     heads = [[*kernel[:-1], len(kernel.code)] for kernel in kernels]
-    return json.dumps([_HEAD, made_for, heads]).encode() + b"\n" + b"".join(kernel.code for kernel in kernels)
+    code = b"".join(kernel.code for kernel in kernels)
+    return json.dumps([_HEAD, made_for, crc32(code), heads]).encode() + b"\n" + code
 
 
 def unpack(data: bytes, made_for: list[str]) -> list[MachineCode]:
@@ -69,10 +71,11 @@ def unpack(data: bytes, made_for: list[str]) -> list[MachineCode]:
 
     line, _, rest = data.partition(b"\n")
     try:
-        head, same, heads = json.loads(line)
-    except ValueError:
+        head, same, checksum, heads = json.loads(line)
+    except (ValueError, TypeError):
         return []
-    if head != _HEAD or same != made_for or sum(size for *_, size in heads) != len(rest):
+    # What a crash left of the file must not be run.
+    if head != _HEAD or same != made_for or crc32(rest) != checksum:
         return []
     found, here = [], 0
     for name, symbol, arguments, results, size in heads:

@@ -17,7 +17,7 @@ def warmup(
     context: typer.Context,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> int:
-    """Compile the fast kernels now (5 to 15 seconds, once a machine and version)."""
+    """Compile the fast kernels now (5 to 20 seconds, once a machine and version)."""
     from kafkalog_cli.output.stream import ResultStream
     from kafkalog_cli.storage.kernels import cache_directory, warm_up_kernels
 

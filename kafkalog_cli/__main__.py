@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-_INTERRUPTED = 130
 _STDIN, _STDOUT, _STDERR = range(3)
 
 
@@ -21,7 +20,9 @@ def exit_code() -> int:
     try:
         return _run(sys.argv[1:])
     except KeyboardInterrupt:  # while modules were imported
-        return _INTERRUPTED
+        from kafkalog_cli.errors import ExitCode
+
+        return int(ExitCode.INTERRUPTED)
 
 
 def _end(code: int) -> None:
@@ -41,8 +42,10 @@ def _end(code: int) -> None:
 def _run(argv: list[str]) -> int:
     _fill_standard_descriptors()
     if sys.stdout is None:
+        from kafkalog_cli.errors import ExitCode
+
         print("kafkalog: standard output is closed", file=sys.stderr)  # noqa: T201
-        return 1
+        return int(ExitCode.FAILURE)
     if argv == ["--version"] and _answered_version():
         return 0
     from kafkalog_cli.cli.app import run

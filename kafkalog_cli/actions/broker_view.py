@@ -83,6 +83,6 @@ def log_bounds(fs: Filesystem, partition: Partition, view: BrokerView | None = N
     if view.believes_indexes(partition, last):
         taken = segment_end(fs, last, like_clean_start=True).next_offset
         broker_end = None if taken == end else taken
-    start, watermark = max(first.base_offset, view.offsets.log_start or 0), view.offsets.high_watermark
-    latest = end if broker_end is None else broker_end
-    return LogBounds(start, end, None if watermark is None else min(latest, watermark), broker_end)
+    bounds = LogBounds(max(first.base_offset, view.offsets.log_start or 0), end, broker_end=broker_end)
+    watermark = view.offsets.high_watermark
+    return bounds if watermark is None else bounds._replace(high_watermark=min(bounds.next_offset, watermark))

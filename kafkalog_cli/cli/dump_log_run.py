@@ -22,7 +22,7 @@ from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText
 from kafkalog_cli.output.java_path import java_absolute_path, java_path
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.seven_text import SevenText
-from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.names import FileKind, classify_file
 
@@ -310,11 +310,7 @@ class DumpLogRun:
 
     def _shown_path(self, path: str) -> str:
         """The path as the real tool prints it; for a terminal without control characters."""
-        if not (self._out.is_terminal or self._messages.is_terminal):
-            return path
-        from kafkalog_cli.output.human import safe
-
-        return safe(path)
+        return printable(path) if self._out.is_terminal or self._messages.is_terminal else path
 
     def _title(self, text: str) -> None:
         """A line about the file, which machine output has in each object."""

@@ -32,7 +32,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells; cells hold no raw control characters (see `safe`)."""
+    """Rows of cells; cells hold no raw control characters (see `printable`)."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
@@ -50,14 +50,9 @@ def write_table(out: ResultStream, table: Table) -> None:
         out.write(f"(too narrow for {', '.join(left_out)}; in a pipe every column is there)\n")
 
 
-def safe(text: str) -> str:
-    """`text` without anything that a terminal could act on, undecodable bytes included."""
-    return printable(text)
-
-
 def cell(value: object) -> str:
     """A value as a cell, None as `-`."""
-    return NOTHING if value is None else safe(str(value))
+    return NOTHING if value is None else printable(str(value))
 
 
 def iso_time(timestamp_ms: int | None) -> str:

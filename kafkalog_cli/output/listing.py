@@ -8,8 +8,8 @@ from kafkalog_cli.actions.listing import BytesByKind, PartitionListing
 from kafkalog_cli.actions.listing_paths import FileListing, Listing
 from kafkalog_cli.actions.listing_root import RootState, Shutdown
 from kafkalog_cli.actions.listing_segments import SegmentListing
-from kafkalog_cli.output.human import NOTHING, Column, Table, cell, iso_time, safe, write_table
-from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.output.human import NOTHING, Column, Table, cell, iso_time, write_table
+from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.storage.fs import FileStatus
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
@@ -122,7 +122,7 @@ class ListingText:
 
 
 def _log_dir_lines(root: RootState, partitions: list[PartitionListing]) -> Iterable[str]:
-    yield f"{safe(root.path)}: {_shutdown(root)}"
+    yield f"{printable(root.path)}: {_shutdown(root)}"
     meta = root.meta
     if meta is not None:
         named = {"cluster": meta.cluster_id, "node": meta.node_id, "directory": meta.directory_id}
@@ -133,9 +133,9 @@ def _log_dir_lines(root: RootState, partitions: list[PartitionListing]) -> Itera
     by_kind = ", ".join(f"{name} {size}" for name, size in sizes.by_name().items())
     yield f"topics {topics}, partitions {len(partitions)}, segments {segments}, bytes {sizes.total} ({by_kind})"
     if root.foreign:
-        yield f"directories that are no partitions: {', '.join(map(safe, root.foreign))}"
+        yield f"directories that are no partitions: {', '.join(map(printable, root.foreign))}"
     if root.others:
-        yield f"other entries: {', '.join(map(safe, root.others))}"
+        yield f"other entries: {', '.join(map(printable, root.others))}"
 
 
 def _shutdown(root: RootState) -> str:
@@ -208,7 +208,12 @@ def _segment_row(listing: SegmentListing, in_log_dir: bool) -> list[str]:
 def _file_row(listing: FileListing) -> list[str]:
     name = listing.name
     state = name.state.name.lower().replace("_", " ")
-    return [safe(listing.status.path), name.kind.name.lower().replace("_", " "), state, str(listing.status.size_bytes)]
+    return [
+        printable(listing.status.path),
+        name.kind.name.lower().replace("_", " "),
+        state,
+        str(listing.status.size_bytes),
+    ]
 
 
 def _transaction_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:
@@ -228,7 +233,7 @@ def _transaction_rows(partitions: list[PartitionListing], in_log_dir: bool) -> l
 def _metadata_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:
     return [
         [
-            f"{_named(listing.partition, in_log_dir)}/{safe(file.name.name)}",
+            f"{_named(listing.partition, in_log_dir)}/{printable(file.name.name)}",
             cell(file.name.offset),
             cell(file.name.epoch),
             str(file.status.size_bytes),
@@ -245,7 +250,7 @@ def _leftover_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list
         found = [(file, file.name.state.name.lower()) for file in partition.leftovers]
         found += [(file, "orphan") for file in partition.orphans]
         where = _named(partition, in_log_dir)
-        rows += [[f"{where}/{safe(file.name.name)}", state, str(file.status.size_bytes)] for file, state in found]
+        rows += [[f"{where}/{printable(file.name.name)}", state, str(file.status.size_bytes)] for file, state in found]
     return rows
 
 
@@ -256,11 +261,11 @@ def _remarks(listing: PartitionListing, in_log_dir: bool) -> Iterable[str]:
         state = listing.quorum_state
         yield f"{where}: quorum state: leader {state.leader_id}, epoch {state.leader_epoch}, voted {state.voted_id}"
     if listing.partition.runs:
-        yield f"{where}: kafkalog runs: {', '.join(map(safe, listing.partition.runs))}"
+        yield f"{where}: kafkalog runs: {', '.join(map(printable, listing.partition.runs))}"
 
 
 def _named(partition: Partition, in_log_dir: bool) -> str:
-    return safe(partition.name if in_log_dir else partition.path)
+    return printable(partition.name if in_log_dir else partition.path)
 
 
 def _size(status: FileStatus | None) -> str:

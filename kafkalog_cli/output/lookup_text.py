@@ -10,7 +10,8 @@ from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.format.records import Record
-from kafkalog_cli.output.human import iso_time, safe
+from kafkalog_cli.output.human import iso_time
+from kafkalog_cli.output.stream import printable
 
 
 def found_lines(found: Found) -> Iterator[str]:
@@ -19,14 +20,14 @@ def found_lines(found: Found) -> Iterator[str]:
         yield from _record_lines(found.record)
     batch = found.batch
     first = "?" if batch.base_offset == NO_OFFSET else batch.base_offset
-    yield f"segment: {safe(found.segment.log.path)}"
+    yield f"segment: {printable(found.segment.log.path)}"
     yield (
         f"batch: offsets {first} to {batch.last_offset}, position {batch.position},"
         f" {batch.size_bytes} bytes, magic {batch.magic}, {codec_name(batch.codec)}, CRC {_crc(batch.valid)}"
     )
     yield f"found: {how(found)}"
     for note in found.notes:
-        yield f"note: {safe(note)}"
+        yield f"note: {printable(note)}"
 
 
 def how(found: Found) -> str:
@@ -38,7 +39,7 @@ def how(found: Found) -> str:
         steps.append(f"index entry offset {start.entry.offset} at position {start.entry.position}")
         return ", ".join([*steps, "then batch by batch"])
     steps.append("batch by batch from the start of the segment")
-    return ", ".join(steps) + (f": {safe(start.doubt)}" if start.doubt else "")
+    return ", ".join(steps) + (f": {printable(start.doubt)}" if start.doubt else "")
 
 
 def broker_note(answer: BrokerAnswer) -> str:
@@ -56,11 +57,11 @@ def _record_lines(record: Record) -> Iterator[str]:
     yield f"key: {_shown(record.key)}"
     yield f"value: {_shown(record.value)}"
     for header in record.headers:
-        yield f"header: {safe(java_string(header.key))} = {_shown(header.value)}"
+        yield f"header: {printable(java_string(header.key))} = {_shown(header.value)}"
 
 
 def _shown(data: bytes | None) -> str:
-    return "null" if data is None else f"{safe(java_string(data))} ({len(data)} bytes)"
+    return "null" if data is None else f"{printable(java_string(data))} ({len(data)} bytes)"
 
 
 def _crc(valid: int) -> str:

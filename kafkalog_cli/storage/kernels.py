@@ -82,20 +82,20 @@ class KernelChoice:
 
 def load_compiled() -> Any:
     """Load the compiled kernels. Raises ImportError where Numba does not exist for this platform."""
-    if "numba" not in sys.modules:
-        _point_numba_to_it()
     from kafkalog_cli.format.kernels import compiled, native
 
-    saved = _machine_code_file()
-    if "numba" not in sys.modules and _is_ours(saved.parent) and saved.exists():
-        native.use(native.unpack(saved.read_bytes(), _made_for()))
+    if "numba" not in sys.modules:
+        _point_numba_to_it()
+        saved = _machine_code_file()
+        if saved.exists():
+            native.use(native.unpack(saved.read_bytes(), _made_for()))
     native.function(compiled.SCAN)  # imports Numba if there is no machine code of this processor and these sources
     return compiled
 
 
 def _point_numba_to_it() -> None:
     """Have Numba, which reads this when it is imported, keep its cache where ours is; an empty name is none."""
-    os.environ["NUMBA_CACHE_DIR"] = os.environ.get("NUMBA_CACHE_DIR") or str(cache_directory())
+    os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
 
 
 def warm_up_kernels(more: tuple[Callable[[], None], ...] = ()) -> None:
@@ -126,7 +126,7 @@ def _made_for() -> list[str]:
 
 
 def _machine_code_file() -> Path:
-    return _usual_directory() / "machine-code"
+    return cache_directory() / "machine-code"
 
 
 def is_warm() -> bool:
@@ -160,12 +160,7 @@ def _temporary_directory() -> tempfile.TemporaryDirectory[str]:
 
 
 def _is_ours(directory: Path) -> bool:
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return True
-    try:
-        status = directory.stat()
-    except OSError:
-        return False
+    status = directory.stat()
     return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 

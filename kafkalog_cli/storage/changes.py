@@ -1,0 +1,55 @@
+"""Changes of the files of a partition directory that are planned and not yet made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Content(Protocol):
+    """The bytes of a file that is to be written, given out piece by piece."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes there are."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """All bytes, in order; may be called again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Shorten `name` in place, from `from_bytes` to `to_bytes`."""
+
+    name: str
+    from_bytes: int
+    to_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Rename `name` to `new_name`, where nothing is at that time, within the directory."""
+
+    name: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Take the file away."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write a file, new or (`replaces`) in the place of the one that has the name."""
+
+    name: str
+    content: Content
+    replaces: bool
+
+
+Change = Cut | Move | Drop | Put
+"""They are made in the order in which a plan has them."""

@@ -1,0 +1,311 @@
+"""A segment as a broker holds it while it loads a partition: its log and the indexes that it opened (LogSegment)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.batch import NO_OFFSET, Batch, wrap_int64
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
+from kafkalog_cli.format.layout import Layout
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
+from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.leader_epochs import LeaderEpochs
+from kafkalog_cli.storage.load_error import LoadFailed
+from kafkalog_cli.storage.log_end import HeaderChain
+from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
+from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
+from kafkalog_cli.storage.producer_state import CompletedTxn, ProducerReplay, ProducerState
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Chunk, Scan
+from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET, SegmentIndexes
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSettings:
+    """What decides how a broker loads: topic settings in bytes, the clock and the expiry of producers in ms."""
+
+    now_ms: int
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    producer_id_expiration_ms: int = 86_400_000
+    limits: Limits = DEFAULT_LIMITS
+    kernels: KernelChoice | None = None
+
+
+class Recovered(NamedTuple):
+    """What the recovery of a segment did: `end_offset` is that behind its last v2 batch, None without one."""
+
+    cut_bytes: int
+    end_offset: int | None
+
+
+class LoadedSegment:
+    """Reads as the broker does, believing what it believes; changes go to the draft.
+
+    An index that is opened exists from then on, and is cut to whole entries when the broker stops cleanly.
+    """
+
+    def __init__(
+        self, draft: Draft, base_offset: int, settings: LoadSettings, state: WorkState = WorkState.IN_PLACE
+    ) -> None:
+        self.base_offset = base_offset
+        self.draft = draft
+        self.log_name, self.index_name, self.time_index_name, self.txn_index_name = (
+            segment_file_name(base_offset, kind, state)
+            for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+        )
+        self._settings = settings
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        if self.size_bytes > MAX_SEGMENT_BYTES:
+            raise LoadFailed("KafkaException", f"the size of {self.log_name} is over {MAX_SEGMENT_BYTES} bytes")
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the log file."""
+        return self.draft.size_bytes(self.log_name)
+
+    # -- indexes
+
+    def offset_index(self) -> OffsetIndex:
+        """The offset index as the broker took it in when it first asked for it; made where it is missing."""
+        if self._offset_index is None:
+            data = self._opened(self.index_name, OFFSET_INDEX_ENTRY)
+            self._offset_index = OffsetIndex(data, self.base_offset)
+        return self._offset_index
+
+    def time_index(self) -> TimeIndex:
+        """The time index, likewise."""
+        if self._time_index is None:
+            self._time_index = TimeIndex(self._opened(self.time_index_name, TIME_INDEX_ENTRY), self.base_offset)
+        return self._time_index
+
+    def _opened(self, name: str, layout: Layout) -> bytes:
+        if name in self.draft:
+            return self.draft.read(name)
+        # Made at full length, and its zeros taken for unused space: the position stays at the start.
+        size = self._settings.segment_index_bytes
+        self.draft.write(name, b"", zeros=size // layout.size * layout.size)
+        return b""
+
+    def check_opened(self) -> bool:
+        """The broker's look at the indexes of a segment that it found; whether the segment must be recovered.
+
+        Mirrors LogSegment.sanityCheck: an offset index is not looked into, a missing time index is made empty.
+        """
+        if self.index_name not in self.draft:
+            return True
+        if self.time_index_name not in self.draft:
+            self.draft.write(self.time_index_name, b"")
+            self._time_index = TimeIndex(b"", self.base_offset)
+        if self.txn_index_name not in self.draft:
+            return False
+        entries, faults = txnindex.decode(self.draft.read(self.txn_index_name), self.base_offset)
+        for fault in faults:
+            if fault.kind is FaultKind.INVALID_VERSION:
+                raise LoadFailed("KafkaException", fault.message)
+        return any(entry.last_offset < self.base_offset for entry in entries)
+
+    # -- reads
+
+    def find(self, offset: int) -> Batch | None:
+        """The batch that a read from `offset` begins with (FileRecords.searchForOffsetFromPosition), None if none.
+
+        From the place that the index gives: the batch that begins with `offset`, or the last that begins before it
+        if it reaches so far, or the first that begins behind it.
+        """
+        position = self.offset_index().lookup(offset).position
+        before: Batch | None = None
+        with self.draft.open(self.log_name) as log:
+            for batch in self._chain(log, position):
+                base = (
+                    batch.base_offset if batch.base_offset != NO_OFFSET or batch.magic >= 2 else self._first(log, batch)
+                )
+                if base > offset and before is not None and before.last_offset >= offset:
+                    return before
+                if base >= offset:
+                    return batch
+                before = batch
+        return before if before is not None and before.last_offset >= offset else None
+
+    def next_offset(self) -> int:
+        """The offset behind the last batch (LogSegment.readNextOffset): where the index lies, the base offset."""
+        index = self.offset_index()
+        first = self.find(index[-1].offset if len(index) else self.base_offset)
+        if first is None:
+            return self.base_offset
+        last = first
+        with self.draft.open(self.log_name) as log:
+            for last in self._chain(log, first.position):  # noqa: B007
+                pass
+        return wrap_int64(last.last_offset + 1)
+
+    def has_overflow(self) -> bool:
+        """Whether the last offset is one that the indexes cannot express."""
+        next_offset = self.next_offset()
+        return next_offset > self.base_offset and next_offset - 1 - self.base_offset > MAX_RELATIVE_OFFSET
+
+    def replay(self, state: ProducerState, from_offset: int, end_position: int) -> None:
+        """Apply the batches from the one with `from_offset` on, up to byte `end_position`, to the producers' state."""
+        first = self.find(from_offset)
+        if first is None:
+            return
+        producers = ProducerReplay(state, self._settings.limits)
+        with self.draft.open(self.log_name) as log:
+            scan = self._scan(log, first.position, end_position)
+            for chunk in scan:
+                producers.apply(chunk)
+            self._check_end(scan)
+        producers.finish()
+
+    def _check_end(self, scan: Scan) -> None:
+        """A chain of batches that ends before the file does is the end for a reader, unless a size makes no sense."""
+        fault = scan.fault
+        if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
+            raise LoadFailed("CorruptRecordException", f"{self.log_name} at position {fault.position}: {fault.message}")
+
+    def _scan(self, log: ReadableFile, start: int = 0, end: int | None = None) -> Scan:
+        settings = self._settings
+        return Scan(log, start=start, end=end, limits=settings.limits, choice=settings.kernels)
+
+    def _chain(self, log: ReadableFile, position: int) -> Iterator[Batch]:
+        if position < 0:
+            raise LoadFailed("IllegalArgumentException", f"{self.index_name} points to position {position}")
+        chain = HeaderChain(log, position)
+        yield from chain
+        fault = chain.fault
+        if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
+            raise LoadFailed("CorruptRecordException", f"{self.log_name} at position {fault.position}: {fault.message}")
+
+    def _first(self, log: ReadableFile, batch: Batch) -> int:
+        """The offset of the first message in a compressed message set, which only the set itself tells."""
+        scan = Scan(log, start=batch.position, end=batch.position + batch.size_bytes, limits=self._settings.limits)
+        reader = RecordReader(self._settings.limits, timestamps_only=True)
+        for chunk in scan:
+            for block in reader.blocks(chunk):
+                for fault in block.faults.values():
+                    raise LoadFailed("InvalidRecordException", fault.message)
+                if len(block.records):
+                    return int(block.records.offset[0])
+        return batch.last_offset
+
+    # -- recovery
+
+    def recover(self, state: ProducerState, epochs: LeaderEpochs) -> Recovered:
+        """Cut the log behind its last valid batch, rebuild the indexes (LogSegment.recover).
+
+        `state` is that of the producers at the base offset, and follows. Raises InvalidOffset, SegmentOverflow.
+        """
+        settings = self._settings
+        indexes = SegmentIndexes(self.base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
+        aborted: list[txnindex.AbortedTxn] = []
+        valid_bytes, end_offset = self._read_valid(indexes, state, epochs, aborted)
+        cut_bytes = self.size_bytes - valid_bytes
+        self.draft.cut(self.log_name, valid_bytes)
+        indexes.close()
+        self._take_indexes(indexes)
+        if aborted or self.txn_index_name in self.draft:
+            self.draft.write(self.txn_index_name, txnindex.encode(aborted))
+        return Recovered(cut_bytes, end_offset)
+
+    def _read_valid(
+        self,
+        indexes: SegmentIndexes,
+        state: ProducerState,
+        epochs: LeaderEpochs,
+        aborted: list[txnindex.AbortedTxn],
+    ) -> tuple[int, int | None]:
+        """Take in batches up to the first that is not valid: where that begins, and the end offset of v2 batches."""
+
+        def note(transaction: CompletedTxn) -> None:
+            if transaction.is_aborted:
+                stable = state.last_stable_offset(transaction)
+                producer_id, first, last, _ = transaction
+                aborted.append(txnindex.AbortedTxn(txnindex.CURRENT_VERSION, producer_id, first, last, stable))
+
+        producers = ProducerReplay(state, self._settings.limits, note)
+        with self.draft.open(self.log_name) as log:
+            scan = self._scan(log)
+            for chunk in scan:
+                valid = _valid_rows(chunk)
+                done, error = indexes.add(chunk.batches, valid)
+                _assign_epochs(chunk, done, epochs)
+                producers.apply(chunk, 0, done)
+                if error is not None:
+                    raise error
+                if done < len(chunk.batches):
+                    return int(chunk.batches.position[done]), producers.end_offset
+            if scan.fault is not None and scan.fault.kind is FaultKind.UNREADABLE:
+                raise LoadFailed("KafkaStorageException", f"{self.log_name}: {scan.fault.message}")
+            return scan.valid_bytes, producers.end_offset
+
+    def _take_indexes(self, indexes: SegmentIndexes) -> None:
+        self._offset_index = OffsetIndex(indexes.offset_index, self.base_offset)
+        self._time_index = TimeIndex(indexes.time_index, self.base_offset)
+        self.draft.write(self.index_name, self._offset_index.data)
+        self.draft.write(self.time_index_name, self._time_index.data)
+
+    def empty(self) -> int:
+        """Cut the log at its base offset, when recovery met an offset that does not go up; the bytes cut.
+
+        Mirrors LogSegment.truncateTo: batches below the base offset, if there are any, stay.
+        """
+        self._offset_index = OffsetIndex(b"", self.base_offset)
+        self._time_index = TimeIndex(b"", self.base_offset)
+        first = self.find(self.base_offset)
+        before = self.size_bytes
+        if first is not None:
+            self.draft.cut(self.log_name, first.position)
+        self.draft.write(self.index_name, b"")
+        self.draft.write(self.time_index_name, b"")
+        if self.txn_index_name in self.draft:
+            self.draft.write(self.txn_index_name, b"")
+        return before - self.size_bytes
+
+    # -- the end
+
+    def rename(self, new_state: WorkState) -> None:
+        """Give all four files another work suffix (LogSegment.changeFileSuffixes)."""
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX):
+            name = segment_file_name(self.base_offset, kind)
+            self.draft.rename(name, segment_file_name(self.base_offset, kind, new_state))
+
+    def stop_cleanly(self) -> None:
+        """Cut the indexes that were opened to whole entries, as a broker's clean stop does."""
+        for name, opened in ((self.index_name, self._offset_index), (self.time_index_name, self._time_index)):
+            if opened is not None:
+                self.draft.cut(name, len(opened) * opened.layout.size)
+
+
+def _valid_rows(chunk: Chunk) -> int:
+    """How many batches come before the first with a bad CRC."""
+    batches = chunk.batches
+    if batches.matrix is not None:
+        import numpy as np
+
+        bad = np.flatnonzero(batches.matrix[14] != 1)
+        return int(bad[0]) if len(bad) else len(batches)
+    return next((row for row, valid in enumerate(batches.valid) if valid != 1), len(batches))
+
+
+def _assign_epochs(chunk: Chunk, rows: int, epochs: LeaderEpochs) -> None:
+    """Note where later leader epochs start; a table of them is long only in a damaged log."""
+    latest = -1 if epochs.latest_epoch is None else epochs.latest_epoch
+    batches = chunk.batches
+    if batches.matrix is not None:
+        import numpy as np
+
+        later = np.flatnonzero((batches.matrix[4, :rows] > latest) & (batches.matrix[5, :rows] >= 2)).tolist()
+    else:
+        later = [row for row in range(rows) if batches.leader_epoch[row] > latest and batches.magic[row] >= 2]
+    for row in later:
+        epoch = int(batches.leader_epoch[row])
+        if epochs.latest_epoch is None or epoch > epochs.latest_epoch:
+            epochs.assign(epoch, int(batches.base_offset[row]))

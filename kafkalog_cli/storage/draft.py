@@ -74,11 +74,11 @@ class Draft:
 
     def read(self, name: str) -> bytes:
         """A whole small file. Raises PathNotFound, Unreadable, OSError."""
-        with self.open(name) as file:
+        with self.reader(name) as file:
             data = bytearray(file.size_bytes)
             return bytes(data[: file.read_into(0, memoryview(data))])
 
-    def open(self, name: str) -> ReadableFile:
+    def reader(self, name: str) -> ReadableFile:
         """A file as drafted. Raises PathNotFound, NotKafkaLayout, Unreadable."""
         path = self.path(name)
         found = self._now.get(name)
@@ -96,7 +96,7 @@ class Draft:
 
     def open_read(self, path: str) -> ReadableFile:
         """See `Filesystem`."""
-        return self.open(self._name(path))
+        return self.reader(self._name(path))
 
     def status(self, path: str) -> FileStatus | None:
         """See `Filesystem`; new files have no inode and the mtime 0."""
@@ -125,11 +125,11 @@ class Draft:
 
     # -- changes
 
-    def remove(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         """Take a file away; nothing where there is none."""
         self._now.pop(name, None)
 
-    def rename(self, old: str, new: str) -> None:
+    def move(self, old: str, new: str) -> None:
         """Give a file another name, over what has that name; nothing where there is none."""
         if old in self._now:
             self._now[new] = self._now.pop(old)
@@ -145,7 +145,7 @@ class Draft:
             length = min(now.length, size_bytes)
             self._now[name] = _Written(now.start, length, size_bytes - length)
 
-    def write(self, name: str, data: bytes, zeros: int = 0) -> None:
+    def put(self, name: str, data: bytes, zeros: int = 0) -> None:
         """Write a file, new or in the place of another: `data` and so many zero bytes."""
         self._spool.seek(self._spooled)
         self._spool.write(data)

@@ -92,7 +92,7 @@ class LoadedSegment:
             return self.draft.read(name)
         # Made at full length, and its zeros taken for unused space: the position stays at the start.
         size = self._settings.segment_index_bytes
-        self.draft.write(name, b"", zeros=size // layout.size * layout.size)
+        self.draft.put(name, b"", zeros=size // layout.size * layout.size)
         return b""
 
     def check_opened(self) -> bool:
@@ -103,7 +103,7 @@ class LoadedSegment:
         if self.index_name not in self.draft:
             return True
         if self.time_index_name not in self.draft:
-            self.draft.write(self.time_index_name, b"")
+            self.draft.put(self.time_index_name, b"")
             self._time_index = TimeIndex(b"", self.base_offset)
         if self.txn_index_name not in self.draft:
             return False
@@ -123,7 +123,7 @@ class LoadedSegment:
         """
         position = self.offset_index().lookup(offset).position
         before: Batch | None = None
-        with self.draft.open(self.log_name) as log:
+        with self.draft.reader(self.log_name) as log:
             for batch in self._chain(log, position):
                 base = (
                     batch.base_offset if batch.base_offset != NO_OFFSET or batch.magic >= 2 else self._first(log, batch)
@@ -142,7 +142,7 @@ class LoadedSegment:
         if first is None:
             return self.base_offset
         last = first
-        with self.draft.open(self.log_name) as log:
+        with self.draft.reader(self.log_name) as log:
             for last in self._chain(log, first.position):  # noqa: B007
                 pass
         return wrap_int64(last.last_offset + 1)
@@ -158,7 +158,7 @@ class LoadedSegment:
         if first is None:
             return
         producers = ProducerReplay(state, self._settings.limits)
-        with self.draft.open(self.log_name) as log:
+        with self.draft.reader(self.log_name) as log:
             scan = self._scan(log, first.position, end_position)
             for chunk in scan:
                 producers.apply(chunk)
@@ -212,7 +212,7 @@ class LoadedSegment:
         indexes.close()
         self._take_indexes(indexes)
         if aborted or self.txn_index_name in self.draft:
-            self.draft.write(self.txn_index_name, txnindex.encode(aborted))
+            self.draft.put(self.txn_index_name, txnindex.encode(aborted))
         return Recovered(cut_bytes, end_offset)
 
     def _read_valid(
@@ -231,7 +231,7 @@ class LoadedSegment:
                 aborted.append(txnindex.AbortedTxn(txnindex.CURRENT_VERSION, producer_id, first, last, stable))
 
         producers = ProducerReplay(state, self._settings.limits, note)
-        with self.draft.open(self.log_name) as log:
+        with self.draft.reader(self.log_name) as log:
             scan = self._scan(log)
             for chunk in scan:
                 valid = _valid_rows(chunk)
@@ -249,8 +249,8 @@ class LoadedSegment:
     def _take_indexes(self, indexes: SegmentIndexes) -> None:
         self._offset_index = OffsetIndex(indexes.offset_index, self.base_offset)
         self._time_index = TimeIndex(indexes.time_index, self.base_offset)
-        self.draft.write(self.index_name, self._offset_index.data)
-        self.draft.write(self.time_index_name, self._time_index.data)
+        self.draft.put(self.index_name, self._offset_index.data)
+        self.draft.put(self.time_index_name, self._time_index.data)
 
     def empty(self) -> int:
         """Cut the log at its base offset, when recovery met an offset that does not go up; the bytes cut.
@@ -263,19 +263,19 @@ class LoadedSegment:
         before = self.size_bytes
         if first is not None:
             self.draft.cut(self.log_name, first.position)
-        self.draft.write(self.index_name, b"")
-        self.draft.write(self.time_index_name, b"")
+        self.draft.put(self.index_name, b"")
+        self.draft.put(self.time_index_name, b"")
         if self.txn_index_name in self.draft:
-            self.draft.write(self.txn_index_name, b"")
+            self.draft.put(self.txn_index_name, b"")
         return before - self.size_bytes
 
     # -- the end
 
-    def rename(self, new_state: WorkState) -> None:
+    def change_suffix(self, new_state: WorkState) -> None:
         """Give all four files another work suffix (LogSegment.changeFileSuffixes)."""
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX):
             name = segment_file_name(self.base_offset, kind)
-            self.draft.rename(name, segment_file_name(self.base_offset, kind, new_state))
+            self.draft.move(name, segment_file_name(self.base_offset, kind, new_state))
 
     def stop_cleanly(self) -> None:
         """Cut the indexes that were opened to whole entries, as a broker's clean stop does."""

@@ -106,7 +106,7 @@ class LogLoader:
     def _read_epochs(self) -> LeaderEpochs:
         name = FileKind.LEADER_EPOCH_CHECKPOINT.value
         if name not in self._draft:
-            self._draft.write(name, b"")
+            self._draft.put(name, b"")
         data = self._draft.read(name)
         return LeaderEpochs.from_file(data) if data else LeaderEpochs()
 
@@ -132,7 +132,7 @@ class LogLoader:
             if name.endswith(_INDEX_SUFFIXES):
                 offset = _offset(name)
                 if segment_file_name(offset, FileKind.LOG) not in self._draft:
-                    self._draft.remove(name)
+                    self._draft.drop(name)
             elif name.endswith(FileKind.LOG.value):
                 segment = LoadedSegment(self._draft, _offset(name), self._settings)
                 if segment.check_opened():
@@ -195,13 +195,13 @@ class LogLoader:
     def _remove(self, segments: Iterable[LoadedSegment]) -> None:
         base_offsets = [segment.base_offset for segment in segments]
         for base_offset in base_offsets:
-            self._segments.pop(base_offset).rename(WorkState.DELETED)
+            self._segments.pop(base_offset).change_suffix(WorkState.DELETED)
         self._removed += base_offsets
         self._snapshots.mark_deleted(base_offsets)
 
     def _create_segment(self, base_offset: int) -> None:
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
-            self._draft.write(segment_file_name(base_offset, kind), b"")
+            self._draft.put(segment_file_name(base_offset, kind), b"")
         self._segments[base_offset] = LoadedSegment(self._draft, base_offset, self._settings)
 
     # -- the end
@@ -227,7 +227,7 @@ class LogLoader:
         for segment in self._ascending():
             segment.stop_cleanly()
         if self._epochs.is_changed:
-            self._draft.write(FileKind.LEADER_EPOCH_CHECKPOINT.value, self._epochs.encode())
+            self._draft.put(FileKind.LEADER_EPOCH_CHECKPOINT.value, self._epochs.encode())
 
 
 def complete_swaps(draft: Draft, settings: LoadSettings) -> None:
@@ -235,7 +235,7 @@ def complete_swaps(draft: Draft, settings: LoadSettings) -> None:
     cleaned, swaps = [], []
     for name in draft.names():
         if name.endswith(WorkState.DELETED.value) and not name.endswith(_SNAPSHOT_DELETED):
-            draft.remove(name)
+            draft.drop(name)
         elif name.endswith(WorkState.CLEANED.value):
             cleaned.append((_offset(name), name))
         elif name.endswith(WorkState.SWAP.value):
@@ -244,9 +244,9 @@ def complete_swaps(draft: Draft, settings: LoadSettings) -> None:
     for name in swaps:
         offset = _offset(name) if first_cleaned is not None else 0
         if first_cleaned is not None and offset >= first_cleaned[0]:
-            draft.remove(name)
+            draft.drop(name)
     for _, name in cleaned:
-        draft.remove(name)
+        draft.drop(name)
     _swap_in(draft, settings, [name for name in swaps if name in draft])
 
 
@@ -260,10 +260,10 @@ def _swap_in(draft: Draft, settings: LoadSettings, swaps: list[str]) -> None:
         for name in draft.names():
             offset = offset_of_file_name(name)
             if not name.endswith(WorkState.SWAP.value) and offset is not None and first <= offset < end:
-                draft.remove(name)
+                draft.drop(name)
     for name in draft.names():
         if name.endswith(WorkState.SWAP.value):
-            draft.rename(name, name.removesuffix(WorkState.SWAP.value))
+            draft.move(name, name.removesuffix(WorkState.SWAP.value))
 
 
 _SNAPSHOT_DELETED = FileKind.METADATA_SNAPSHOT.value + WorkState.DELETED.value

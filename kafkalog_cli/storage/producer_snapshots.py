@@ -51,7 +51,7 @@ class ProducerSnapshots:
         for offset in base_offsets:
             name = self._names.pop(offset, None)
             if name is not None:
-                self._draft.rename(name, name + WorkState.DELETED.value)
+                self._draft.move(name, name + WorkState.DELETED.value)
 
     def truncate_fully(self, end_offset: int) -> None:
         """Remove all, and go on from `end_offset`."""
@@ -86,7 +86,7 @@ class ProducerSnapshots:
         if self.end_offset <= self._last_snapshot_offset:
             return
         name = segment_file_name(self.end_offset, FileKind.PRODUCER_SNAPSHOT)
-        self._draft.write(name, producer_snapshot.encode(entries_in_snapshot_order(self.state.producers)))
+        self._draft.put(name, producer_snapshot.encode(entries_in_snapshot_order(self.state.producers)))
         self._names[self.end_offset] = name
         self._last_snapshot_offset = self.end_offset
 
@@ -132,7 +132,7 @@ class ProducerSnapshots:
             segment.replay(self.state, self.end_offset, end_position)
 
     def _remove(self, offset: int) -> None:
-        self._draft.remove(self._names.pop(offset))
+        self._draft.drop(self._names.pop(offset))
 
 
 def segments_between(segments: Sequence[LoadedSegment], from_offset: int, to_offset: int | None) -> list[LoadedSegment]:

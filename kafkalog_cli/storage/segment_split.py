@@ -36,15 +36,15 @@ def split_segment(segment: LoadedSegment, draft: Draft, settings: LoadSettings) 
         raise LoadFailed("IllegalArgumentException", reason)
     parts = list(_parts(segment, draft, settings))
     old_log = segment.log_name + WorkState.DELETED.value
-    segment.rename(WorkState.DELETED)
+    segment.change_suffix(WorkState.DELETED)
     return [_write(part, old_log, draft, settings) for part in parts]
 
 
 def _write(part: _Part, old_log: str, draft: Draft, settings: LoadSettings) -> LoadedSegment:
     log_name, index_name, time_index_name = _names(part.base_offset)
     draft.slice(log_name, old_log, part.position, part.size_bytes)
-    draft.write(index_name, part.indexes.offset_index)
-    draft.write(time_index_name, part.indexes.time_index)
+    draft.put(index_name, part.indexes.offset_index)
+    draft.put(time_index_name, part.indexes.time_index)
     return LoadedSegment(draft, part.base_offset, settings)
 
 
@@ -58,7 +58,7 @@ def _names(base_offset: int) -> tuple[str, str, str]:
 
 
 def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iterator[_Part]:
-    with draft.open(segment.log_name) as log:
+    with draft.reader(segment.log_name) as log:
         chain = HeaderChain(log)
         batches = list(chain)
     if chain.fault is not None:

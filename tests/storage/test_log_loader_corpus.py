@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
 from kafkalog_cli.format import checkpoint, producer_snapshot
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import RealFilesystem

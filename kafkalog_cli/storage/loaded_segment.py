@@ -16,6 +16,7 @@ from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.large_batch import is_large_batch_valid
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
 from kafkalog_cli.storage.load_error import LoadFailed
 from kafkalog_cli.storage.log_end import HeaderChain
@@ -44,6 +45,16 @@ class Recovered(NamedTuple):
 
     cut_bytes: int
     end_offset: int | None
+
+
+class Rebuilt(NamedTuple):
+    """What the log of a segment, up to byte `valid_bytes`, says that its indexes should hold."""
+
+    valid_bytes: int
+    end_offset: int | None
+    offset_index: bytes
+    time_index: bytes
+    txn_index: bytes
 
 
 class LoadedSegment:
@@ -203,26 +214,22 @@ class LoadedSegment:
 
         `state` is that of the producers at the base offset, and follows. Raises InvalidOffset, SegmentOverflow.
         """
+        rebuilt = self.rebuild(state, epochs)
+        cut_bytes = self.size_bytes - rebuilt.valid_bytes
+        self.draft.cut(self.log_name, rebuilt.valid_bytes)
+        self._offset_index = OffsetIndex(rebuilt.offset_index, self.base_offset)
+        self._time_index = TimeIndex(rebuilt.time_index, self.base_offset)
+        self.draft.put(self.index_name, rebuilt.offset_index)
+        self.draft.put(self.time_index_name, rebuilt.time_index)
+        if rebuilt.txn_index or self.txn_index_name in self.draft:
+            self.draft.put(self.txn_index_name, rebuilt.txn_index)
+        return Recovered(cut_bytes, rebuilt.end_offset)
+
+    def rebuild(self, state: ProducerState, epochs: LeaderEpochs) -> Rebuilt:
+        """What recovery makes of the log, which is read up to the first batch that is not valid; nothing is changed."""
         settings = self._settings
         indexes = SegmentIndexes(self.base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
         aborted: list[txnindex.AbortedTxn] = []
-        valid_bytes, end_offset = self._read_valid(indexes, state, epochs, aborted)
-        cut_bytes = self.size_bytes - valid_bytes
-        self.draft.cut(self.log_name, valid_bytes)
-        indexes.close()
-        self._take_indexes(indexes)
-        if aborted or self.txn_index_name in self.draft:
-            self.draft.put(self.txn_index_name, txnindex.encode(aborted))
-        return Recovered(cut_bytes, end_offset)
-
-    def _read_valid(
-        self,
-        indexes: SegmentIndexes,
-        state: ProducerState,
-        epochs: LeaderEpochs,
-        aborted: list[txnindex.AbortedTxn],
-    ) -> tuple[int, int | None]:
-        """Take in batches up to the first that is not valid: where that begins, and the end offset of v2 batches."""
 
         def note(transaction: CompletedTxn) -> None:
             if transaction.is_aborted:
@@ -230,27 +237,33 @@ class LoadedSegment:
                 producer_id, first, last, _ = transaction
                 aborted.append(txnindex.AbortedTxn(txnindex.CURRENT_VERSION, producer_id, first, last, stable))
 
-        producers = ProducerReplay(state, self._settings.limits, note)
+        producers = ProducerReplay(state, settings.limits, note)
         with self.draft.reader(self.log_name) as log:
-            scan = self._scan(log)
-            for chunk in scan:
-                valid = _valid_rows(chunk)
-                done, error = indexes.add(chunk.batches, valid)
-                _assign_epochs(chunk, done, epochs)
-                producers.apply(chunk, 0, done)
-                if error is not None:
-                    raise error
-                if done < len(chunk.batches):
-                    return int(chunk.batches.position[done]), producers.end_offset
-            if scan.fault is not None and scan.fault.kind is FaultKind.UNREADABLE:
-                raise LoadFailed("KafkaStorageException", f"{self.log_name}: {scan.fault.message}")
-            return scan.valid_bytes, producers.end_offset
+            valid_bytes = self._read_valid(log, indexes, producers, epochs)
+        indexes.close()
+        txn_index = txnindex.encode(aborted)
+        return Rebuilt(valid_bytes, producers.end_offset, indexes.offset_index, indexes.time_index, txn_index)
 
-    def _take_indexes(self, indexes: SegmentIndexes) -> None:
-        self._offset_index = OffsetIndex(indexes.offset_index, self.base_offset)
-        self._time_index = TimeIndex(indexes.time_index, self.base_offset)
-        self.draft.put(self.index_name, self._offset_index.data)
-        self.draft.put(self.time_index_name, self._time_index.data)
+    def _read_valid(
+        self, log: ReadableFile, indexes: SegmentIndexes, producers: ProducerReplay, epochs: LeaderEpochs
+    ) -> int:
+        """Take in batches up to the first that is not valid: the byte where that begins."""
+        scan = self._scan(log)
+        for chunk in scan:
+            valid = _valid_rows(chunk)
+            done, error = indexes.add(chunk.batches, valid)
+            _assign_epochs(chunk, done, epochs)
+            producers.apply(chunk, 0, done)
+            if error is not None:
+                raise error
+            if done < len(chunk.batches):
+                return int(chunk.batches.position[done])
+        fault = scan.fault
+        if fault is not None and fault.kind is FaultKind.UNREADABLE:
+            raise LoadFailed("KafkaStorageException", f"{self.log_name}: {fault.message}")
+        if fault is not None and fault.kind is FaultKind.BATCH_TOO_LARGE and is_large_batch_valid(log, fault.position):
+            raise LoadFailed("KafkaStorageException", f"{self.log_name}: a valid {fault.message}")
+        return scan.valid_bytes
 
     def empty(self) -> int:
         """Cut the log at its base offset, when recovery met an offset that does not go up; the bytes cut.

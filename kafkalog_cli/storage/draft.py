@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -56,8 +57,13 @@ class Draft:
         entries = [entry for entry in fs.list_directory(directory) if entry.is_file]
         self._before = {entry.path.rpartition("/")[2]: entry for entry in entries}
         self._now: dict[str, _Bytes] = {n: _Stored(n, 0, entry.size_bytes) for n, entry in self._before.items()}
-        self._spool = tempfile.SpooledTemporaryFile(HELD_BYTES)  # noqa: SIM115  (lives as long as the draft)
-        self._spooled = 0
+        self._spool = _Spool()
+
+    def fork(self) -> Draft:
+        """Another draft that begins as this one is."""
+        fork = copy.copy(self)
+        fork._now = dict(self._now)
+        return fork
 
     # -- what is there
 
@@ -71,6 +77,11 @@ class Draft:
     def size_bytes(self, name: str) -> int:
         """The size of a file that is there."""
         return self._now[name].size_bytes
+
+    def name_on_disk(self, name: str) -> str | None:
+        """The name that a file has now, None for one that is written or that is not there."""
+        found = self._now.get(name)
+        return found.name if found is not None and _is_the_file(found) else None
 
     def read(self, name: str) -> bytes:
         """A whole small file. Raises PathNotFound, Unreadable, OSError."""
@@ -86,7 +97,7 @@ class Draft:
             raise PathNotFound(path=path)
         if isinstance(found, _Stored):
             return _StoredFile(path, self.fs.open_read(self.path(found.name)), found)
-        return _WrittenFile(path, self, found)
+        return _WrittenFile(path, self._spool, found)
 
     def path(self, name: str) -> str:
         """The path of `name`."""
@@ -147,10 +158,7 @@ class Draft:
 
     def put(self, name: str, data: bytes, zeros: int = 0) -> None:
         """Write a file, new or in the place of another: `data` and so many zero bytes."""
-        self._spool.seek(self._spooled)
-        self._spool.write(data)
-        self._now[name] = _Written(self._spooled, len(data), zeros)
-        self._spooled += len(data)
+        self._now[name] = _Written(self._spool.add(data), len(data), zeros)
 
     def slice(self, name: str, source: str, start: int, size_bytes: int) -> None:
         """Make a file of a part of another one that is on the disk now."""
@@ -176,7 +184,7 @@ class Draft:
             replaces = name in self._before and name not in kept
             before_bytes = self._size_if_prefix(name, now) if replaces else None
             if before_bytes is None:
-                puts.append(Put(name, _DraftedContent(self, now), replaces))
+                puts.append(Put(name, _DraftedContent(self, self._spool, now), replaces))
             elif before_bytes > now.size_bytes:
                 cuts.append(Cut(name, before_bytes, now.size_bytes))
         return [*drops, *moves, *cuts, *puts]
@@ -193,17 +201,33 @@ class Draft:
             return None
         with self.fs.open_read(self.path(name)) as file:
             position = 0
-            for piece in _DraftedContent(self, now).pieces():
+            for piece in _DraftedContent(self, self._spool, now).pieces():
                 buffer = bytearray(len(piece))
                 if file.read_into(position, memoryview(buffer)) < len(piece) or buffer != piece:
                     return None
                 position += len(piece)
         return before
 
-    def read_spool(self, position: int, buffer: memoryview) -> int:
-        """Bytes of what was written, for the files that hold them."""
-        self._spool.seek(position)
-        data = self._spool.read(len(buffer))
+
+class _Spool:
+    """What was written, one behind the other; a draft and its forks share it."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(HELD_BYTES)  # noqa: SIM115  (lives as long as the draft)
+        self._size_bytes = 0
+
+    def add(self, data: bytes) -> int:
+        """Keep `data`: the place where it is."""
+        start = self._size_bytes
+        self._file.seek(start)
+        self._file.write(data)
+        self._size_bytes += len(data)
+        return start
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """Bytes from that place on."""
+        self._file.seek(position)
+        data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
@@ -249,16 +273,16 @@ class _StoredFile(_DraftedFile):
 class _WrittenFile(_DraftedFile):
     """A file that exists in the draft only."""
 
-    def __init__(self, path: str, draft: Draft, part: _Written) -> None:
+    def __init__(self, path: str, spool: _Spool, part: _Written) -> None:
         self.path = path
         self.size_bytes = part.size_bytes
-        self._draft = draft
+        self._spool = spool
         self._part = part
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         wanted = min(len(buffer), max(0, self.size_bytes - position))
         written = max(0, min(wanted, self._part.length - position))
-        done = self._draft.read_spool(self._part.start + position, buffer[:written]) if written else 0
+        done = self._spool.read_into(self._part.start + position, buffer[:written]) if written else 0
         buffer[done:wanted] = bytes(wanted - done)
         return wanted
 
@@ -266,8 +290,9 @@ class _WrittenFile(_DraftedFile):
 class _DraftedContent(Content):
     """The bytes of a drafted file for whoever writes it."""
 
-    def __init__(self, draft: Draft, part: _Bytes) -> None:
+    def __init__(self, draft: Draft, spool: _Spool, part: _Bytes) -> None:
         self._draft = draft
+        self._spool = spool
         self._part = part
 
     @property
@@ -278,7 +303,7 @@ class _DraftedContent(Content):
         draft, part = self._draft, self._part
         file: ReadableFile
         if isinstance(part, _Written):
-            file = _WrittenFile("", draft, part)
+            file = _WrittenFile("", self._spool, part)
         else:
             file = _StoredFile("", draft.fs.open_read(draft.path(part.name)), part)
         with file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
@@ -28,8 +28,7 @@ class StartState:
     log_start_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CutSegment:
+class CutSegment(NamedTuple):
     """What recovery took from a segment: so many bytes from byte `position` on."""
 
     base_offset: int
@@ -47,6 +46,7 @@ class LoadedLog:
 
     log_start_offset: int
     log_end_offset: int
+    first_base_offset: int
     recovery_point: int
     first_unstable_offset: int | None
     recovered: tuple[int, ...] = ()
@@ -71,6 +71,7 @@ class LogLoader:
     def load(self) -> LoadedLog:
         """Load. Raises LoadFailed where the broker would not start, with the draft as far as it came."""
         self._epochs = self._read_epochs()
+        drop_deleted(self._draft)
         complete_swaps(self._draft, self._settings)
         self._retry_after_splits(self._open_segments)
         recovery_point, end_offset = self._retry_after_splits(self._recover)
@@ -88,6 +89,7 @@ class LogLoader:
         return LoadedLog(
             log_start_offset,
             end_offset,
+            min(self._segments),
             recovery_point,
             unstable,
             tuple(dict.fromkeys(self._recovered)),
@@ -230,13 +232,18 @@ class LogLoader:
             self._draft.put(FileKind.LEADER_EPOCH_CHECKPOINT.value, self._epochs.encode())
 
 
-def complete_swaps(draft: Draft, settings: LoadSettings) -> None:
-    """Undo or complete what a cleaner or a split was doing; drop what is deleted (LogLoader, first three passes)."""
-    cleaned, swaps = [], []
+def drop_deleted(draft: Draft) -> None:
+    """Drop what is marked as deleted, but for snapshots of KRaft's."""
     for name in draft.names():
         if name.endswith(WorkState.DELETED.value) and not name.endswith(_SNAPSHOT_DELETED):
             draft.drop(name)
-        elif name.endswith(WorkState.CLEANED.value):
+
+
+def complete_swaps(draft: Draft, settings: LoadSettings) -> None:
+    """Undo or complete what a cleaner or a split was doing (LogLoader, the first three passes)."""
+    cleaned, swaps = [], []
+    for name in draft.names():
+        if name.endswith(WorkState.CLEANED.value):
             cleaned.append((_offset(name), name))
         elif name.endswith(WorkState.SWAP.value):
             swaps.append(name)

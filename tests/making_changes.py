@@ -6,7 +6,7 @@ from kafkalog_cli.storage.changes import Cut, Drop, Move, Put
 def make(directory, changes):
     """Make `changes` in a directory, in their order; each must find what it expects."""
     contents = [b"".join(change.content.pieces()) if isinstance(change, Put) else b"" for change in changes]
-    for change, content in zip(changes, contents):
+    for change, content in zip(changes, contents, strict=True):
         path = directory / change.name
         if isinstance(change, Cut):
             data = path.read_bytes()

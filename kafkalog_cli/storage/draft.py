@@ -170,6 +170,7 @@ class Draft:
         """What leads from the files on the disk to the drafted ones, in an order that is safe to stop in.
 
         What goes goes first: behind a log that is cut no later segment may stay, or nobody sees the gap.
+        Raises ValueError if files exchanged their names.
         """
         kept = {now.name: name for name, now in self._now.items() if _is_the_file(now)}
         drops: list[Change] = [Drop(name) for name in sorted(self._before) if name not in kept and self._goes(name)]
@@ -323,6 +324,7 @@ def _in_order(moves: dict[str, str]) -> list[Change]:
     rest = dict(sorted(moves.items()))
     while rest:
         free = [old for old, new in rest.items() if new not in rest]
-        assert free, "renames in a circle"
+        if not free:
+            raise ValueError(f"renames in a circle: {rest}")
         ordered.extend(Move(old, rest.pop(old)) for old in free)
     return ordered

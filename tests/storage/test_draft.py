@@ -3,11 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from making_changes import files, make
+
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.storage.changes import Cut, Drop, Move, Put
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import RealFilesystem
-from making_changes import files, make
 
 NAMES = ["a", "b", "c.swap", "c", "d.deleted", "d"]
 names = st.sampled_from(NAMES)
@@ -66,8 +67,7 @@ def test_reads_and_changes(tmp_path_factory, before, steps):
     assert listed == sorted((name, len(data)) for name, data in model.items())
     try:
         changes = draft.changes()
-    except AssertionError as circle:
-        assert "circle" in str(circle)
+    except ValueError:  # two files that swap their names: no broker does that
         return
     make(directory, changes)
     assert files(directory) == model

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
 from kafkalog_cli.storage.load_error import LoadFailed

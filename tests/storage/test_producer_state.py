@@ -7,6 +7,8 @@ import pytest
 from faulty_fs import FaultyFilesystem
 from hypothesis import given
 from hypothesis import strategies as st
+from logs import CONTROL, TRANSACTIONAL, R, batch_v2
+
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -18,7 +20,6 @@ from kafkalog_cli.storage.producer_state import (
     is_expired,
 )
 from kafkalog_cli.storage.scan import Scan
-from logs import CONTROL, TRANSACTIONAL, R, batch_v2
 
 PRODUCERS = (7, 8, 1 << 40)
 

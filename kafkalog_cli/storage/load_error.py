@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+
+class Rebuilt(NamedTuple):
+    """What the log of a segment, up to byte `valid_bytes`, says that its indexes should hold."""
+
+    valid_bytes: int
+    end_offset: int | None
+    offset_index: bytes
+    time_index: bytes
+    txn_index: bytes
+
+
+NOTHING_REBUILT = Rebuilt(0, None, b"", b"", b"")
+
 
 class LoadFailed(Exception):
     """A broker's loading of the partition ends with this: `java_class` is the exception's simple name.
@@ -16,11 +31,18 @@ class LoadFailed(Exception):
 
 
 class InvalidOffset(Exception):
-    """An index entry would not go up; recovery then empties the segment."""
+    """An index entry would not go up; recovery then empties the segment. `rebuilt` is what there was until then."""
+
+    rebuilt = NOTHING_REBUILT
 
 
 class SegmentOverflow(Exception):
-    """The segment with `base_offset` holds an offset that its indexes cannot express (KAFKA-6264)."""
+    """The segment with `base_offset` holds an offset that its indexes cannot express (KAFKA-6264).
+
+    `rebuilt` is what recovery had made of it until then.
+    """
+
+    rebuilt = NOTHING_REBUILT
 
     def __init__(self, base_offset: int, offset: int) -> None:
         self.base_offset = base_offset

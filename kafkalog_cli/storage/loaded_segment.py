@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.format import txnindex
-from kafkalog_cli.format.batch import NO_OFFSET, Batch, wrap_int64
+from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, NO_OFFSET, Batch, BatchColumns, wrap_int64
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.layout import Layout
+from kafkalog_cli.format.legacy import MESSAGE_V1
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.storage.draft import Draft
@@ -18,7 +19,7 @@ from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.large_batch import is_large_batch_valid
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
-from kafkalog_cli.storage.load_error import LoadFailed
+from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, Rebuilt, SegmentOverflow
 from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
@@ -45,16 +46,6 @@ class Recovered(NamedTuple):
 
     cut_bytes: int
     end_offset: int | None
-
-
-class Rebuilt(NamedTuple):
-    """What the log of a segment, up to byte `valid_bytes`, says that its indexes should hold."""
-
-    valid_bytes: int
-    end_offset: int | None
-    offset_index: bytes
-    time_index: bytes
-    txn_index: bytes
 
 
 class LoadedSegment:
@@ -102,8 +93,7 @@ class LoadedSegment:
         if name in self.draft:
             return self.draft.read(name)
         # Made at full length, and its zeros taken for unused space: the position stays at the start.
-        size = self._settings.segment_index_bytes
-        self.draft.put(name, b"", zeros=size // layout.size * layout.size)
+        self.draft.put(name, b"", zeros=self._full_bytes(layout))
         return b""
 
     def check_opened(self) -> bool:
@@ -132,13 +122,11 @@ class LoadedSegment:
         From the place that the index gives: the batch that begins with `offset`, or the last that begins before it
         if it reaches so far, or the first that begins behind it.
         """
-        position = self.offset_index().lookup(offset).position
+        position = max(0, self.offset_index().lookup(offset).position)
         before: Batch | None = None
         with self.draft.reader(self.log_name) as log:
             for batch in self._chain(log, position):
-                base = (
-                    batch.base_offset if batch.base_offset != NO_OFFSET or batch.magic >= 2 else self._first(log, batch)
-                )
+                base = self.first_offset(log, batch)
                 if base > offset and before is not None and before.last_offset >= offset:
                     return before
                 if base >= offset:
@@ -168,35 +156,47 @@ class LoadedSegment:
         first = self.find(from_offset)
         if first is None:
             return
-        producers = ProducerReplay(state, self._settings.limits)
+        settings = self._settings
+        producers = ProducerReplay(state, settings.limits)
+        position: int | None = first.position
         with self.draft.reader(self.log_name) as log:
-            scan = self._scan(log, first.position, end_position)
-            for chunk in scan:
-                producers.apply(chunk)
-            self._check_end(scan)
+            while position is not None:
+                scan = Scan(log, start=position, end=end_position, limits=settings.limits, choice=settings.kernels)
+                for chunk in scan:
+                    producers.apply(chunk)
+                position = self._behind_odd_batch(log, scan, producers)
         producers.finish()
 
-    def _check_end(self, scan: Scan) -> None:
-        """A chain of batches that ends before the file does is the end for a reader, unless a size makes no sense."""
+    def _behind_odd_batch(self, log: ReadableFile, scan: Scan, producers: ProducerReplay) -> int | None:
+        """Where a reader goes on that looks at headers only, and so passes batches that a scan does not take."""
         fault = scan.fault
-        if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
-            raise LoadFailed("CorruptRecordException", f"{self.log_name} at position {fault.position}: {fault.message}")
-
-    def _scan(self, log: ReadableFile, start: int = 0, end: int | None = None) -> Scan:
-        settings = self._settings
-        return Scan(log, start=start, end=end, limits=settings.limits, choice=settings.kernels)
+        if fault is None or fault.kind is FaultKind.TRAILING_BYTES:
+            return None
+        odd = next(self._chain(log, fault.position), None)
+        if odd is None:
+            return None
+        alone = Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), scan.generation)
+        producers.apply(alone)
+        return odd.position + odd.size_bytes
 
     def _chain(self, log: ReadableFile, position: int) -> Iterator[Batch]:
-        if position < 0:
-            raise LoadFailed("IllegalArgumentException", f"{self.index_name} points to position {position}")
-        chain = HeaderChain(log, position)
-        yield from chain
-        fault = chain.fault
-        if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
-            raise LoadFailed("CorruptRecordException", f"{self.log_name} at position {fault.position}: {fault.message}")
+        """Batches by their headers, also those with a negative magic, which the broker takes for old messages."""
+        while True:
+            chain = HeaderChain(log, position)
+            yield from chain
+            fault = chain.fault
+            if fault is None or fault.kind is FaultKind.TRAILING_BYTES:
+                return
+            if fault.kind is not FaultKind.INVALID_MAGIC:
+                reason = f"{self.log_name} at position {fault.position}: {fault.message}"
+                raise LoadFailed("CorruptRecordException", reason)
+            yield _of_negative_magic(log, fault.position)
+            position = fault.position + _of_negative_magic(log, fault.position).size_bytes
 
-    def _first(self, log: ReadableFile, batch: Batch) -> int:
-        """The offset of the first message in a compressed message set, which only the set itself tells."""
+    def first_offset(self, log: ReadableFile, batch: Batch) -> int:
+        """The offset with which a batch begins; of a compressed message set only the set itself tells."""
+        if batch.base_offset != NO_OFFSET or batch.magic >= 2:
+            return batch.base_offset
         scan = Scan(log, start=batch.position, end=batch.position + batch.size_bytes, limits=self._settings.limits)
         reader = RecordReader(self._settings.limits, timestamps_only=True)
         for chunk in scan:
@@ -205,6 +205,8 @@ class LoadedSegment:
                     raise LoadFailed("InvalidRecordException", fault.message)
                 if len(block.records):
                     return int(block.records.offset[0])
+        if scan.fault is not None:
+            raise LoadFailed("InvalidRecordException", f"{self.log_name}: {scan.fault.message}")
         return batch.last_offset
 
     # -- recovery
@@ -214,19 +216,44 @@ class LoadedSegment:
 
         `state` is that of the producers at the base offset, and follows. Raises InvalidOffset, SegmentOverflow.
         """
-        rebuilt = self.rebuild(state, epochs)
+        try:
+            rebuilt = self.rebuild(state, epochs)
+        except (InvalidOffset, SegmentOverflow) as stop:
+            self._leave_unfinished(stop.rebuilt)
+            raise
         cut_bytes = self.size_bytes - rebuilt.valid_bytes
         self.draft.cut(self.log_name, rebuilt.valid_bytes)
-        self._offset_index = OffsetIndex(rebuilt.offset_index, self.base_offset)
-        self._time_index = TimeIndex(rebuilt.time_index, self.base_offset)
+        self._take(rebuilt)
         self.draft.put(self.index_name, rebuilt.offset_index)
         self.draft.put(self.time_index_name, rebuilt.time_index)
-        if rebuilt.txn_index or self.txn_index_name in self.draft:
-            self.draft.put(self.txn_index_name, rebuilt.txn_index)
         return Recovered(cut_bytes, rebuilt.end_offset)
 
+    def _take(self, rebuilt: Rebuilt) -> None:
+        self._offset_index = OffsetIndex(rebuilt.offset_index, self.base_offset)
+        self._time_index = TimeIndex(rebuilt.time_index, self.base_offset)
+        if rebuilt.txn_index or self.txn_index_name in self.draft:
+            self.draft.put(self.txn_index_name, rebuilt.txn_index)
+
+    def _leave_unfinished(self, rebuilt: Rebuilt) -> None:
+        """The indexes as a recovery leaves them that ends early: at full length, old bytes behind the new entries."""
+        self._take(rebuilt)
+        for name, data, layout in (
+            (self.index_name, rebuilt.offset_index, OFFSET_INDEX_ENTRY),
+            (self.time_index_name, rebuilt.time_index, TIME_INDEX_ENTRY),
+        ):
+            old = self.draft.read(name) if name in self.draft else b""
+            full_bytes = self._full_bytes(layout)
+            left = data + old[len(data) : full_bytes]
+            self.draft.put(name, left, zeros=full_bytes - len(left))
+
+    def _full_bytes(self, layout: Layout) -> int:
+        return self._settings.segment_index_bytes // layout.size * layout.size
+
     def rebuild(self, state: ProducerState, epochs: LeaderEpochs) -> Rebuilt:
-        """What recovery makes of the log, which is read up to the first batch that is not valid; nothing is changed."""
+        """What recovery makes of the log, which is read up to the first batch that is not valid; nothing is changed.
+
+        Raises InvalidOffset and SegmentOverflow with what there is until then.
+        """
         settings = self._settings
         indexes = SegmentIndexes(self.base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
         aborted: list[txnindex.AbortedTxn] = []
@@ -239,36 +266,43 @@ class LoadedSegment:
 
         producers = ProducerReplay(state, settings.limits, note)
         with self.draft.reader(self.log_name) as log:
-            valid_bytes = self._read_valid(log, indexes, producers, epochs)
-        indexes.close()
+            valid_bytes, error = self._read_valid(log, indexes, producers, epochs)
+        if error is None:
+            indexes.close()
         txn_index = txnindex.encode(aborted)
-        return Rebuilt(valid_bytes, producers.end_offset, indexes.offset_index, indexes.time_index, txn_index)
+        rebuilt = Rebuilt(valid_bytes, producers.end_offset, indexes.offset_index, indexes.time_index, txn_index)
+        if error is not None:
+            error.rebuilt = rebuilt
+            raise error
+        return rebuilt
 
     def _read_valid(
         self, log: ReadableFile, indexes: SegmentIndexes, producers: ProducerReplay, epochs: LeaderEpochs
-    ) -> int:
-        """Take in batches up to the first that is not valid: the byte where that begins."""
-        scan = self._scan(log)
+    ) -> tuple[int, InvalidOffset | SegmentOverflow | None]:
+        """Take in batches up to the first that is not valid, where that begins, or that the indexes do not take."""
+        settings = self._settings
+        scan = Scan(log, limits=settings.limits, choice=settings.kernels)
         for chunk in scan:
             valid = _valid_rows(chunk)
             done, error = indexes.add(chunk.batches, valid)
             _assign_epochs(chunk, done, epochs)
             producers.apply(chunk, 0, done)
-            if error is not None:
+            if isinstance(error, LoadFailed):
                 raise error
-            if done < len(chunk.batches):
-                return int(chunk.batches.position[done])
+            if error is not None or done < len(chunk.batches):
+                return int(chunk.batches.position[done]), error
         fault = scan.fault
         if fault is not None and fault.kind is FaultKind.UNREADABLE:
             raise LoadFailed("KafkaStorageException", f"{self.log_name}: {fault.message}")
         if fault is not None and fault.kind is FaultKind.BATCH_TOO_LARGE and is_large_batch_valid(log, fault.position):
             raise LoadFailed("KafkaStorageException", f"{self.log_name}: a valid {fault.message}")
-        return scan.valid_bytes
+        return scan.valid_bytes, None
 
     def empty(self) -> int:
         """Cut the log at its base offset, when recovery met an offset that does not go up; the bytes cut.
 
-        Mirrors LogSegment.truncateTo: batches below the base offset, if there are any, stay.
+        Mirrors LogSegment.truncateTo: batches below the base offset, if there are any, stay. The entries of the
+        indexes no longer count, and go when the broker stops cleanly.
         """
         self._offset_index = OffsetIndex(b"", self.base_offset)
         self._time_index = TimeIndex(b"", self.base_offset)
@@ -276,13 +310,21 @@ class LoadedSegment:
         before = self.size_bytes
         if first is not None:
             self.draft.cut(self.log_name, first.position)
-        self.draft.put(self.index_name, b"")
-        self.draft.put(self.time_index_name, b"")
         if self.txn_index_name in self.draft:
             self.draft.put(self.txn_index_name, b"")
         return before - self.size_bytes
 
     # -- the end
+
+    def make_room(self) -> None:
+        """Have the indexes at full length, as those of the active segment are (LogSegment.resizeIndexes).
+
+        They are cut again when the broker stops. Raises LoadFailed if there are more entries than fit.
+        """
+        for opened in (self.offset_index(), self.time_index()):
+            used_bytes, full_bytes = len(opened) * opened.layout.size, self._full_bytes(opened.layout)
+            if used_bytes > full_bytes:
+                raise LoadFailed("IllegalArgumentException", f"newPosition > limit: ({used_bytes} > {full_bytes})")
 
     def change_suffix(self, new_state: WorkState) -> None:
         """Give all four files another work suffix (LogSegment.changeFileSuffixes)."""
@@ -295,6 +337,16 @@ class LoadedSegment:
         for name, opened in ((self.index_name, self._offset_index), (self.time_index_name, self._time_index)):
             if opened is not None:
                 self.draft.cut(name, len(opened) * opened.layout.size)
+
+
+def _of_negative_magic(log: ReadableFile, position: int) -> Batch:
+    buffer = bytearray(MESSAGE_V1.size)
+    log.read_into(position, memoryview(buffer))
+    offset, size, crc, magic, attributes, *_ = MESSAGE_V1.struct.unpack(buffer)
+    base = NO_OFFSET if attributes & CODEC_MASK else offset
+    return Batch(
+        position, LOG_OVERHEAD_BYTES + size, base, offset, -1, magic, crc, attributes & 0xFF, -1, -1, -1, -1, -1, -1, -1
+    )
 
 
 def _valid_rows(chunk: Chunk) -> int:

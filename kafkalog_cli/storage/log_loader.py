@@ -75,8 +75,7 @@ class LogLoader:
         complete_swaps(self._draft, self._settings)
         self._retry_after_splits(self._open_segments)
         recovery_point, end_offset = self._retry_after_splits(self._recover)
-        self._active().offset_index()
-        self._active().time_index()
+        self._active().make_room()
         self._epochs.truncate_from_end(end_offset)
         log_start_offset = max(self._start.log_start_offset, min(self._segments))
         # Not the larger of the two: a log whose first segment has gone keeps its first epoch's start.
@@ -120,11 +119,15 @@ class LogLoader:
                 self._split(overflow.base_offset)
 
     def _split(self, base_offset: int) -> None:
-        segment = self._segments.get(base_offset) or LoadedSegment(self._draft, base_offset, self._settings)
-        parts = split_segment(segment, self._draft, self._settings)
-        self._segments.pop(base_offset, None)
+        """Split a segment. One that was only about to be opened is not known yet, so its old files are not kept."""
+        is_known = base_offset in self._segments
+        segment = self._segments.pop(base_offset, None) or LoadedSegment(self._draft, base_offset, self._settings)
+        parts = split_segment(segment, self._draft, self._settings, keep_old=is_known)
+        bases = {part.base_offset for part in parts}
+        if not is_known and base_offset not in bases:
+            raise LoadFailed("StackOverflowError", f"segment {base_offset} is split again and again")
         self._segments.update({part.base_offset: part for part in parts})
-        if base_offset not in {part.base_offset for part in parts}:
+        if base_offset not in bases:
             self._snapshots.mark_deleted([base_offset])
         self._removed.append(base_offset)
 
@@ -138,8 +141,15 @@ class LogLoader:
             elif name.endswith(FileKind.LOG.value):
                 segment = LoadedSegment(self._draft, _offset(name), self._settings)
                 if segment.check_opened():
-                    self._recover_segment(segment)
+                    self._recover_opened(segment)
                 self._segments[segment.base_offset] = segment
+
+    def _recover_opened(self, segment: LoadedSegment) -> None:
+        """Recover a segment whose indexes are missing or bad; what it cuts off, later segments do not hear of."""
+        try:
+            self._recover_segment(segment)
+        except InvalidOffset as error:
+            raise LoadFailed("InvalidOffsetException", str(error)) from error
 
     def _recover_segment(self, segment: LoadedSegment) -> int:
         """Recover one segment with the producers' state up to it, built anew; the bytes that were cut."""
@@ -179,7 +189,9 @@ class LogLoader:
                     self._cut.append(CutSegment(segment.base_offset, before - cut_bytes, cut_bytes))
             if cut_bytes:
                 segment.next_offset()  # the broker prints it, and fails if it cannot tell
-                self._remove(unflushed[position + 1 :])
+                removed = unflushed[position + 1 :]
+                self._remove(removed)
+                self._snapshots.mark_deleted([segment.base_offset for segment in removed])
                 return
 
     def _end_offset_if_above_start(self) -> int | None:
@@ -189,7 +201,7 @@ class LogLoader:
         end_offset = self._active().next_offset()
         if end_offset >= self._start.log_start_offset:
             return end_offset
-        self._remove(self._ascending())
+        self._remove(self._ascending())  # their snapshots go at once, with all others
         self._epochs.clear()
         self._snapshots.truncate_fully(self._start.log_start_offset)
         return None
@@ -199,7 +211,6 @@ class LogLoader:
         for base_offset in base_offsets:
             self._segments.pop(base_offset).change_suffix(WorkState.DELETED)
         self._removed += base_offsets
-        self._snapshots.mark_deleted(base_offsets)
 
     def _create_segment(self, base_offset: int) -> None:
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
@@ -229,7 +240,9 @@ class LogLoader:
         for segment in self._ascending():
             segment.stop_cleanly()
         if self._epochs.is_changed:
-            self._draft.put(FileKind.LEADER_EPOCH_CHECKPOINT.value, self._epochs.encode())
+            name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+            self._draft.put(name, self._epochs.encode())
+            self._draft.drop(name + WorkState.TEMPORARY.value)  # written first, and renamed
 
 
 def drop_deleted(draft: Draft) -> None:

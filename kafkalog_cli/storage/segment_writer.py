@@ -56,16 +56,6 @@ class SegmentIndexes:
         self._see_timestamps(timestamps, last_offsets, seen, end_row)
         return end_row, error
 
-    def add_unit(self, position: int, last_offset: int, timestamp: int, offset_of_timestamp: int) -> None:
-        """Take in one append of several batches as a unit. Raises LoadFailed, InvalidOffset."""
-        if timestamp > self.max_timestamp:
-            self.max_timestamp, self.offset_of_max_timestamp = timestamp, offset_of_timestamp
-        if position - self._indexed_position > self._interval_bytes:
-            failed = self._append(last_offset, position)
-            if failed is not None:
-                raise failed
-            self._indexed_position = position
-
     def close(self) -> None:
         """The entry that a segment gets when it is closed, for which a place is kept."""
         self._append_time(skip_full_check=True)

@@ -92,20 +92,7 @@ def test_numpy_columns_give_the_same():
     assert len(made[0][0]) > 200
 
 
-def test_an_append_of_several_batches_gets_one_entry():
-    indexes = SegmentIndexes(BASE, 100, 1 << 20)
-    indexes.add_unit(0, BASE + 5, 50, BASE + 3)
-    indexes.add_unit(101, BASE + 9, 40, BASE + 7)
-    indexes.add_unit(150, BASE + 11, 60, BASE + 11)
-    indexes.close()
-    assert indexes.offset_entries == [(BASE + 9, 101)]
-    assert indexes.time_entries == [(50, BASE + 3), (60, BASE + 11)]
-    with pytest.raises(InvalidOffset):
-        indexes.add_unit(500, BASE + 9, 1, BASE + 9)
-
-
 def test_the_rule_begins_where_the_file_was_opened():
-    indexes = SegmentIndexes(BASE, 100, 1 << 20, position=1000)
-    indexes.add_unit(1100, BASE + 1, 5, BASE + 1)
-    indexes.add_unit(1101, BASE + 2, 5, BASE + 2)
-    assert indexes.offset_entries == [(BASE + 2, 1101)]
+    opened_at = SegmentIndexes(BASE, 150, 1 << 20, position=100)
+    assert opened_at.add(columns([(100, BASE + row, 5) for row in range(5)]), 5) == (5, None)
+    assert opened_at.offset_entries == [(BASE + 3, 300)]

@@ -31,9 +31,13 @@ class LoadFailed(Exception):
 
 
 class InvalidOffset(Exception):
-    """An index entry would not go up; recovery then empties the segment. `rebuilt` is what there was until then."""
+    """An index entry would not go up; recovery then empties the segment.
+
+    `rebuilt` is what there was until then, `is_at_close`: it was the last entry, after what is not valid was cut.
+    """
 
     rebuilt = NOTHING_REBUILT
+    is_at_close = False
 
 
 class SegmentOverflow(Exception):

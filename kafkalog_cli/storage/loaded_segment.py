@@ -219,7 +219,7 @@ class LoadedSegment:
         try:
             rebuilt = self.rebuild(state, epochs)
         except (InvalidOffset, SegmentOverflow) as stop:
-            self._leave_unfinished(stop.rebuilt)
+            self._leave_unfinished(stop)
             raise
         cut_bytes = self.size_bytes - rebuilt.valid_bytes
         self.draft.cut(self.log_name, rebuilt.valid_bytes)
@@ -234,14 +234,18 @@ class LoadedSegment:
         if rebuilt.txn_index or self.txn_index_name in self.draft:
             self.draft.put(self.txn_index_name, rebuilt.txn_index)
 
-    def _leave_unfinished(self, rebuilt: Rebuilt) -> None:
-        """The indexes as a recovery leaves them that ends early: at full length, old bytes behind the new entries."""
+    def _leave_unfinished(self, stop: InvalidOffset | SegmentOverflow) -> None:
+        """The files as a recovery leaves them that ends early: full indexes, with old bytes behind the new ones."""
+        rebuilt, is_at_close = stop.rebuilt, isinstance(stop, InvalidOffset) and stop.is_at_close
+        if is_at_close:
+            self.draft.cut(self.log_name, rebuilt.valid_bytes)
         self._take(rebuilt)
         for name, data, layout in (
             (self.index_name, rebuilt.offset_index, OFFSET_INDEX_ENTRY),
             (self.time_index_name, rebuilt.time_index, TIME_INDEX_ENTRY),
         ):
-            old = self.draft.read(name) if name in self.draft else b""
+            was_trimmed = is_at_close and name == self.index_name
+            old = self.draft.read(name) if name in self.draft and not was_trimmed else b""
             full_bytes = self._full_bytes(layout)
             left = data + old[len(data) : full_bytes]
             self.draft.put(name, left, zeros=full_bytes - len(left))
@@ -266,9 +270,11 @@ class LoadedSegment:
 
         producers = ProducerReplay(state, settings.limits, note)
         with self.draft.reader(self.log_name) as log:
+            error: InvalidOffset | SegmentOverflow | None
             valid_bytes, error = self._read_valid(log, indexes, producers, epochs)
-        if error is None:
-            indexes.close()
+        if error is None and isinstance(failed := indexes.close(), InvalidOffset):
+            error = failed
+            error.is_at_close = True
         txn_index = txnindex.encode(aborted)
         rebuilt = Rebuilt(valid_bytes, producers.end_offset, indexes.offset_index, indexes.time_index, txn_index)
         if error is not None:

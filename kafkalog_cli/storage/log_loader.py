@@ -124,9 +124,12 @@ class LogLoader:
         segment = self._segments.pop(base_offset, None) or LoadedSegment(self._draft, base_offset, self._settings)
         parts = split_segment(segment, self._draft, self._settings, keep_old=is_known)
         bases = {part.base_offset for part in parts}
-        if not is_known and base_offset not in bases:
-            raise LoadFailed("StackOverflowError", f"segment {base_offset} is split again and again")
         self._segments.update({part.base_offset: part for part in parts})
+        if not is_known:
+            return
+        if base_offset != min(bases):
+            # LocalLog.replaceSegments looks at the first new segment only, and so forgets a later one of the old name.
+            self._segments.pop(base_offset, None)
         if base_offset not in bases:
             self._snapshots.mark_deleted([base_offset])
         self._removed.append(base_offset)

@@ -13,6 +13,8 @@ from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.segment_writer import SegmentIndexes
 
+MAX_MAGIC = 2
+
 
 class _Part(NamedTuple):
     """A new segment: `size_bytes` of the old one from `position` on."""
@@ -68,10 +70,14 @@ def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iter
             done, error = indexes.add(BatchColumns.from_rows(moved), len(moved))
             if error is not None and not isinstance(error, SegmentOverflow):
                 raise _failure(error)
+            odd = next((batch.magic for batch in moved[:done] if batch.magic > MAX_MAGIC), None)
+            if odd is not None:
+                raise LoadFailed("CorruptRecordException", f"Invalid magic found in record: {odd}")
             if not done:
                 reason = f"Failed to append records from position {first.position} in {segment.log_name}"
                 raise LoadFailed("IllegalStateException", reason)
-            indexes.close()
+            if (failed := indexes.close()) is not None:
+                raise _failure(failed)
             last = batches[row + done - 1]
             yield _Part(base_offset, first.position, last.position + last.size_bytes - first.position, indexes)
             row += done

@@ -56,9 +56,9 @@ class SegmentIndexes:
         self._see_timestamps(timestamps, last_offsets, seen, end_row)
         return end_row, error
 
-    def close(self) -> None:
-        """The entry that a segment gets when it is closed, for which a place is kept."""
-        self._append_time(skip_full_check=True)
+    def close(self) -> InvalidOffset | LoadFailed | None:
+        """Add the entry that a segment gets when it is closed, for which a place is kept; what made that fail."""
+        return self._append_time(skip_full_check=True)
 
     @property
     def offset_index(self) -> bytes:

@@ -45,6 +45,8 @@ def twin(batches, interval, index_bytes):  # noqa: C901  (the rule, spelled out)
                 times.append((so_far, at_offset))
             last_indexed = position
         position += size
+    if times and at_offset < times[-1][1]:
+        return offsets, times, len(batches), InvalidOffset
     if so_far > (times[-1][0] if times else -1):
         times.append((so_far, at_offset))
     return offsets, times, len(batches), type(None)
@@ -67,7 +69,7 @@ def test_as_batch_by_batch(batches, interval, slots, split):
         more, error = indexes.add(whole.part(split, len(batches)), len(batches) - split)
         done += more
     if error is None:
-        indexes.close()
+        error = indexes.close()
     wanted_offsets, wanted_times, wanted_done, wanted_error = twin(batches, interval, index_bytes)
     assert (done, type(error)) == (wanted_done, wanted_error)
     assert indexes.offset_entries == wanted_offsets
@@ -86,7 +88,7 @@ def test_numpy_columns_give_the_same():
     for both in (plain, matrix):
         indexes = SegmentIndexes(BASE, 1000, 1 << 20)
         assert indexes.add(both, 400) == (400, None)
-        indexes.close()
+        assert indexes.close() is None
         made.append((indexes.offset_index, indexes.time_index))
     assert made[0] == made[1]
     assert len(made[0][0]) > 200

@@ -14,7 +14,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.read_ahead import WINDOWS, ChunkBlocks, ReadAhead
+from kafkalog_cli.storage.read_ahead import WINDOWS, ChunkBlocks, ReadAhead, Work
 from kafkalog_cli.storage.scan import Chunk, Scan
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class SegmentDump:
         self._last_offset = NO_OFFSET
         self.shown_records = 0
 
-    def _chunks(self) -> Iterator[ChunkBlocks | Fault]:
+    def _chunks(self, work: Work | None = None) -> Iterator[ChunkBlocks | Fault]:
         options = self._options
         start: int | None = options.start
         while start is not None:
@@ -73,7 +73,7 @@ class SegmentDump:
                 seven_base_offset=options.seven_base_offset,
                 buffers=WINDOWS,
             )
-            for chunk, blocks in ReadAhead(scan, options.limits, self._rows if options.deep else None):
+            for chunk, blocks in ReadAhead(scan, options.limits, self._rows if options.deep else None, work):
                 self.damage.batches(chunk.batches)
                 yield chunk, blocks
             self.valid_bytes = scan.valid_bytes
@@ -104,9 +104,10 @@ class SegmentDump:
                 if self._is_enough():
                     return
 
-    def blocks(self) -> Iterator[RecordBlock | Fault]:
-        """The batches with their records."""
-        for found in self._chunks():
+    def blocks(self, work: Work | None = None) -> Iterator[RecordBlock | Fault]:
+        """The batches with their records; `work` is done to the blocks where they are read, unless they must be cut."""
+        is_whole = self._options.wanted is None and self._options.max_records is None
+        for found in self._chunks(work if is_whole else None):
             if isinstance(found, Fault):
                 yield found
                 continue
@@ -178,10 +179,9 @@ def _gaps(last: int, offsets: Iterable[int]) -> list[tuple[int, int]]:
 def _gaps_of_array(last: int, offsets: Any) -> list[tuple[int, int]]:
     import numpy as np
 
-    all_offsets = np.concatenate((np.array([last], dtype=np.int64), offsets))
-    before, after = all_offsets[:-1], all_offsets[1:]
-    rows = np.flatnonzero((before != NO_OFFSET) & (before != after - 1))
-    return list(zip(before[rows].tolist(), after[rows].tolist(), strict=True))
+    before = (offsets[1:] - offsets[:-1] != 1).nonzero()[0]
+    edges = np.stack((offsets[before], offsets[before + 1]), axis=1).tolist() if len(before) else []
+    return [*_gaps(last, (int(offsets[0]),)), *((one, other) for one, other in edges if one != NO_OFFSET)]
 
 
 def _skipped(begin: int, end: int, fault: Fault) -> Fault:

@@ -207,7 +207,7 @@ class DumpLogRun:
         self._reports.add(self._reports.non_consecutive, shown, dump.non_consecutive)
 
     def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
-        for part in self._parts(dump):
+        for part in self._parts(dump, printer):
             if isinstance(part, Fault):
                 self._fail(path, part.position, part.message)
             elif isinstance(part, RecordBlock):
@@ -226,9 +226,9 @@ class DumpLogRun:
         elif dump.fault is not None and self._request.is_json:
             self._messages.tell("trailing-bytes", dump.fault.message, path=path, position=dump.fault.position)
 
-    def _parts(self, dump: SegmentDump) -> Iterator[RecordBlock | BatchColumns | Fault]:
+    def _parts(self, dump: SegmentDump, printer: SegmentPrinter) -> Iterator[RecordBlock | BatchColumns | Fault]:
         if self._request.deep:
-            yield from dump.blocks()
+            yield from dump.blocks(printer.ahead)
             return
         for part in dump.batches():
             if self._request.resync and not isinstance(part, Fault):

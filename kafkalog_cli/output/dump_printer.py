@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.output.block_lines import BlockLines
 from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_text import Abort, LogText
 from kafkalog_cli.output.seven_text import SevenText
@@ -17,6 +19,9 @@ class SegmentPrinter(Protocol):
     """Prints the parts of one segment; `aborted` is set where the real tool gives up."""
 
     aborted: Abort | None
+
+    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+        """The blocks, with what of printing them can be done beforehand; they are iterated for in other threads."""
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batches without records."""
@@ -37,6 +42,7 @@ class TextPrinter:
         self._out = out
         self._text = text
         self._compiled = compiled
+        self._lines = None if compiled is None else BlockLines(compiled)
         self._file_name = file_name
         self._whole_file = whole_file
 
@@ -48,6 +54,10 @@ class TextPrinter:
     @aborted.setter
     def aborted(self, value: Abort | None) -> None:
         self._text.aborted = value
+
+    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+        """The blocks, rendered by the compiled kernels if those do it."""
+        return blocks if self._lines is None else self._lines.ahead(blocks)
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batch lines."""
@@ -64,8 +74,8 @@ class TextPrinter:
 
     def block(self, block: RecordBlock) -> None:
         """Print batch lines, each followed by its record lines."""
-        if block.records.matrix is not None and self._compiled is not None:
-            self._compiled.block(block, self._out.write_bytes)
+        if block.records.matrix is not None and self._lines is not None:
+            self._lines.write(block, self._out.write_bytes)
             return
         for line in self._text.block(block):
             self._out.write(line)
@@ -84,6 +94,10 @@ class SevenPrinter:
         self._out = out
         self._text = text
         self._base_offset = base_offset
+
+    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+        """The blocks as they are."""
+        return blocks
 
     def batches(self, batches: BatchColumns) -> None:
         """Print message lines."""

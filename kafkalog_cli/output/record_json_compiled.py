@@ -8,6 +8,7 @@ from typing import Any
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.output.block_lines import Render, WriteBytes
 from kafkalog_cli.output.record_json import BATCH, RECORD, RecordJsonOptions, SegmentContext, line_start
 
 RENDER_BATCHES = "kafkalog_cli.output.kernels.ndjson:render_batches"
@@ -15,14 +16,13 @@ RENDER_RECORDS = "kafkalog_cli.output.kernels.ndjson:render_records"
 IS_PLAIN_CASE = "kafkalog_cli.output.kernels.ndjson:is_plain_case"
 
 OUT_BYTES = 1 << 20
+"""Room for lines of batches alone."""
 TEMPLATE_BYTES = 1024
 """Room for the parts that the lines of a batch share."""
 
-WriteBytes = Callable[[memoryview], None]
-
 
 class CompiledRecordJson:
-    """Renders into one reused buffer; the twin of `RecordJson`. Takes no options but those `can_render`."""
+    """The twin of `RecordJson`. Takes no options but those `can_render`."""
 
     def __init__(self, context: SegmentContext, options: RecordJsonOptions | None = None) -> None:
         import numpy as np
@@ -32,7 +32,6 @@ class CompiledRecordJson:
         self._starts: Any = tuple(np.frombuffer(start.encode(), dtype=np.uint8) for start in starts)
         redaction = self._options.redaction
         self._showing = np.array([redaction.keys, redaction.values, redaction.headers], dtype=np.int64)
-        self._template = np.empty(len(starts[1]) + TEMPLATE_BYTES, dtype=np.uint8)
         self._out: Any = np.empty(OUT_BYTES, dtype=np.uint8)
 
     @staticmethod
@@ -50,30 +49,23 @@ class CompiledRecordJson:
                 plain(row)
                 row += 1
 
-    def block(self, block: RecordBlock, write: WriteBytes) -> None:
-        """Lines of a block's records, each batch's line before them if the options want it."""
+    def render(self, block: RecordBlock) -> Render:
+        """Renders lines of the block's records, each batch's line before them if the options want it."""
         import numpy as np
 
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
         batches = block.batches.matrix[:, block.first_row : block.end_row]
-        state = np.zeros(4, dtype=np.int64)
-        out = self._out
-        while state[0] < batches.shape[1]:
-            size = native.function(RENDER_RECORDS)(
-                buffer,
-                batches,
-                block.record_ends,
-                block.records.matrix,
-                self._starts,
-                self._template,
-                self._showing,
-                self._options.with_batches,
-                state,
-                out,
+        template = np.empty(2 * len(self._starts[1]) + TEMPLATE_BYTES, dtype=np.uint8)
+        records, ends = block.records.matrix, block.record_ends
+        kernel, with_batches = native.function(RENDER_RECORDS), self._options.with_batches
+
+        def render(state: Any, out: Any) -> int:
+            size: int = kernel(
+                buffer, batches, ends, records, self._starts, template, self._showing, with_batches, state, out
             )
-            write(memoryview(out)[:size])
-            # A line larger than the buffer gets one of its own, which is not kept.
-            out = np.empty(int(state[3]), dtype=np.uint8) if state[3] else self._out
+            return size
+
+        return render
 
 
 def warm_up() -> None:

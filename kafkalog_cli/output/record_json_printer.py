@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.output.block_lines import BlockLines
 from kafkalog_cli.output.dump_text import Abort
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
@@ -22,7 +25,11 @@ class JsonPrinter:
         self._context = context
         self._options = options
         self._plain = RecordJson(context, options)
-        self._compiled: CompiledRecordJson | None = None
+        self._lines: BlockLines | None = None
+
+    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+        """The blocks, rendered by the compiled kernels if those do it."""
+        return self._compiled_lines().ahead(blocks) if CompiledRecordJson.can_render(self._options) else blocks
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batches without records."""
@@ -35,9 +42,7 @@ class JsonPrinter:
         self.batch_count += block.end_row - block.first_row
         self.record_count += len(block.records)
         if block.records.matrix is not None and CompiledRecordJson.can_render(self._options):
-            if self._compiled is None:
-                self._compiled = CompiledRecordJson(self._context, self._options)
-            self._compiled.block(block, self._out.write_bytes)
+            self._compiled_lines().write(block, self._out.write_bytes)
         else:
             for line in self._plain.block(block):
                 self._out.write(line)
@@ -49,3 +54,8 @@ class JsonPrinter:
         del valid_bytes
         if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
             self.aborted = Abort(fault.position, fault.message)
+
+    def _compiled_lines(self) -> BlockLines:
+        if self._lines is None:  # only now: it takes numpy
+            self._lines = BlockLines(CompiledRecordJson(self._context, self._options))
+        return self._lines

@@ -82,6 +82,8 @@ class KernelChoice:
 
 def load_compiled() -> Any:
     """Load the compiled kernels. Raises ImportError where Numba does not exist for this platform."""
+    # NumPy's linear algebra, of which nothing is used, starts threads that spin, and take longer than all else here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from kafkalog_cli.format.kernels import compiled, native
 
     if "numba" not in sys.modules:

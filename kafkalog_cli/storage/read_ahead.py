@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.limits import Limits
@@ -27,6 +27,8 @@ TASK_BYTES = 256 << 10
 
 Rows = tuple[int, int]
 ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
+Work = Callable[[Iterator[RecordBlock]], Iterator[RecordBlock]]
+"""What the threads do to the blocks that they read; it is called in the caller's thread, its iterator in another."""
 
 
 class _Task(NamedTuple):
@@ -41,13 +43,17 @@ class ReadAhead:
     """Iterate for the chunks of a scan (made with `buffers=WINDOWS`), each with its record blocks.
 
     `rows` tells which rows of a chunk are to be read (None: no records). A chunk lives until the next is asked
-    for, and so does a block. Plain kernels hold the GIL, so threads start only with the first compiled chunk.
+    for, and so does a block. Plain kernels hold the GIL, so threads start only with the first compiled chunk;
+    from then on blocks come as `work` gives them.
     """
 
-    def __init__(self, scan: Scan, limits: Limits, rows: Callable[[Chunk], list[Rows]] | None) -> None:
+    def __init__(
+        self, scan: Scan, limits: Limits, rows: Callable[[Chunk], list[Rows]] | None, work: Work | None = None
+    ) -> None:
         self._chunks = iter(scan)
         self._limits = limits
         self._rows = rows
+        self._work = work
 
     def __iter__(self) -> Iterator[ChunkBlocks]:
         try:
@@ -69,7 +75,7 @@ class ReadAhead:
         readers = [reader, *(RecordReader(self._limits) for _ in range(threads + SPARE_READERS - 1))]
         with ThreadPoolExecutor(threads, "kafkalog-read") as pool:
             try:
-                yield from _Pipeline(pool, self._chunks, readers, self._rows)
+                yield from _Pipeline(pool, self._chunks, readers, self._rows, self._work)
             finally:
                 pool.shutdown(cancel_futures=True)
 
@@ -87,11 +93,13 @@ class _Pipeline:
         chunks: Iterator[Chunk],
         readers: list[RecordReader],
         rows: Callable[[Chunk], list[Rows]] | None,
+        work: Work | None,
     ) -> None:
         self._pool = pool
         self._chunks = chunks
         self._free = readers
         self._rows = rows
+        self._work = work
         self._scanning: Future[Chunk | None] | None = pool.submit(next, chunks, None)
         self._ready: deque[tuple[Chunk, int]] = deque()
         self._waiting: deque[tuple[Chunk, Rows]] = deque()
@@ -121,18 +129,30 @@ class _Pipeline:
             chunk, (first, end) = self._waiting.popleft()
             reader = self._free.pop()
             blocks = reader.blocks(chunk, first, end)
+            if self._work is not None:
+                blocks = self._work(blocks)
             self._tasks.append(_Task(reader, blocks, self._pool.submit(next, blocks, None)))
 
     def _blocks(self, tasks: int) -> Iterator[RecordBlock]:
         for _ in range(tasks):
             self._look_ahead()
             task = self._tasks.popleft()
-            block = task.first.result()
+            block = self._result(task.first)
             while block is not None:
                 yield block
                 block = next(task.blocks, None)
             self._free.append(task.reader)
         self._look_ahead()
+
+    def _result(self, first: Future[RecordBlock | None]) -> RecordBlock | None:
+        """Wait for a block; what is scanned meanwhile is given to the readers at once."""
+        from concurrent.futures import FIRST_COMPLETED, wait
+
+        while not first.done() and self._scanning is not None and len(self._ready) < CHUNKS_AHEAD:
+            either: tuple[Future[Any], ...] = (first, self._scanning)
+            wait(either, return_when=FIRST_COMPLETED)
+            self._look_ahead()
+        return first.result()
 
 
 def _tasks_of(chunk: Chunk, rows: list[Rows]) -> Iterator[Rows]:

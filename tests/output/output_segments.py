@@ -2,6 +2,7 @@
 
 from faulty_fs import BytesFile
 
+from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -29,18 +30,16 @@ def plain_lines(data, options=None, *, context=CONTEXT):
     return [line for block in blocks(data, seven=context.is_seven) for line in renderer.block(block)]
 
 
-def compiled_text(data, options=None, *, context=CONTEXT, out_bytes=None):
+def compiled_text(data, options=None, *, context=CONTEXT, out_bytes=OUT_BYTES):
     """What the compiled renderer writes; blocks that it does not take are rendered by the plain one."""
     options = options or RecordJsonOptions()
-    plain, renderer = RecordJson(context, options), CompiledRecordJson(context, options)
-    if out_bytes is not None:
-        renderer._out = renderer._out[:out_bytes].copy()
+    plain, lines = RecordJson(context, options), BlockLines(CompiledRecordJson(context, options), out_bytes)
     parts, compiled_blocks = [], 0
     for block in blocks(data, compiled=True):
         if block.records.matrix is None:
             parts.append("".join(plain.block(block)).encode())
         else:
             compiled_blocks += 1
-            renderer.block(block, lambda view: parts.append(bytes(view)))
+            lines.write(block, lambda view: parts.append(bytes(view)))
     assert compiled_blocks
     return b"".join(parts)

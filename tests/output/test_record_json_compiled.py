@@ -76,11 +76,34 @@ def sequences():
     yield from (bytes(four) for four in product(range(0xEF, 0xF6), edges, edges, edges))
 
 
-@pytest.mark.parametrize("before", [0, 1, 28, 29, 30, 31, 32, 61])
-@pytest.mark.parametrize("after", [0, 1, 40])
+@pytest.mark.parametrize("before", [0, 1, 31, 61, 62, 63, 64, 125])
+@pytest.mark.parametrize("after", [0, 1, 64])
 def test_every_sequence_at_every_place_of_a_block(before, after):
     values = [b"a" * before + sequence + b"b" * after for sequence in sequences()]
     same(batch(0, [record(i, None, value) for i, value in enumerate(values)]))
+
+
+def test_every_escape_at_every_place_of_long_values():
+    text = b"x" * 200
+    values = [
+        text[:at] + byte + text[at:] for at in range(140) for byte in (b'"', b"\\", b"\t", b"\x01", b"\x7f", b"\xff")
+    ]
+    values += [byte * size for size in range(140) for byte in (b'"', b"\0", b"\xc2\x85", b"\xe2\x80\xa8", b"\xff")]
+    same(batch(0, [record(i, value, value) for i, value in enumerate(values)]))
+
+
+def test_every_width_of_numbers():
+    numbers = [0, 1, 9, 10, 99, 100, *(10**digits + more for digits in range(3, 19) for more in (-1, 0, 7))]
+    batches = [
+        batch(n, [record(i, None, b"", ms=i) for i in range(12)], base_ms=n, producer=(n, 7, n % 2**31))
+        for n in numbers
+    ]
+    same(b"".join(batches))
+
+
+def test_values_of_megabytes():
+    values = [(b"line\n" * 1_000_000), b"\xf0\x9d\x84\x9e" * 700_000, b"\xfe" * 3_000_001, b'"' * 2_500_000]
+    same(batch(0, [record(i, None, value) for i, value in enumerate(values)]), out_bytes=1 << 20)
 
 
 @pytest.mark.parametrize("log", [log for log in LOGS if log.name.startswith("v2")], ids=lambda log: log.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ DECODE_BATCHES = "kafkalog_cli.format.kernels.compiled_records:decode_batches"
 
 SCAN_ROWS = 1 << 16
 """Batches that one call of the scan kernel can hold."""
+_scratch = threading.local()
 RECORD_COLUMNS = 11
 SMALLEST_RECORD_BYTES = 7
 """Length, attributes, timestamp delta, offset delta, key length, value length, header count."""
@@ -23,18 +25,26 @@ SMALLEST_RECORD_BYTES = 7
 def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) -> Scanned:
     """As `plain.scan`; what is unusual (the end of the file, damage, tiny v1 entries) is left to it."""
     buffer = np.frombuffer(view, dtype=np.uint8)
-    rows = np.empty((15, min(SCAN_ROWS, len(view) // 26 + 1)), dtype=np.int64)
+    rows = _scratch_rows()
     count, consumed, needed, stop = native.function(SCAN)(
         buffer, len(view), file_end - file_position, file_position, limits.max_batch_bytes, rows
     )
     if not stop:
-        return Scanned(BatchColumns.from_matrix(rows[:, :count]), consumed, needed, None)
+        return Scanned(BatchColumns.from_matrix(rows[:, :count].copy()), consumed, needed, None)
     rest = plain.scan(view[consumed:], file_position + consumed, file_end, limits)
-    found = rows[:, :count]
+    found = rows[:, :count].copy()
     if len(rest.batches):
         tail = np.array([list(column) for column in rest.batches.columns()], dtype=np.int64)
         found = np.concatenate((found, tail), axis=1)
     return rest._replace(batches=BatchColumns.from_matrix(found), consumed_bytes=consumed + rest.consumed_bytes)
+
+
+def _scratch_rows() -> Any:
+    """Rows for one call of the scan kernel in this thread: were they new each time, the system would clear them all."""
+    rows = getattr(_scratch, "rows", None)
+    if rows is None:
+        rows = _scratch.rows = np.empty((15, SCAN_ROWS), dtype=np.int64)
+    return rows
 
 
 def record_capacity(counts: Any, starts: Any, ends: Any) -> int:

@@ -34,9 +34,20 @@ def _long_varint(buffer, here, end, most_bytes):
 
 @inlined
 def _varint(buffer, here, end):
+    if here + 1 < end:
+        first, second = np.uint64(buffer[here]), np.uint64(buffer[here + 1])
+        if first < 0x80:
+            return _zigzag(first), here + 1
+        if second < 0x80:
+            return _zigzag((first & np.uint64(0x7F)) | (second << np.uint64(7))), here + 2
+    return _long_varint(buffer, here, end, 5)
+
+
+@inlined
+def _timestamp_delta(buffer, here, end):
     if here < end and buffer[here] < 0x80:
         return _zigzag(np.uint64(buffer[here])), here + 1
-    return _long_varint(buffer, here, end, 5)
+    return _long_varint(buffer, here, end, 10)
 
 
 @kernel
@@ -73,7 +84,7 @@ def _decode_batch(buffer, here, end, count, base_offset, base_timestamp, append_
         if here < 0 or length > end - here or length <= 0:
             return False
         body_end = here + length
-        timestamp, here = _long_varint(buffer, here + 1, end, 10)
+        timestamp, here = _timestamp_delta(buffer, here + 1, end)
         if here < 0:
             return False
         delta, here = _varint(buffer, here, end)

@@ -172,7 +172,9 @@ def _callable(kernel: MachineCode, address: int) -> Callable[..., Any]:
 
     def call(*arguments: Any) -> Any:
         results, error = result_type(), pointer()
-        status = compiled(ctypes.addressof(results), ctypes.addressof(error), *_flat(arguments))
+        flat: list[int | None] = []
+        _flatten(arguments, flat)
+        status = compiled(ctypes.addressof(results), ctypes.addressof(error), *flat)
         if status:
             raise RuntimeError(f"{kernel.name} failed with status {status}")
         return results[0] if kernel.results == 1 else tuple(results)
@@ -180,12 +182,12 @@ def _callable(kernel: MachineCode, address: int) -> Callable[..., Any]:
     return call
 
 
-def _flat(arguments: Any) -> Iterator[int | None]:
+def _flatten(arguments: Any, flat: list[int | None]) -> None:
     for argument in arguments:
-        if isinstance(argument, tuple):
-            yield from _flat(argument)
-        elif hasattr(argument, "strides"):
+        if hasattr(argument, "strides"):
             address = argument.__array_interface__["data"][0]
-            yield from (None, None, argument.size, argument.itemsize, address, *argument.shape, *argument.strides)
+            flat += (None, None, argument.size, argument.itemsize, address, *argument.shape, *argument.strides)
+        elif isinstance(argument, tuple):
+            _flatten(argument, flat)
         else:
-            yield int(argument)
+            flat.append(int(argument))

@@ -8,7 +8,7 @@ from numba import types
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
 from kafkalog_cli.output.kernels.memory import put
-from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number
+from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number, put_number_inline
 
 BATCH_LINE_BYTES = 768
 """Room for any batch line."""
@@ -153,10 +153,16 @@ def _varint(buffer, here):
         shift += np.uint64(7)
 
 
-@kernel
+@inlined
 def _record_room(buffer, records, row):
     """Bytes that the line of a record can take at most."""
     room = RECORD_LINE_BYTES + 3 * (max(records[4, row], 0) + max(records[6, row], 0))
+    return room + _headers_room(buffer, records, row) if records[8, row] else room
+
+
+@kernel
+def _headers_room(buffer, records, row):
+    room = np.int64(0)
     here = records[7, row]
     for _ in range(records[8, row]):
         size, here = _varint(buffer, here)
@@ -167,14 +173,14 @@ def _record_room(buffer, records, row):
     return room
 
 
-@kernel
+@inlined
 def _put_record(out, at, buffer, records, row, append_time, contents, skip):
     key_size = max(records[4, row], -1)
     value_size = max(records[6, row], -1)
     if not skip:
-        at = put_number(out, put(out, at, _OFFSET), records[0, row])
+        at = put_number_inline(out, put(out, at, _OFFSET), records[0, row])
         at = put(out, at, _APPEND_TIME) if append_time else put(out, at, _CREATE_TIME)
-        at = put_number(out, at, records[1, row])
+        at = put_number_inline(out, at, records[1, row])
         at = put_number(out, put(out, at, _KEY_SIZE), key_size)
         at = put_number(out, put(out, at, _VALUE_SIZE), value_size)
         at = put_number(out, put(out, at, _SEQUENCE), records[2, row])

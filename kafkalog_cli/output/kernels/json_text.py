@@ -6,42 +6,50 @@ from __future__ import annotations
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import inlined, kernel
-from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, marks, put
+from kafkalog_cli.format.kernels.machine import load_u64_be
+from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy, copy_block, first_mark, marks, put, store_u64_le
 from kafkalog_cli.output.kernels.text import constant
+from kafkalog_cli.output.kernels.utf8 import UTF8_SPECIAL, UTF8_WRONG, check_utf8, inside_marks
 
 ESCAPED_BYTES = 6
 """Bytes that one byte of a string becomes at most."""
 FIELD_BYTES = 96
 """Room for what stands around the contents of a field."""
 
-_HEX = constant("0123456789abcdef")
 _UTF8 = constant('{"encoding":"utf-8","data":"')
 _BASE64 = constant('{"encoding":"base64","data":"')
 _END = constant('"}')
 _NULL = constant("null")
 
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_PAIRS = np.frombuffer(b"".join(bytes((a, b)) for a in _ALPHABET for b in _ALPHABET), dtype=np.uint8)
-"""The two characters of twelve bits."""
+_PAIRS = np.array([first | second << 8 for first in _ALPHABET for second in _ALPHABET], dtype=np.uint16)
+"""The two characters of twelve bits, the first in the lower byte."""
+_TWELVE_BITS = np.uint64(0xFFF)
 
-_SHORT = np.zeros(128, dtype=np.uint8)
-"""Bytes that follow a backslash as one character."""
-for _byte, _letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
-    _SHORT[_byte] = _letter
+_ESCAPES = np.zeros(0xA0, dtype=np.uint64)
+_ESCAPE_SIZES = np.full(0xA0, ESCAPED_BYTES, dtype=np.int64)
+"""What stands for a byte or a C1 control that is escaped, the first byte in the lowest bits; and how long it is."""
+for _code in range(0xA0):
+    _ESCAPES[_code] = int.from_bytes(b"\\u%04x" % _code, "little")
+for _code, _letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
+    _ESCAPES[_code] = int.from_bytes((92, _letter), "little")
+    _ESCAPE_SIZES[_code] = 2
+_SEPARATORS = constant("\\u2028\\u2029")
+
+
+@inlined
+def _put_escape(out, at, code):
+    """Stores up to 8 bytes."""
+    store_u64_le(out, at, _ESCAPES[code])
+    return at + _ESCAPE_SIZES[code]
 
 
 @kernel
-def _put_escape(out, at, code):
-    out[at] = 92
-    if code < 128 and _SHORT[code]:
-        out[at + 1] = _SHORT[code]
-        return at + 2
-    out[at + 1] = 117
-    out[at + 2] = _HEX[code >> 12]
-    out[at + 3] = _HEX[(code >> 8) & 15]
-    out[at + 4] = _HEX[(code >> 4) & 15]
-    out[at + 5] = _HEX[code & 15]
-    return at + 6
+def _put_escaped_code(out, at, code):
+    if code < 0xA0:
+        return _put_escape(out, at, code)
+    copy(out, at, _SEPARATORS, (code & 1) * ESCAPED_BYTES, ESCAPED_BYTES)
+    return at + ESCAPED_BYTES
 
 
 @inlined
@@ -101,69 +109,22 @@ def _put_slowly(out, at, buffer, here, end):
                 out[at + index] = buffer[here + index]
             at += size
         else:
-            at = _put_escape(out, at, code)
+            at = _put_escaped_code(out, at, code)
         here += size
     return at
 
 
 @kernel
 def _put_with_escapes(out, at, buffer, start, size, escapes):
-    """A block whose ASCII bytes that JSON escapes are marked."""
+    """A block whose ASCII bytes that JSON escapes are marked; it has been copied as it is already."""
     here = np.int64(0)
     while escapes:
         place = first_mark(escapes)
-        at = _put_escape(out, at + place - here, np.int64(buffer[start + place]))
+        at = _put_escape(out, at + place - here, buffer[start + place])
         here = place + 1
         copy_block(out, at, buffer, start + here)
         escapes &= escapes - np.uint64(1)
     return at + size - here
-
-
-@inlined
-def _marks_up_to(size):
-    return (np.uint64(1) << np.uint64(size)) - np.uint64(1)
-
-
-_UTF8_WRONG, _UTF8_RIGHT, _UTF8_ESCAPED = -1, 0, 1
-
-
-@kernel
-def _check_utf8(buffer, here, inside, behind):
-    """Whether a block of a field is strict UTF-8 so far; if so, whether a sequence of several bytes is escaped.
-
-    `inside` marks what belongs to the field; `behind` too, without its first, second and third byte if the block
-    is the first: what their bytes follow is not of the field.
-    """
-    leads = marks(buffer, here, 0xC2, 0xF4)
-    followers = marks(buffer, here, 0x80, 0xBF) & inside
-    expected = marks(buffer, here - 1, 0xC2, 0xF4) & behind[0]
-    expected |= marks(buffer, here - 2, 0xE0, 0xF4) & behind[1]
-    expected |= marks(buffer, here - 3, 0xF0, 0xF4) & behind[2]
-    wrong = (expected ^ followers) | ((marks(buffer, here, 0x80, 0xFF) ^ (leads | followers)) & inside)
-    # Overlong sequences, surrogates, and what is beyond U+10FFFF: told by the second byte.
-    second = followers & behind[0]
-    low = marks(buffer, here, 0x80, 0x9F)
-    lowest = marks(buffer, here, 0x80, 0x8F)
-    wrong |= marks(buffer, here - 1, 0xE0, 0xE0) & second & low
-    wrong |= marks(buffer, here - 1, 0xED, 0xED) & second & ~low
-    wrong |= marks(buffer, here - 1, 0xF0, 0xF0) & second & lowest
-    wrong |= marks(buffer, here - 1, 0xF4, 0xF4) & second & ~lowest
-    if wrong:
-        return _UTF8_WRONG
-    escaped = marks(buffer, here - 1, 0xC2, 0xC2) & second & low
-    separators = marks(buffer, here - 2, 0xE2, 0xE2) & marks(buffer, here - 1, 0x80, 0x80) & behind[1]
-    escaped |= separators & marks(buffer, here, 0xA8, 0xA9)
-    return _UTF8_ESCAPED if escaped else _UTF8_RIGHT
-
-
-@kernel
-def _ends_in_sequence(buffer, start, end):
-    """Whether the last sequence of a field lacks bytes."""
-    if buffer[end - 1] >= 0xC0:
-        return True
-    if end - 2 >= start and buffer[end - 2] >= 0xE0:
-        return True
-    return end - 3 >= start and buffer[end - 3] >= 0xF0
 
 
 @kernel
@@ -172,52 +133,59 @@ def _put_escaped(out, at, buffer, start, end):
 
     Loads and stores whole blocks, past the end of the field too: `out` has room for one more.
     """
-    if start < 3 or end + BLOCK_BYTES > len(buffer):
+    if end + BLOCK_BYTES > len(buffer):
         return _put_slowly(out, at, buffer, start, end)
     first = at
-    is_wide = False
+    owed = np.uint64(0)
     for here in range(start, end, BLOCK_BYTES):
         copy_block(out, at, buffer, here)
         size = min(end - here, BLOCK_BYTES)
-        inside = _marks_up_to(size)
-        if is_wide or marks(buffer, here, 0x80, 0xFF) & inside:
-            new = ~np.uint64(0) if here > start else ~np.uint64(7)
-            behind = inside & (new | np.uint64(6)), inside & (new | np.uint64(4)), inside & new
-            answer = _check_utf8(buffer, here, inside, behind)
-            if answer == _UTF8_WRONG:
+        inside = inside_marks(size)
+        wide = marks(buffer, here, 0x80, 0xFF) & inside
+        if wide | owed:
+            answer, owed = check_utf8(buffer, here, inside, wide, owed)
+            if answer == UTF8_WRONG:
                 return np.int64(-1)
-            if answer == _UTF8_ESCAPED:
+            if answer == UTF8_SPECIAL:
                 return _put_slowly(out, first, buffer, start, end)
-            is_wide = True
         escapes = marks(buffer, here, 0x00, 0x1F) | marks(buffer, here, 0x22, 0x22)
         escapes |= marks(buffer, here, 0x5C, 0x5C) | marks(buffer, here, 0x7F, 0x7F)
         escapes &= inside
         at = _put_with_escapes(out, at, buffer, here, size, escapes) if escapes else at + size
-    return np.int64(-1) if is_wide and _ends_in_sequence(buffer, start, end) else at
+    return np.int64(-1) if owed else at
+
+
+@inlined
+def _base64_pair(bits, shift):
+    return np.uint64(_PAIRS[(bits >> np.uint64(shift)) & _TWELVE_BITS])
+
+
+@inlined
+def _base64_quad(bits, shift):
+    """The four characters of the 24 bits from `shift` on."""
+    return _base64_pair(bits, shift + 12) | (_base64_pair(bits, shift) << np.uint64(16))
 
 
 @kernel
 def _put_base64(out, at, buffer, start, end):
+    """Base64 of buffer[start:end]; the next position. Stores up to 8 bytes behind it."""
     here = start
-    while here + 3 <= end:
-        bits = (np.int64(buffer[here]) << 16) | (np.int64(buffer[here + 1]) << 8) | np.int64(buffer[here + 2])
-        high, low = (bits >> 12) * 2, (bits & 0xFFF) * 2
-        out[at] = _PAIRS[high]
-        out[at + 1] = _PAIRS[high + 1]
-        out[at + 2] = _PAIRS[low]
-        out[at + 3] = _PAIRS[low + 1]
+    while here + 6 <= end and here + 8 <= len(buffer):
+        bits = load_u64_be(buffer, here) >> np.uint64(16)
+        store_u64_le(out, at, _base64_quad(bits, 24) | (_base64_quad(bits, 0) << np.uint64(32)))
+        here += 6
+        at += 8
+    while here < end:
+        bits = np.uint64(buffer[here]) << np.uint64(16)
+        if here + 1 < end:
+            bits |= np.uint64(buffer[here + 1]) << np.uint64(8)
+        if here + 2 < end:
+            bits |= np.uint64(buffer[here + 2])
+        store_u64_le(out, at, _base64_quad(bits, 0))
         here += 3
         at += 4
-    if here < end:
-        bits = np.int64(buffer[here]) << 16
-        if here + 1 < end:
-            bits |= np.int64(buffer[here + 1]) << 8
-        high, low = (bits >> 12) * 2, (bits & 0xFFF) * 2
-        out[at] = _PAIRS[high]
-        out[at + 1] = _PAIRS[high + 1]
-        out[at + 2] = _PAIRS[low] if here + 1 < end else 61
-        out[at + 3] = 61
-        at += 4
+    for index in range(here - end):
+        out[at - 1 - index] = 61
     return at
 
 

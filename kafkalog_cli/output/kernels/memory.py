@@ -13,8 +13,8 @@ from numba.np.arrayobj import make_array
 
 from kafkalog_cli.format.kernels.compiling import inlined
 
-BLOCK_BYTES = 32
-"""What one step of a vector unit takes; a smaller unit takes several steps."""
+BLOCK_BYTES = 64
+"""What one step of the widest vector units takes (and a bit each fills a word); a smaller unit takes several steps."""
 
 
 def _pointer(context, builder, array_type, array, index):
@@ -82,7 +82,7 @@ def _marks(typing, buffer, start, low, high):
         # As unsigned numbers, what is below `low` wraps around to the top.
         above_low = builder.sub(block, every(args[2]))
         between = builder.icmp_unsigned("<=", above_low, every(builder.sub(args[3], args[2])))
-        return builder.zext(builder.bitcast(between, ir.IntType(BLOCK_BYTES)), ir.IntType(64))
+        return builder.bitcast(between, ir.IntType(BLOCK_BYTES))
 
     return signature, generate
 
@@ -99,13 +99,21 @@ def _first_mark(typing, marks):
 copy: Any = intrinsic(_copy)
 """Copy `size` bytes of one uint8 array to another that does not overlap it; no bounds check."""
 copy_block: Any = intrinsic(_copy_block)
-"""Copy BLOCK_BYTES of one uint8 array to another; no bounds check."""
+"""Copy BLOCK_BYTES of one uint8 array to another; no bounds check. Cheaper than `copy` of a size that varies."""
 store_u64_le: Any = intrinsic(_store_u64_le)
 """Eight bytes to an index of a uint8 array, the lowest first (as all machines have it that Numba serves)."""
 marks: Any = intrinsic(_marks)
 """Which of the BLOCK_BYTES from `start` on are `low` to `high`: a bit for each, the lowest for the first."""
 first_mark: Any = intrinsic(_first_mark)
 """Index of the lowest bit that is set; the marks must not be 0."""
+
+
+@inlined
+def put_blocks(out, at, source, begin, end):
+    """Append source[begin:end] block by block, which reads and stores up to a block behind it; the next position."""
+    for here in range(begin, end, BLOCK_BYTES):
+        copy_block(out, at + here - begin, source, here)
+    return at + end - begin
 
 
 @inlined

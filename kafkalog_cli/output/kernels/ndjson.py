@@ -8,8 +8,8 @@ from numba import types
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
 from kafkalog_cli.output.kernels.json_text import field_room, measured_room, put_field
-from kafkalog_cli.output.kernels.memory import copy, put
-from kafkalog_cli.output.kernels.text import constant, put_number
+from kafkalog_cli.output.kernels.memory import copy, put, put_blocks
+from kafkalog_cli.output.kernels.text import constant, put_number, put_number_inline
 
 NUMBERS_BYTES = 1024
 """Room for what a line holds besides the start that its segment gives it and the contents of fields."""
@@ -167,11 +167,17 @@ def _room_of(buffer, start, size, exact):
     return measured_room(buffer, start, size) if exact else field_room(size)
 
 
-@kernel
+@inlined
 def _record_room(buffer, records, row, exact):
     """Bytes that key, value and headers can take at most, or take with what they hold."""
     room = _room_of(buffer, records[3, row], records[4, row], exact)
     room += _room_of(buffer, records[5, row], records[6, row], exact)
+    return room + _headers_room(buffer, records, row, exact) if records[8, row] else room
+
+
+@kernel
+def _headers_room(buffer, records, row, exact):
+    room = np.int64(0)
     here = records[7, row]
     for _ in range(records[8, row]):
         size, here = _varint(buffer, here)
@@ -213,48 +219,54 @@ def _put_headers(out, at, buffer, here, count, showing):
 
 @kernel
 def _fill_template(template, start, batches, row):
-    """The parts that the lines of a batch share, one behind the other; where each ends."""
+    """The parts that the lines of a batch share, one behind the other; where each ends.
+
+    The last part goes on with the first: a line's end and the next one's start are one copy.
+    """
     attributes = batches[7, row]
     copy(template, 0, start, 0, len(start))
-    at = put_number(template, np.int64(len(start)), batches[0, row])
-    first = put(template, at, _OFFSET)
-    at = put(template, first, _APPEND_TIME) if attributes & 8 else put(template, first, _CREATE_TIME)
-    second = put(template, at, _KEY)
-    at = put_number(template, put(template, second, _BATCH_BASE_OFFSET), batches[2, row])
+    start_end = put(template, put_number(template, np.int64(len(start)), batches[0, row]), _OFFSET)
+    at = put(template, start_end, _APPEND_TIME) if attributes & 8 else put(template, start_end, _CREATE_TIME)
+    type_end = put(template, at, _KEY)
+    at = put_number(template, put(template, type_end, _BATCH_BASE_OFFSET), batches[2, row])
     at = _put_codec(template, put(template, at, _CODEC), attributes & 7)
     at = put_number(template, put(template, at, _PRODUCER_ID), batches[10, row])
     at = put_number(template, put(template, at, _PRODUCER_EPOCH), batches[11, row])
-    third = put(template, at, _SEQUENCE)
-    at = put_number(template, put(template, third, _LEADER_EPOCH), batches[4, row])
-    at = _put_bool(template, put(template, at, _TRANSACTIONAL), attributes & 0x10)
-    return first, second, third, put(template, at, _NO_CONTROL)
+    sequence_at = put(template, at, _SEQUENCE)
+    # Without a producer's sequence all records have the same.
+    at = put_number(template, sequence_at, batches[12, row]) if batches[12, row] < 0 else sequence_at
+    at = put_number(template, put(template, at, _LEADER_EPOCH), batches[4, row])
+    at = put(template, _put_bool(template, put(template, at, _TRANSACTIONAL), attributes & 0x10), _NO_CONTROL)
+    copy(template, at, template, 0, start_end)
+    end = at + start_end
+    return start_end, type_end, end if batches[12, row] < 0 else sequence_at, end
 
 
 @inlined
-def _put_part(out, at, template, begin, end):
-    copy(out, at, template, begin, end - begin)
-    return at + end - begin
-
-
-@kernel
 def _put_record(out, at, buffer, records, row, template, ends, showing):
-    first, second, third, last = ends
-    at = put_number(out, _put_part(out, at, template, 0, first), records[0, row])
-    at = _put_known(out, put(out, at, _TIMESTAMP), records[1, row])
-    at = _put_part(out, at, template, first, second)
+    """A line from its offset on, and the start of the next one."""
+    start_end, type_end, sequence_at, end = ends
+    at = put(out, put_number_inline(out, at, records[0, row]), _TIMESTAMP)
+    timestamp = records[1, row]
+    at = put(out, at, _NULL) if timestamp == -1 else put_number_inline(out, at, timestamp)
+    at = put_blocks(out, at, template, start_end, type_end)
     at = _put_shown(out, at, buffer, records[3, row], records[4, row], showing[0])
     at = _put_shown(out, put(out, at, _VALUE), buffer, records[5, row], records[6, row], showing[1])
     at = put(out, at, _HEADERS)
     if records[8, row]:
         at = _put_headers(out, at, buffer, records[7, row], records[8, row], showing[2])
-    at = put_number(out, _put_part(out, at, template, second, third), records[2, row])
-    return _put_part(out, at, template, third, last)
+    at = put_blocks(out, at, template, type_end, sequence_at)
+    if sequence_at < end:
+        at = put_blocks(out, put_number(out, at, records[2, row]), template, sequence_at, end)
+    return at
 
 
 @kernel
 def _put_records(buffer, records, record, end, ends, template, showing, out, at, state):
     """Lines of the records of a batch as far as they fit; (next record, next position)."""
     around = NUMBERS_BYTES + ends[3]
+    start_bytes = ends[0]
+    begun = False
     while record < end:
         if at + around + _record_room(buffer, records, record, False) > len(out):
             if at:
@@ -263,9 +275,12 @@ def _put_records(buffer, records, record, end, ends, template, showing, out, at,
             if room > len(out):
                 state[3] = room
                 break
+        if not begun:
+            at = put_blocks(out, at, template, 0, start_bytes)
+            begun = True
         at = _put_record(out, at, buffer, records, record, template, ends, showing)
         record += 1
-    return record, at
+    return record, at - start_bytes if begun else at
 
 
 @entry(BYTES, COLUMNS, NUMBERS, COLUMNS, types.UniTuple(BYTES, 2), OUT, NUMBERS, types.boolean, NUMBERS, OUT)

@@ -7,6 +7,7 @@ import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import inlined, kernel
 from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy, copy_block, first_mark, marks, store_u64_le
+from kafkalog_cli.output.kernels.utf8 import UTF8_WRONG, check_utf8, inside_marks
 
 _PAIRS = np.frombuffer(b"".join(b"%02d" % number for number in range(100)), dtype=np.uint8)
 _TEN, _HUNDRED, _EIGHT_DIGITS = np.uint64(10), np.uint64(100), np.uint64(100_000_000)
@@ -20,9 +21,9 @@ def constant(text: str) -> np.ndarray:
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
-@kernel
-def put_number(out, at, value):
-    """Append an int64 in decimal; the next position. Stores up to 8 bytes behind it, which `out` must have."""
+@inlined
+def put_number_inline(out, at, value):
+    """`put_number` for the few places that write most of the numbers."""
     rest = np.uint64(value)
     if value < 0:
         out[at] = 45
@@ -40,6 +41,12 @@ def put_number(out, at, value):
     at = _put_to_eight(out, at, high) if high < _EIGHT_DIGITS else _put_large(out, at, high)
     store_u64_le(out, at, _digits(rest - high * _EIGHT_DIGITS) | _ASCII_ZEROS)
     return at + 8
+
+
+@kernel
+def put_number(out, at, value):
+    """Append an int64 in decimal; the next position. Stores up to 8 bytes behind it, which `out` must have."""
+    return put_number_inline(out, at, value)
 
 
 @kernel
@@ -79,17 +86,24 @@ def put_java_string(out, at, buffer, start, size):
     Stores up to a block behind it, which `out` must have.
     """
     end = start + size
-    here = start
-    blocks_end = min(end, len(buffer) - BLOCK_BYTES + 1)
+    if end + BLOCK_BYTES > len(buffer):
+        return _put_decoded(out, at, buffer, start, end)
+    owed = np.uint64(0)
+    for here in range(start, end, BLOCK_BYTES):
+        copy_block(out, at + here - start, buffer, here)
+        inside = inside_marks(min(end - here, BLOCK_BYTES))
+        wide = marks(buffer, here, 0x80, 0xFF) & inside
+        if wide | owed:
+            answer, owed = check_utf8(buffer, here, inside, wide, owed)
+            if answer == UTF8_WRONG:
+                return _put_decoded(out, at, buffer, start, end)
+    return _put_decoded(out, at, buffer, start, end) if owed else at + size
+
+
+@kernel
+def _put_decoded(out, at, buffer, here, end):
+    """What may hold bytes that Java replaces, character by character."""
     while here < end:
-        if here < blocks_end:
-            copy_block(out, at, buffer, here)
-            wide = marks(buffer, here, 0x80, 0xFF)
-            plain = min(first_mark(wide) if wide else np.int64(BLOCK_BYTES), end - here)
-            here += plain
-            at += plain
-            if not wide or here == end:
-                continue
         byte = buffer[here]
         if byte < 0x80:
             out[at] = byte

@@ -1,0 +1,109 @@
+"""Lines of record blocks by compiled kernels, a buffer full at a time; the first in the thread that reads the block."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafkalog_cli.format.records import RecordBlock
+
+OUT_BYTES = 12 << 20
+"""What a chunk of a segment usually becomes; only what is written of a buffer takes memory."""
+
+WriteBytes = Callable[[memoryview], None]
+Render = Callable[[Any, Any], int]
+"""Renders lines of a block from a state on, as far as they fit into a buffer; the bytes written.
+
+The state: batch, record, whether the batch's line is out, and the room that a line wants which is larger than the
+buffer, else 0.
+"""
+
+
+class BlockRenderer(Protocol):
+    """Renders blocks that come as matrices."""
+
+    def render(self, block: RecordBlock) -> Render:
+        """What renders this block."""
+
+
+class _Lines:
+    """The lines of one block; `out` is the buffer that they go through."""
+
+    def __init__(self, render: Render, batches: int, out: Any) -> None:
+        import numpy as np
+
+        self._render = render
+        self._batches = batches
+        self._out = out
+        self._state = np.zeros(4, dtype=np.int64)
+        self._part = self._next()
+
+    def write(self, write: WriteBytes) -> None:
+        """Hand over all lines, the first buffer of them as it was rendered when this was made."""
+        while self._part is not None:
+            write(self._part)
+            self._part = self._next()
+
+    def _next(self) -> memoryview | None:
+        import numpy as np
+
+        if self._state[0] >= self._batches:
+            return None
+        # A line larger than the buffer gets one of its own, which is not kept.
+        wanted = int(self._state[3])
+        out: Any = np.empty(wanted, dtype=np.uint8) if wanted else self._out
+        return memoryview(out)[: self._render(self._state, out)]
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedBlock(RecordBlock):
+    """A block with its lines."""
+
+    lines: _Lines | None = None
+
+
+class BlockLines:
+    """Renders blocks where they are read, in several threads at a time; each holds its buffer until its lines are out.
+
+    A buffer's size also bounds what is rendered ahead: whoever prints the block renders the rest.
+    """
+
+    def __init__(self, renderer: BlockRenderer, out_bytes: int = OUT_BYTES) -> None:
+        self._renderer = renderer
+        self._out_bytes = out_bytes
+        self._free: deque[Any] = deque()
+
+    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+        """The blocks, with their lines where they come as matrices."""
+        out = self._take()
+        try:
+            for block in blocks:
+                yield block if block.records.matrix is None else self._with_lines(block, out)
+        finally:
+            self._free.append(out)
+
+    def write(self, block: RecordBlock, write: WriteBytes) -> None:
+        """Hand over the lines of a block that comes as matrices, rendered already or not."""
+        if isinstance(block, RenderedBlock) and block.lines is not None:
+            block.lines.write(write)
+            return
+        out = self._take()
+        _Lines(self._renderer.render(block), block.end_row - block.first_row, out).write(write)
+        self._free.append(out)
+
+    def _with_lines(self, block: RecordBlock, out: Any) -> RenderedBlock:
+        lines = _Lines(self._renderer.render(block), block.end_row - block.first_row, out)
+        return RenderedBlock(
+            block.buffer, block.batches, block.first_row, block.end_row, block.record_ends, block.records,
+            block.faults, lines,
+        )  # fmt: skip
+
+    def _take(self) -> Any:
+        import numpy as np
+
+        try:
+            return self._free.pop()
+        except IndexError:
+            return np.empty(self._out_bytes, dtype=np.uint8)

@@ -90,6 +90,36 @@ class Unreadable(KafkalogError):
     """{path}: {reason}"""
 
 
+class NoSpace(KafkalogError):
+    """{path}: no space left on the device: {reason}"""
+
+    exit_code = ExitCode.NO_SPACE
+
+
+class Locked(KafkalogError):
+    """{path}: locked: {reason}"""
+
+    exit_code = ExitCode.LOCKED
+
+
+class Refused(KafkalogError):
+    """{path}: refused: {reason}"""
+
+    exit_code = ExitCode.REFUSED
+
+
+class NotChanged(KafkalogError):
+    """{path}: nothing was changed: {reason}"""
+
+
+class HalfChanged(KafkalogError):
+    """{path}: stopped half way: {reason}; `kafkalog undo {path} {run}` puts back what was"""
+
+
+class SyncFailed(KafkalogError):
+    """{path}: what was written may not have reached the disk: {reason}"""
+
+
 def combined_exit_code(codes: list[ExitCode]) -> ExitCode:
     """One exit code for several targets (product.md, "Exit codes").
 

@@ -30,10 +30,32 @@ DISK_CALLS_OF_OS = re.compile("replace|remove|truncate|link|stat|write|pwrite|co
 MAY_TOUCH_DISK = {
     "__main__.py": "standard descriptors: the version, and the null device where one is closed",
     "storage/fs.py": "the door",
+    "storage/fs_changes.py": "its changing half",
+    "storage/posix_lock.py": "descriptors that locks hang on",
     "storage/lock.py": "asks who holds a lock, by a descriptor of its own",
     "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
     "cli/app.py": "points the closed standard output at the null device",
     "format/internal_topics/schema.py": "reads a file of the package itself, through importlib.resources",
+}
+
+CHANGING_CALLS = re.compile(
+    "unlink|rmdir|mkdir|makedirs|touch|renames?|symlink|symlink_to|hardlink_to|fsync|ftruncate|rmtree|mkdtemp"
+    "|write_bytes|write_text|chmod|fchmod|chown|fchown|lchown|utime|copyfile|setxattr|removexattr|lockf|flock|pwritev?"
+)
+CHANGING_CALLS_OF_OS = re.compile("replace|remove|truncate|link|write|copy2?|move|mknod|mkfifo|removedirs")
+MAY_CHANGE_THE_DISK = {
+    "storage/fs_changes.py": "the only way into a log directory",
+    "storage/posix_lock.py": "locks",
+    "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
+    "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",
+}
+MAY_ASK_FOR_CHANGES = {
+    "actions/salvage.py": "writes into directories that it makes, outside of any log directory",
+    "cli/recover_run.py": "makes the directory for that",
+}
+THE_DOORS_CHANGES = {
+    *("create", "open_write", "rename", "link", "unlink", "make_directory", "remove_directory", "sync_directory"),
+    *("set_attributes", "lock"),
 }
 
 LIBRARIES = {
@@ -47,6 +69,7 @@ LIBRARIES = {
 
 LARGE_FUNCTIONS = {
     "cli/dump_log.py:dump_log": "declares its options, one a line",
+    "cli/recover.py:recover": "declares its options, one a line",
 }
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_FILE = 420
@@ -93,17 +116,60 @@ def libraries_elsewhere(name, tree):
     return {library for library in found if library in LIBRARIES and not LIBRARIES[library](name)}
 
 
-def disk_calls(tree):
-    """Calls that read, list or change files."""
+def method_calls(tree):
+    """(call, what the method is of: `os`, `self._fs`, …) of every call of a method or of a module's function."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            function = node.func
-            if isinstance(function, ast.Name) and function.id == "open":
-                yield f"open, line {node.lineno}"
-            elif isinstance(function, ast.Attribute):
-                of_os = isinstance(function.value, ast.Name) and function.value.id in ("os", "shutil")
-                if DISK_CALLS.fullmatch(function.attr) or (of_os and DISK_CALLS_OF_OS.fullmatch(function.attr)):
-                    yield f"{function.attr}, line {node.lineno}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node, ast.unparse(node.func.value)
+
+
+def is_door(receiver):
+    return receiver.rpartition(".")[2].lstrip("_") in ("fs", "filesystem")
+
+
+def disk_calls(tree):
+    """Calls that read, list or change files, but for those of the door."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield f"open, line {node.lineno}"
+    for node, receiver in method_calls(tree):
+        name, of_os = node.func.attr, receiver in ("os", "shutil")
+        if not is_door(receiver) and (
+            DISK_CALLS.fullmatch(name) or (of_os and (DISK_CALLS_OF_OS.fullmatch(name) or name == "open"))
+        ):
+            yield f"{name}, line {node.lineno}"
+
+
+def is_opened_to_read(call):
+    """Whether an `os.open` has no flag, and an `open` no mode, that lets it write."""
+    text = ast.unparse(call)
+    modes = [part.value for part in call.args[1:2] if isinstance(part, ast.Constant)]
+    modes += [keyword.value.value for keyword in call.keywords if keyword.arg == "mode"]
+    if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "os":
+        return "O_RDONLY" in text and "O_CREAT" not in text
+    return not any(set("wax+") & set(mode) for mode in modes)
+
+
+def changing_calls(tree):
+    """Calls that change files past the door; `open` in a mode that may write is one."""
+    for node in ast.walk(tree):
+        is_open = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
+        if is_open and not is_opened_to_read(node):
+            yield f"open, line {node.lineno}"
+    for node, receiver in method_calls(tree):
+        name, of_os = node.func.attr, receiver in ("os", "shutil")
+        if is_door(receiver):
+            continue
+        if CHANGING_CALLS.fullmatch(name) or (of_os and CHANGING_CALLS_OF_OS.fullmatch(name)):
+            yield f"{name}, line {node.lineno}"
+        elif name == "open" and of_os and not is_opened_to_read(node) and "devnull" not in ast.unparse(node):
+            yield f"open, line {node.lineno}"
+
+
+def changes_through_the_door(tree):
+    for node, receiver in method_calls(tree):
+        if is_door(receiver) and node.func.attr in THE_DOORS_CHANGES:
+            yield f"{node.func.attr}, line {node.lineno}"
 
 
 def large_functions(name, tree):
@@ -134,6 +200,30 @@ def test_only_the_door_touches_the_disk(path):
     assert (list(disk_calls(tree_of(path))) != []) == (name_of(path) in MAY_TOUCH_DISK)
 
 
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_only_the_door_changes_the_disk(path):
+    assert (list(changing_calls(tree_of(path))) != []) == (name_of(path) in MAY_CHANGE_THE_DISK)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_only_storage_asks_the_door_for_changes(path):
+    """Actions decide, the journal and what it stands on make: what is changed past it cannot be undone."""
+    if not name_of(path).startswith("storage/"):
+        asks = list(changes_through_the_door(tree_of(path))) != []
+        assert asks == (name_of(path) in MAY_ASK_FOR_CHANGES)
+
+
+def test_the_door_has_no_other_changes():
+    """The list that the rule above goes by is the protocol's."""
+    protocol = next(
+        node
+        for node in tree_of(PACKAGE / "storage/fs_changes.py").body
+        if isinstance(node, ast.ClassDef) and node.name == "FilesystemChanges"
+    )
+    methods = {node.name for node in protocol.body if isinstance(node, ast.FunctionDef)}
+    assert methods == THE_DOORS_CHANGES | {"attributes"}
+
+
 def test_format_knows_no_files_clock_or_environment():
     forbidden = {"os", "pathlib", "time", "datetime", "logging", "sys", "shutil", "tempfile", "subprocess", "mmap"}
     for path in (PACKAGE / "format").rglob("*.py"):
@@ -157,7 +247,15 @@ def test_the_rules_bite():
     assert set(disk_calls(bad)) == {"open, line 3", "unlink, line 3", "replace, line 4"}
     lines = "def long():\n" + "    pass\n" * MOST_LINES_OF_A_FUNCTION
     assert list(large_functions("a.py", ast.parse(lines))) == ["a.py:long"]
-    assert list(disk_calls(ast.parse("text.replace(a, b); stream.write(c)"))) == []
+    assert list(disk_calls(ast.parse("text.replace(a, b); stream.write(c); self._fs.unlink(d)"))) == []
+    assert list(changes_through_the_door(ast.parse("self._fs.unlink(d); fs.status(e); text.create(f)"))) == [
+        "unlink, line 1"
+    ]
+    writes = ("os.open(p, os.O_RDWR)", "os.open(p, os.O_RDONLY | os.O_CREAT)", "open(p, 'ab')", "open(p, mode='r+')")
+    writes += ("os.pwrite(d, b, 0)", "Path(p).write_bytes(b)", "os.replace(a, b)", "fcntl.lockf(d, 1)")
+    reads = ("os.open(p, os.O_RDONLY | os.O_CLOEXEC)", "open(p)", "open(p, 'rb')", "text.replace(a, b)", "fs.unlink(p)")
+    assert [len(list(changing_calls(ast.parse(text)))) for text in writes] == [1] * len(writes)
+    assert [len(list(changing_calls(ast.parse(text)))) for text in reads] == [0] * len(reads)
 
 
 def test_every_module_says_what_it_owns():

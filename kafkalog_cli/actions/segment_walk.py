@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import cached_property
 from itertools import accumulate
 from operator import ge, gt
 from typing import Any, NamedTuple
@@ -13,11 +14,13 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch, BatchColumns, IntColumn
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead, Rows
 from kafkalog_cli.storage.resync import next_good_batch
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan import Chunk, Scan
 
 HELD_ROWS = 10_000
 """Batches with bad CRCs in a row that may turn out to be no batches when the chain breaks behind them."""
@@ -37,42 +40,74 @@ class Stretch:
     """Consecutive batches of a segment: the columns that checks look through, as plain integers.
 
     `reached` is the largest last offset up to each batch (that batch's own, where offsets go up as they should),
-    `reached_before` that of the batches before the first (-1: none); the same for the largest timestamp, in ms.
-    `is_after_damage`: bytes that are no batches come right before. `is_ordered`: offsets go up.
+    `reached_before` that of the batches before the first (-1: none), `last_reached` that of all; the same for the
+    largest timestamp, in ms. `is_after_damage`: bytes that are no batches come right before. `is_ordered`: offsets go
+    up. Columns become lists when they are asked for: what looks at few batches of many asks for rows, or takes the
+    matrix of `batches`.
     """
-
-    __slots__ = (
-        "base_offset",
-        "batches",
-        "end",
-        "is_after_damage",
-        "is_ordered",
-        "last_offset",
-        "max_timestamp",
-        "position",
-        "reached",
-        "reached_before",
-        "timestamp_before",
-        "timestamp_so_far",
-    )
 
     def __init__(
         self, batches: BatchColumns, reached_before: int, timestamp_before: int, *, is_after_damage: bool
     ) -> None:
         self.batches = batches
-        self.position = _integers(batches.position)
-        self.base_offset = _integers(batches.base_offset)
-        self.last_offset = _integers(batches.last_offset)
-        self.max_timestamp = _integers(batches.max_timestamp)
-        self.end = self.position[-1] + int(batches.size_bytes[len(batches) - 1])
+        self.end = int(batches.position[len(batches) - 1]) + int(batches.size_bytes[len(batches) - 1])
         self.reached_before = reached_before
         self.timestamp_before = timestamp_before
-        self.timestamp_so_far = [*accumulate(self.max_timestamp, max, initial=timestamp_before)][1:]
         self.is_after_damage = is_after_damage
-        self.is_ordered = self.first_disordered() is None
-        self.reached = self.last_offset
-        if not self.is_ordered:
-            self.reached = [*accumulate(self.last_offset, max, initial=reached_before)][1:]
+        self._disordered = self._first_disordered()
+
+    @cached_property
+    def position(self) -> list[int]:
+        """Where each batch starts, in bytes."""
+        return _integers(self.batches.position)
+
+    @cached_property
+    def base_offset(self) -> list[int]:
+        """The first offset of each batch, -1 for a compressed message set."""
+        return _integers(self.batches.base_offset)
+
+    @cached_property
+    def last_offset(self) -> list[int]:
+        """The last offset of each batch."""
+        return _integers(self.batches.last_offset)
+
+    @cached_property
+    def max_timestamp(self) -> list[int]:
+        """The largest timestamp of each batch by its header, in ms."""
+        return _integers(self.batches.max_timestamp)
+
+    @cached_property
+    def reached(self) -> list[int]:
+        """The largest last offset up to each batch."""
+        if self.is_ordered:
+            return self.last_offset
+        return [*accumulate(self.last_offset, max, initial=self.reached_before)][1:]
+
+    @cached_property
+    def timestamp_so_far(self) -> list[int]:
+        """The largest timestamp up to each batch."""
+        return [*accumulate(self.max_timestamp, max, initial=self.timestamp_before)][1:]
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether offsets go up."""
+        return self._disordered is None
+
+    @cached_property
+    def last_reached(self) -> int:
+        """The largest last offset of these batches and of those before."""
+        if self.batches.matrix is None:
+            return self.reached[-1]
+        last: Any = self.batches.last_offset
+        return int(last[-1]) if self.is_ordered else max(self.reached_before, int(last.max()))
+
+    @cached_property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of these batches and of those before."""
+        if self.batches.matrix is None:
+            return self.timestamp_so_far[-1]
+        timestamps: Any = self.batches.max_timestamp
+        return max(self.timestamp_before, int(timestamps.max()))
 
     def offset_before(self, row: int) -> int:
         """The largest offset of the batches before that of `row`, -1 if there is none."""
@@ -84,6 +119,9 @@ class Stretch:
 
     def first_reaching(self, offset: int) -> int:
         """The row of the first batch whose last offset is `offset` or above; `reached` must go so far."""
+        if self.batches.matrix is not None and self.is_ordered:
+            last: Any = self.batches.last_offset
+            return int(last.searchsorted(offset))
         return bisect_left(self.reached, offset)
 
     def holds(self, row: int, offset: int) -> bool:
@@ -91,11 +129,17 @@ class Stretch:
 
         The first offset of a compressed message set is not in its header: there the batch before decides.
         """
-        base = self.base_offset[row]
-        return (base if base != NO_OFFSET else self.offset_before(row) + 1) <= offset <= self.last_offset[row]
+        base = int(self.batches.base_offset[row])
+        first = base if base != NO_OFFSET else self.offset_before(row) + 1
+        return first <= offset <= int(self.batches.last_offset[row])
 
     def first_disordered(self) -> int | None:
         """The row of the first batch that does not begin behind the one before it, None if all do."""
+        return self._disordered
+
+    def _first_disordered(self) -> int | None:
+        if self.batches.matrix is not None and _all_ascend(self.batches.matrix, self.reached_before):
+            return None
         before = (self.reached_before, *self.last_offset[:-1])
         base, last = self.base_offset, self.last_offset
         if not any(map(ge, before, base)) and not any(map(gt, base, last)):
@@ -117,7 +161,13 @@ class SegmentWalk:
     """
 
     def __init__(
-        self, file: ReadableFile, limits: Limits = DEFAULT_LIMITS, choice: KernelChoice | None = None, start: int = 0
+        self,
+        file: ReadableFile,
+        limits: Limits = DEFAULT_LIMITS,
+        choice: KernelChoice | None = None,
+        start: int = 0,
+        *,
+        records: Callable[[RecordBlock], None] | None = None,
     ) -> None:
         self.file = file
         self.end_position = start
@@ -133,6 +183,7 @@ class SegmentWalk:
         self._choice = choice
         self._damage = DamageSeen()
         self._scanned_bytes = start
+        self._records = records
 
     def __iter__(self) -> Iterator[Stretch]:
         start: int | None = self.end_position
@@ -143,6 +194,11 @@ class SegmentWalk:
                     self.damaged.append(Damaged(self.end_position, start))
                 self.fault = None
             start = yield from self._chain(start)
+
+    @property
+    def first_bad(self) -> int | None:
+        """Where the first damage lies, in bytes; None if there is none."""
+        return self._damage.first_bad
 
     def exit_code(self, fs: Filesystem) -> ExitCode:
         """What the damage that was met amounts to: WARNINGS for a damaged tail, CORRUPTION for more."""
@@ -156,9 +212,11 @@ class SegmentWalk:
         Batches with bad CRCs are held back until a good one follows: a damaged length leads the chain astray, and
         what is read there must not hide the batches that are.
         """
-        scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice)
+        deep = self._records is not None
+        buffers = WINDOWS if deep else 1
+        scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep, buffers=buffers)
         held: list[Batch] = []
-        for chunk in scan:
+        for chunk in self._with_records(scan) if deep else scan:
             batches = chunk.batches
             self._damage.batches(batches)
             good = _last_good_row(batches)
@@ -184,6 +242,14 @@ class SegmentWalk:
         yield from self._stretch(held, None)
         return found
 
+    def _with_records(self, scan: Scan) -> Iterator[Chunk]:
+        """The chunks; what lies in their batches with good CRCs is shown first."""
+        assert self._records is not None
+        for chunk, blocks in ReadAhead(scan, self._limits, _good_rows):
+            for block in blocks:
+                self._records(block)
+            yield chunk
+
     def _stretch(self, held: list[Batch], batches: BatchColumns | None) -> Iterator[Stretch]:
         for part in (BatchColumns.from_rows(held) if held else None, batches):
             if part is None or not len(part):
@@ -196,8 +262,8 @@ class SegmentWalk:
 
     def _look_at(self, stretch: Stretch) -> None:
         self.end_position = stretch.end
-        self.last_offset = stretch.reached[-1]
-        self.largest_timestamp = stretch.timestamp_so_far[-1]
+        self.last_offset = stretch.last_reached
+        self.largest_timestamp = stretch.largest_timestamp
         valid: Any = stretch.batches.valid
         self.bad_crcs += len(valid) - int(valid.sum() if hasattr(valid, "sum") else sum(valid))
         if self.disordered_at is None and not stretch.is_ordered:
@@ -227,6 +293,27 @@ def _last_good_row(batches: BatchColumns) -> int | None:
         if batches.valid[row]:
             return row
     return None
+
+
+def _good_rows(chunk: Chunk) -> list[Rows]:
+    """Runs of batches whose CRCs hold."""
+    valid: Any = chunk.batches.valid
+    if valid.all() if chunk.batches.matrix is not None else all(valid):
+        return [(0, len(valid))]
+    runs: list[Rows] = []
+    for row, good in enumerate(valid):
+        if good and runs and runs[-1][1] == row:
+            runs[-1] = (runs[-1][0], row + 1)
+        elif good:
+            runs.append((row, row + 1))
+    return runs
+
+
+def _all_ascend(matrix: Any, reached_before: int) -> bool:
+    """Whether each batch begins behind the one before it, by the columns that the compiled kernels made."""
+    base, last = matrix[2], matrix[3]
+    begins_behind = int(base[0]) > reached_before and bool((base[1:] > last[:-1]).all())
+    return begins_behind and bool((last >= base).all())
 
 
 def _part(batches: BatchColumns, first: int, end: int) -> BatchColumns:

@@ -33,3 +33,11 @@ def parse_time_ms(text: str, now_ms: int) -> int:
         moment = moment.replace(tzinfo=timezone.utc)
     since_epoch = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
     return since_epoch.days * 86_400_000 + since_epoch.seconds * 1_000 + since_epoch.microseconds // 1_000
+
+
+def parse_duration_ms(text: str) -> int:
+    """`90s`, `15m`, `2h` or `7d` in milliseconds. Raises UsageError."""
+    ago = _AGO.fullmatch(f"-{text}")
+    if not ago:
+        raise UsageError(reason=f"{text!r} is no span of time: want 90s, 15m, 2h, 7d")
+    return int(ago[1]) * _UNIT_MS[ago[2]]

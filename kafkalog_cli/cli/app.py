@@ -26,6 +26,7 @@ COMMANDS = {
     "ls": "kafkalog_cli.cli.ls",
     "lookup-offset": "kafkalog_cli.cli.lookup_offset",
     "lookup-time": "kafkalog_cli.cli.lookup_time",
+    "recover": "kafkalog_cli.cli.recover",
     "warmup": "kafkalog_cli.cli.warmup",
 }
 """Subcommand to the module whose `command` is its Typer application."""

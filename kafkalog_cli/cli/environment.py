@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import typer
 
-from kafkalog_cli.storage.fs import Filesystem, RealFilesystem
+from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 
 
@@ -45,7 +45,7 @@ class Environment:
 
     stdout: BinaryIO = field(default_factory=lambda: sys.stdout.buffer)
     stderr: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
-    fs: Filesystem = field(default_factory=RealFilesystem)
+    fs: WritableFilesystem = field(default_factory=RealFilesystem)
     now_ms: Callable[[], int] = _clock_ms
     kernels: KernelChoice = field(default_factory=_kernel_choice)
 

@@ -23,6 +23,8 @@ PathsArgument = Annotated[
 SELECTION_PANEL = "Selection"
 LIMITS_PANEL = "Limits"
 OUTPUT_PANEL = "Output"
+SETTINGS_PANEL = "Settings"
+SAFETY_PANEL = "Safety"
 
 MaxBatchBytes = Annotated[
     int,
@@ -101,7 +103,62 @@ Until = Annotated[
 ]
 Now = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Take this for now in relative times.", rich_help_panel=SELECTION_PANEL),
+    typer.Option(metavar="TIME", help="Take this for now, not what the clock says.", rich_help_panel=SELECTION_PANEL),
+]
+
+ConfigOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config",
+        metavar="NAME=VALUE",
+        help="A topic setting, stronger than any other source; may be repeated.",
+        rich_help_panel=SETTINGS_PANEL,
+    ),
+]
+BrokerConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        "--broker-config",
+        metavar="FILE",
+        help="The broker's server.properties: its log.* settings, weaker than the metadata log's.",
+        rich_help_panel=SETTINGS_PANEL,
+    ),
+]
+MetadataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metadata",
+        metavar="DIR",
+        help="__cluster_metadata-0, or the directory that it lies in; default: beside the partitions.",
+        rich_help_panel=SETTINGS_PANEL,
+    ),
+]
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be done; change nothing.", rich_help_panel=SAFETY_PANEL)
+]
+Wait = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="How long to wait for a lock.", rich_help_panel=SAFETY_PANEL),
+]
+AssumeOffline = Annotated[
+    bool,
+    typer.Option(
+        "--assume-offline",
+        help="Go on where locks do not work, after 11 s in which no broker was seen; not where one is held.",
+        rich_help_panel=SAFETY_PANEL,
+    ),
+]
+SingleReplica = Annotated[
+    bool,
+    typer.Option(
+        "--single-replica",
+        help="Go on though the partition has other replicas, or may have: they will follow or diverge.",
+        rich_help_panel=SAFETY_PANEL,
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="Print nothing where nothing was done.", rich_help_panel=OUTPUT_PANEL)
 ]
 
 

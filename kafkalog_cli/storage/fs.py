@@ -1,4 +1,4 @@
-"""The door to the disk: every read of log data (and later every change) goes through here."""
+"""The door to the disk: every read of log data and every change of a log directory goes through here."""
 
 from __future__ import annotations
 
@@ -12,6 +12,19 @@ from types import TracebackType
 from typing import Protocol
 
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
+from kafkalog_cli.storage.fs_changes import DiskChanges, FileAttributes, FilesystemChanges, LockHandle, WritableFile
+
+__all__ = [
+    "FileAttributes",
+    "FileStatus",
+    "Filesystem",
+    "LockHandle",
+    "ReadableFile",
+    "RealFilesystem",
+    "WritableFile",
+    "WritableFilesystem",
+    "read_all",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,10 @@ class Filesystem(Protocol):
 
     def list_directory(self, path: str) -> list[FileStatus]:
         """The entries of a directory, sorted by name. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+
+
+class WritableFilesystem(Filesystem, FilesystemChanges, Protocol):
+    """A disk that may be changed: no other way leads into a log directory."""
 
 
 def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
@@ -108,7 +125,7 @@ class RealFile:
         self.close()
 
 
-class RealFilesystem:
+class RealFilesystem(DiskChanges):
     """The disk of this machine."""
 
     def open_read(self, path: str) -> ReadableFile:

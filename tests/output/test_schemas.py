@@ -129,6 +129,19 @@ def test_look_ups(corpus):
         check(json.dumps(thing["record"]) for thing in map(json.loads, out) if thing.get("record"))
 
 
+@pytest.mark.parametrize("options", [["--dry-run"], ["--dry-run", "--like-broker"], ["--salvage"]])
+def test_recoveries(corpus, tmp_path, options):
+    """Of every damaged log directory of the corpus."""
+    seen = set()
+    for case in sorted(corpus.glob("c*-*/before")):
+        out_directory = [str(tmp_path / case.parent.name)] if options == ["--salvage"] else []
+        code, out, err = kafkalog("recover", str(case), *options, *out_directory)
+        seen |= check(out) | check(err)
+        assert json.loads(out[-1])["exit_code"] == code
+    kind = "kafkalog.salvage/1" if options == ["--salvage"] else "kafkalog.recovery/1"
+    assert {kind, "kafkalog.summary/1"} <= seen <= {kind, "kafkalog.summary/1", "kafkalog.error/1"}
+
+
 @pytest.mark.parametrize(
     "argv", [["ls", "/no/such/place"], ["dump-index", "/no/such/place"], ["dump-log", "/no/such/place"]]
 )

@@ -63,3 +63,16 @@ def test_a_question_that_cannot_be_put_is_an_error(tmp_path):
     (tmp_path / ".lock").symlink_to(tmp_path / ".lock")
     with pytest.raises(OSError, match="symbolic links"):
         lock_owner(str(tmp_path))
+
+
+def test_our_lock_on_the_checkpoints_is_no_broker(tmp_path):
+    lock = tmp_path / ".lock"
+    lock.touch()
+    script = HOLDER.replace(
+        "fcntl.lockf(lock, getattr(fcntl, sys.argv[2]))",
+        "fcntl.lockf(lock, fcntl.LOCK_SH, 1, 0); fcntl.lockf(lock, fcntl.LOCK_EX, 1, 1)",
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(lock)], stdin=-1, stdout=-1) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        assert lock_owner(str(tmp_path)) == LockOwner(holder.pid, False)
+        holder.stdin.close()

@@ -1,0 +1,40 @@
+"""Writes docs/refusals.md: the rules by which writers refuse a partition or warn of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafkalog_cli.actions.refusals import RULES, Action, Outcome, Rule
+
+TARGET = Path(__file__).with_name("refusals.md")
+
+HEADER = """\
+# When a writer refuses a partition
+
+Written by `docs/generate_refusals.py` from the table in `kafkalog_cli/actions/refusals.py`, which the commands go by:
+change that, not this page. A refused partition ends with exit code 14 and stays as it is, an unsupported one with 12;
+the other partitions of the run go on. With the flag that lifts a refusal it is a warning, and the reason is still told.
+
+Beside these, every writer needs its locks (exit code 11), and room for what it keeps (13).
+
+| Rule | It holds where | Commands | Then | Lifted by |
+|---|---|---|---|---|
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    return HEADER + "".join(map(row, RULES))
+
+
+def row(rule: Rule) -> str:
+    """One rule as a row."""
+    commands = "all writers" if rule.actions == set(Action) else ", ".join(a.value for a in Action if a in rule.actions)
+    code = "" if rule.outcome is Outcome.WARNING else f" ({int(rule.outcome.exit_code)})"
+    flag = f"`{rule.flag}`" if rule.flag else ("–" if rule.outcome is Outcome.WARNING else "nothing")  # noqa: RUF001
+    cells = (f"`{rule.name}`", rule.when, commands, rule.outcome.value + code, flag)
+    return "| " + " | ".join(cells) + " |\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(render(), encoding="utf-8")

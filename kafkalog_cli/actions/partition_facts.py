@@ -1,0 +1,200 @@
+"""What is known of a partition that a writer is about to change: replicas, places, links, settings, the newest file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import partition_metadata
+from kafkalog_cli.storage.checkpoints import RootCheckpoints
+from kafkalog_cli.storage.cluster_metadata import ClusterMetadata
+from kafkalog_cli.storage.foreign_layouts import foreign_layout
+from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem, read_all
+from kafkalog_cli.storage.logdir import open_logdir
+from kafkalog_cli.storage.names import DirectoryKind, FileKind
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.topic_config import TopicConfig
+
+Places = Mapping[tuple[str, int], tuple[str, ...]]
+
+
+class Replication(NamedTuple):
+    """A partition's replicas as the metadata log has them; `broker_id` is this broker, None if it is not known."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    broker_id: int | None
+
+    @property
+    def words(self) -> str:
+        """For people: leader, in-sync replicas, and the place of this broker among them."""
+        leader = f"leader {self.leader}" if self.leader >= 0 else "no leader"
+        in_sync = f"in sync: {_numbers(self.isr)}" if self.isr else "none in sync"
+        return f"replicas {_numbers(self.replicas)}; {leader}; {in_sync}; {self._place()}"
+
+    def _place(self) -> str:
+        if self.broker_id is None:
+            return "which of them this is, is not known"
+        if self.broker_id == self.leader:
+            return f"this is the leader, {self.broker_id}"
+        if self.broker_id not in self.replicas:
+            return f"this is {self.broker_id}, none of them"
+        return f"this is {self.broker_id}, {'in sync' if self.broker_id in self.isr else 'not in sync'}"
+
+
+class NewestFile(NamedTuple):
+    """The file that was written last, `mtime_ms` in epoch milliseconds."""
+
+    name: str
+    mtime_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """The facts that refusals and warnings go by.
+
+    `replication` None: not known, `unknown_because` says why. `tiered_because` says why the partition is taken for
+    tiered. `twins` are other directories of the same partition, `linked` segment files that are symbolic links or
+    have more than one name, `foreign` the program whose files these are, if not Kafka. `resolved_path` is where a
+    path with symbolic links leads to, None without any.
+    """
+
+    path: str
+    kind: DirectoryKind
+    topic: str
+    config: TopicConfig
+    is_metadata_log: bool = False
+    replication: Replication | None = None
+    unknown_because: str = ""
+    metadata_is_damaged: bool = False
+    tiered_because: str = ""
+    twins: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
+    newest: NewestFile | None = None
+    foreign: str | None = None
+    is_in_cleaner_checkpoint: bool = False
+    resolved_path: str | None = None
+
+
+def places_of_partitions(fs: WritableFilesystem, log_dirs: Sequence[str]) -> Places:
+    """Where each (topic, partition) lies in the log directories given, links resolved: more than one place is a fault.
+
+    A directory that cannot be listed has none.
+    """
+    found: dict[tuple[str, int], list[str]] = {}
+    for log_dir in log_dirs:
+        try:
+            partitions = open_logdir(fs, log_dir).partitions
+        except KafkalogError:
+            continue
+        for partition in partitions:
+            directory = partition.directory
+            if directory.kind is DirectoryKind.PARTITION and directory.topic and directory.partition is not None:
+                places = found.setdefault((directory.topic, directory.partition), [])
+                path = os.path.realpath(partition.path)
+                if path not in places:
+                    places.append(path)
+    return {key: tuple(places) for key, places in found.items()}
+
+
+def gather_facts(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    partition: Partition,
+    log_dir: str | None,
+    source: SettingsSource,
+    *,
+    checkpoints: RootCheckpoints | None = None,
+    places: Places | None = None,
+) -> PartitionFacts:
+    """The facts of a partition by names, small files and the metadata log. Raises as `SettingsSource.metadata` does."""
+    metadata = source.metadata(log_dir)
+    config = source.topic_config(log_dir, partition.topic)
+    replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
+    path, resolved = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
+    cleaner = _line(checkpoints, FileKind.CLEANER_CHECKPOINT, partition)
+    return PartitionFacts(
+        partition.path,
+        partition.directory.kind,
+        partition.topic,
+        config,
+        is_metadata_log=partition.directory.is_metadata_log,
+        replication=replication,
+        unknown_because=because,
+        metadata_is_damaged=metadata is not None and not metadata.is_complete,
+        tiered_because=_tiered(partition, config, metadata, checkpoints),
+        twins=tuple(p for p in (places or {}).get((partition.topic, partition.number), ()) if p != resolved),
+        linked=_linked(fs, partition),
+        newest=_newest(fs, partition),
+        foreign=foreign_layout(fs, partition.path),
+        is_in_cleaner_checkpoint=cleaner is not None,
+        resolved_path=None if path == resolved else resolved,
+    )
+
+
+def _replication(
+    fs: WritableFilesystem, partition: Partition, metadata: ClusterMetadata | None, broker_id: int | None
+) -> tuple[Replication | None, str]:
+    """The replicas, or why they are not known."""
+    if metadata is None:
+        return None, "there is no metadata log to ask"
+    if not metadata.is_complete:
+        return None, f"the metadata log is damaged ({metadata.path})"
+    topic = metadata.topics.get(partition.topic)
+    state = metadata.partition(partition.topic, partition.number)
+    if topic is None or state is None:
+        return None, "the metadata log has no such partition (any more)"
+    own = _topic_id(fs, partition)
+    if own is not None and own != topic.topic_id:
+        return None, f"the metadata log has another topic of that name (id {topic.topic_id}, here {own})"
+    return Replication(state.replicas, state.isr, state.leader, broker_id), ""
+
+
+def _topic_id(fs: WritableFilesystem, partition: Partition) -> str | None:
+    if partition.metadata is None:
+        return None
+    try:
+        found, _ = partition_metadata.decode(read_all(fs, partition.metadata.path))
+    except (KafkalogError, OSError):
+        return None
+    return None if found is None else found.topic_id
+
+
+def _tiered(
+    partition: Partition, config: TopicConfig, metadata: ClusterMetadata | None, checkpoints: RootCheckpoints | None
+) -> str:
+    if config.remote_storage_enable:
+        return config["remote.storage.enable"].explanation
+    if metadata is not None and metadata.is_complete and partition.topic in metadata.topics:
+        return ""  # it would say so
+    log_start = _line(checkpoints, FileKind.LOG_START_CHECKPOINT, partition)
+    if log_start is None or not partition.segments or log_start >= partition.segments[0].base_offset:
+        return ""
+    return f"the log starts at {log_start}, below the first segment here ({partition.segments[0].base_offset})"
+
+
+def _line(checkpoints: RootCheckpoints | None, kind: FileKind, partition: Partition) -> int | None:
+    return None if checkpoints is None else checkpoints.offset(kind, partition.topic, partition.number)
+
+
+def _linked(fs: WritableFilesystem, partition: Partition) -> tuple[str, ...]:
+    files = (f for s in partition.segments for f in (s.log, s.offset_index, s.time_index, s.txn_index) if f is not None)
+    return tuple(_name(file) for file in files if file.is_symlink or fs.attributes(file.path).link_count > 1)
+
+
+def _newest(fs: WritableFilesystem, partition: Partition) -> NewestFile | None:
+    files = [entry for entry in fs.list_directory(partition.path) if entry.is_file]
+    newest = max(files, key=lambda entry: entry.mtime_ms, default=None)
+    return None if newest is None else NewestFile(_name(newest), newest.mtime_ms)
+
+
+def _name(file: FileStatus) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _numbers(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))

@@ -1,0 +1,83 @@
+"""Recovers a partition as a broker would when it starts, with the marker of a clean shutdown obeyed."""
+
+from __future__ import annotations
+
+from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan, Remark, fingerprints_of
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.storage.checkpoints import LineEdit
+from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.load_error import LoadFailed
+from kafkalog_cli.storage.loaded_segment import LoadSettings
+from kafkalog_cli.storage.log_loader import LoadedLog, LogLoader, StartState
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.partition import Partition
+
+
+def plan_like_broker(
+    fs: Filesystem, partition: Partition, start: StartState, settings: LoadSettings, *, has_root: bool
+) -> RecoverPlan:
+    """What a broker that starts, and stops cleanly at once, would make of the partition.
+
+    `has_root`: it lies in a log directory, whose checkpoints get its lines.
+    """
+    prints = fingerprints_of(fs, partition.path)
+    draft = Draft(fs, partition.path)
+    try:
+        loaded = LogLoader(draft, start, settings).load()
+    except LoadFailed as refusal:
+        message = f"a broker does not start with it: {refusal}"
+        step = "recover it without --like-broker, or with --salvage"
+        remark = Remark(partition.path, message, ExitCode.REFUSED, next_step=step)
+        return RecoverPlan(
+            partition.path,
+            partition.topic,
+            partition.number,
+            RecoverMode.LIKE_BROKER,
+            remarks=(remark,),
+            fingerprints=prints,
+            is_refused=True,
+        )
+    return RecoverPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        RecoverMode.LIKE_BROKER,
+        tuple(draft.changes()),
+        tuple(_line_edits(partition, start, loaded)) if has_root else (),
+        loaded.log_start_offset,
+        loaded.log_end_offset,
+        loaded.recovered,
+        loaded.cut,
+        loaded.removed,
+        tuple(_remarks(partition, loaded)),
+        prints,
+    )
+
+
+def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog) -> list[LineEdit]:
+    """The lines that the broker's clean stop writes: a log start only where the segments do not tell it."""
+    topic, number = partition.topic, partition.number
+    edits = [LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, topic, number, loaded.log_end_offset)]
+    above = loaded.log_start_offset > loaded.first_base_offset
+    if above or start.log_start_offset:
+        log_start = loaded.log_start_offset if above else None
+        edits.append(LineEdit(FileKind.LOG_START_CHECKPOINT, topic, number, log_start))
+    return edits
+
+
+def _remarks(partition: Partition, loaded: LoadedLog) -> list[Remark]:
+    found = []
+    for base_offset, position, size_bytes in loaded.cut:
+        message = f"{size_bytes} bytes from byte {position} on are no valid batches: a broker cuts them off"
+        code = ExitCode.CORRUPTION if loaded.removed else ExitCode.WARNINGS
+        found.append(Remark(_log_path(partition, base_offset), message, code, position))
+    for base_offset in loaded.removed:
+        message = "a broker removes the segment, with all its records"
+        found.append(Remark(_log_path(partition, base_offset), message, ExitCode.CORRUPTION))
+    return found
+
+
+def _log_path(partition: Partition, base_offset: int) -> str:
+    paths = {segment.base_offset: segment.log.path for segment in partition.segments}
+    return paths.get(base_offset, partition.path)

@@ -1,0 +1,342 @@
+"""Repairs a partition: a torn tail is cut, swaps are finished or undone, what is missing or wrong is made anew.
+
+Unlike a broker it asks every segment and believes no clean-shutdown marker, it does not touch an index whose entries
+are all right, and where valid batches lie behind damage it does nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kafkalog_cli.actions.damage import DamageSeen
+from kafkalog_cli.actions.index_reports import PartitionReports
+from kafkalog_cli.actions.index_verdict import FileReport
+from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan, Remark, fingerprints_of
+from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.segment_walk import SegmentWalk
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.storage.checkpoints import LineEdit
+from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.leader_epochs import LeaderEpochs
+from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+from kafkalog_cli.storage.loaded_segment import LoadedSegment, LoadSettings
+from kafkalog_cli.storage.log_loader import CutSegment, StartState, complete_swaps
+from kafkalog_cli.storage.names import (
+    SEGMENT_KINDS,
+    FileKind,
+    FileName,
+    WorkState,
+    classify_file,
+    offset_of_file_name,
+    segment_file_name,
+)
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.producer_snapshots import ProducerSnapshots
+from kafkalog_cli.storage.producer_state import ProducerState
+from kafkalog_cli.storage.scan import Scan
+
+_SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
+_LOG_SWAP = FileKind.LOG.value + _SWAP
+
+INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+SALVAGE_STEP = (
+    "with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica, recover"
+    " --salvage first"
+)
+
+
+class Impossible(Exception):
+    """The partition cannot be repaired without loss; the remark says why."""
+
+    def __init__(self, remark: Remark) -> None:
+        self.remark = remark
+        super().__init__(remark.message)
+
+
+class Scope(NamedTuple):
+    """How much to repair: `since` leaves out segments that end before that offset (None: all are looked at)."""
+
+    indexes_only: bool = False
+    since: int | None = None
+
+    @property
+    def mode(self) -> RecoverMode:
+        """As a plan names it."""
+        return RecoverMode.INDEXES_ONLY if self.indexes_only else RecoverMode.REPAIR
+
+
+EVERYTHING = Scope()
+
+
+def plan_repair(
+    fs: Filesystem, partition: Partition, start: StartState, settings: LoadSettings, scope: Scope = EVERYTHING
+) -> RecoverPlan:
+    """What is to be done to the partition. Of `start` the marker does not count."""
+    prints = fingerprints_of(fs, partition.path)
+    mode = scope.mode
+    repair = _Repair(fs, partition, settings, start.log_start_offset, scope.since)
+    try:
+        repair.run(indexes_only=scope.indexes_only)
+    except Impossible as reason:
+        remarks = (*repair.remarks, reason.remark)
+        path, topic, number = partition.path, partition.topic, partition.number
+        return RecoverPlan(path, topic, number, mode, remarks=remarks, fingerprints=prints, is_refused=True)
+    end_offset = repair.end_offset
+    edits: list[LineEdit] = []
+    if start.recovery_point > end_offset and not scope.indexes_only:
+        edits.append(LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, partition.topic, partition.number, end_offset))
+    return RecoverPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        mode,
+        tuple(repair.draft.changes()),
+        tuple(edits),
+        repair.start_offset,
+        end_offset,
+        tuple(sorted(repair.recovered)),
+        tuple(repair.cut),
+        (),
+        tuple(repair.remarks),
+        prints,
+    )
+
+
+class _Repair:
+    """Works on a draft of the partition, and looks at what it made before it is done."""
+
+    def __init__(
+        self, fs: Filesystem, partition: Partition, settings: LoadSettings, log_start_offset: int, since: int | None
+    ) -> None:
+        self.draft = Draft(fs, partition.path)
+        self.remarks: list[Remark] = []
+        self.cut: list[CutSegment] = []
+        self.recovered: set[int] = set()
+        self._seven = [segment for segment in partition.segments if segment.is_seven]
+        self._before = frozenset(self.draft.names())
+        self._partition = partition
+        self._settings = settings
+        self._log_start_offset = log_start_offset
+        self._since = since
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last batch; in 0.7, where offsets are positions, the byte behind it."""
+        if self._seven:
+            last = self._seven[-1]
+            return last.base_offset + self.draft.size_bytes(last.log.path.rpartition("/")[2])
+        segments = self._segments()
+        return segments[-1].next_offset() if segments else self._log_start_offset
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset of the log."""
+        if self._seven:
+            return self._seven[0].base_offset
+        segments = self._segments()
+        return max(self._log_start_offset, segments[0].base_offset if segments else 0)
+
+    def run(self, *, indexes_only: bool) -> None:
+        """Draft the repairs. Raises Impossible."""
+        if not indexes_only:
+            self._complete_swaps()
+        reports = self._look()
+        torn = [r.path for r in reports if r.kind is FileKind.LOG and r.exit_code is not ExitCode.OK]
+        torn += [segment.log.path for segment in self._seven]
+        if not indexes_only and self._cut_tail(torn):
+            reports = self._look()
+        self._rebuild_indexes(reports)
+        if not indexes_only:
+            self._rebuild_epochs(reports)
+            self._rebuild_snapshots(reports)
+        self._say_what_stays(self._look() if self._has_changed() else reports)
+
+    def _has_changed(self) -> bool:
+        return bool(self.draft.changes())
+
+    def _look(self) -> list[FileReport]:
+        settings = self._settings
+        means = Means(self._looked_at(), settings.limits, settings.kernels)
+        return list(PartitionReports(means, self._partition.path))
+
+    def _looked_at(self) -> Draft:
+        """The draft, without the segments that are to be left alone: as if they had been deleted before."""
+        bases = [segment.base_offset for segment in self._segments()]
+        if self._since is None or not any(base <= self._since for base in bases):
+            return self.draft
+        first = max(base for base in bases if base <= self._since)
+        view = self.draft.fork()
+        for name in view.names():
+            found = classify_file(name)
+            if found.kind in SEGMENT_KINDS and found.offset is not None and found.offset < first:
+                view.drop(name)
+        return view
+
+    def _segments(self) -> list[LoadedSegment]:
+        names = (name for name in self.draft.names() if name.endswith(FileKind.LOG.value))
+        offsets = (offset_of_file_name(name) for name in names)
+        return [LoadedSegment(self.draft, offset, self._settings) for offset in offsets if offset is not None]
+
+    # -- swaps
+
+    def _complete_swaps(self) -> None:
+        """Finish what a cleaner or a split was doing, as a broker would, unless what it made is damaged."""
+        swaps = [name for name in self.draft.names() if name.endswith(WorkState.SWAP.value)]
+        damaged = [name for name in swaps if name.endswith(_LOG_SWAP) and not self._is_whole(name)]
+        for name in damaged:
+            path = self.draft.path(name)
+            if name.removesuffix(WorkState.SWAP.value) not in self.draft:
+                message = "it is damaged, and what it was to replace has gone; nothing was changed"
+                raise Impossible(Remark(path, message, ExitCode.REFUSED, next_step=SALVAGE_STEP))
+            self._say(name, "it is damaged: taken away, and what it was to replace stays")
+        for name in swaps if damaged else ():
+            self.draft.drop(name)
+        unfinished = [name for name in self.draft.names() if name.endswith((_SWAP, _CLEANED))]
+        try:
+            complete_swaps(self.draft, self._settings)
+        except LoadFailed as failure:
+            raise Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED)) from failure
+        for name in unfinished:
+            self._swapped(name)
+
+    def _swapped(self, name: str) -> None:
+        in_place = name.removesuffix(_SWAP)
+        if self.draft.name_on_disk(in_place) != name:
+            self._say(name, "left by a cleaning or a split that did not come to its end: taken away")
+            return
+        self._say(name, "left by a cleaning or a split that was about to end: put in place")
+        index = in_place.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
+        if name.endswith(_LOG_SWAP) and index + _SWAP not in self._before:
+            self.draft.drop(index)  # a broker leaves one here that is all zeros
+
+    def _is_whole(self, name: str) -> bool:
+        with self.draft.reader(name) as log:
+            walk = SegmentWalk(log, self._settings.limits, self._settings.kernels)
+            for _ in walk:
+                pass
+            return walk.fault is None and not walk.damaged and not walk.bad_crcs
+
+    # -- the log
+
+    def _cut_tail(self, suspects: Sequence[str]) -> bool:
+        """Cut what follows the last valid batch of the last segment; whether there was anything."""
+        for path in suspects:
+            name = path.rpartition("/")[2]
+            with self.draft.reader(name) as log:
+                bad, code = self._damage(log, classify_file(name))
+            if code is ExitCode.CORRUPTION:
+                message = "it is damaged, and valid batches follow; nothing was changed"
+                raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, SALVAGE_STEP))
+            if bad is None:
+                continue
+            before = self.draft.size_bytes(name)
+            self.draft.cut(name, bad)
+            self.cut.append(CutSegment(classify_file(name).offset or 0, bad, before - bad))
+            self._say(name, f"{before - bad} bytes at the end are no valid batches: cut off", bad)
+        return bool(self.cut)
+
+    def _damage(self, log: ReadableFile, name: FileName) -> tuple[int | None, ExitCode]:
+        """Where the first damage of a log lies, and whether it is a torn tail (WARNINGS) or CORRUPTION."""
+        settings = self._settings
+        if name.kind is not FileKind.SEVEN_LOG:
+            walk = SegmentWalk(log, settings.limits, settings.kernels)
+            for _ in walk:
+                pass
+            return walk.first_bad, walk.exit_code(self.draft)
+        seen = DamageSeen()
+        scan = Scan(log, limits=settings.limits, seven_base_offset=name.offset or 0)
+        for chunk in scan:
+            seen.batches(chunk.batches)
+        if scan.fault is not None:
+            seen.fault(scan.fault)
+        return seen.first_bad, seen.exit_code(self.draft, log, scan.valid_bytes, settings.limits)
+
+    # -- what is made of the log
+
+    def _rebuild_indexes(self, reports: Iterable[FileReport]) -> None:
+        for report in reports:
+            offset = report.offset
+            if report.kind not in INDEX_KINDS or report.state is not WorkState.IN_PLACE or offset is None:
+                continue
+            name = report.path.rpartition("/")[2]
+            if segment_file_name(offset, FileKind.LOG) not in self.draft:
+                self._say(name, "it belongs to no segment: taken away")
+                self.draft.drop(name)
+                continue
+            if not _is_wrong(report):
+                continue
+            self._remark(report, "made anew from the log")
+            self.recovered.add(offset)
+            self.draft.put(name, self._index_of(offset, report.kind))
+
+    def _index_of(self, base_offset: int, kind: FileKind) -> bytes:
+        """The bytes that an index should have."""
+        state = ProducerState()
+        if kind is FileKind.TXN_INDEX:
+            snapshots = ProducerSnapshots(self.draft.fork(), self._settings)
+            snapshots.rebuild(self._segments(), self._log_start_offset, base_offset, from_clean_stop=False)
+            state = snapshots.state
+        try:
+            rebuilt = LoadedSegment(self.draft, base_offset, self._settings).rebuild(state, LeaderEpochs())
+        except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
+            path = self.draft.path(segment_file_name(base_offset, FileKind.LOG))
+            raise Impossible(Remark(path, str(error), ExitCode.REFUSED, next_step=SALVAGE_STEP)) from error
+        by_kind = {
+            FileKind.OFFSET_INDEX: rebuilt.offset_index,
+            FileKind.TIME_INDEX: rebuilt.time_index,
+            FileKind.TXN_INDEX: rebuilt.txn_index,
+        }
+        return by_kind[kind]
+
+    def _rebuild_epochs(self, reports: Iterable[FileReport]) -> None:
+        wrong = [r for r in reports if r.kind is FileKind.LEADER_EPOCH_CHECKPOINT and _is_wrong(r)]
+        if not wrong:
+            return
+        epochs = LeaderEpochs()
+        for segment in self._segments():
+            try:
+                segment.rebuild(ProducerState(), epochs)
+            except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
+                raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED)) from error
+        epochs.truncate_from_start(self._log_start_offset)
+        self._remark(wrong[0], "made anew from the leader epochs of the batches")
+        self.draft.put(FileKind.LEADER_EPOCH_CHECKPOINT.value, epochs.encode())
+
+    def _rebuild_snapshots(self, reports: Iterable[FileReport]) -> None:
+        wrong = [
+            r
+            for r in reports
+            if r.kind is FileKind.PRODUCER_SNAPSHOT and r.state is WorkState.IN_PLACE and _is_wrong(r)
+        ]
+        if not wrong and not self.cut:
+            return
+        for report in wrong:
+            self._remark(report, "made anew from the log")
+            self.draft.drop(report.path.rpartition("/")[2])
+        try:
+            snapshots = ProducerSnapshots(self.draft, self._settings)
+            snapshots.rebuild(self._segments(), self.start_offset, self.end_offset, from_clean_stop=False)
+        except LoadFailed as failure:
+            raise Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED)) from failure
+
+    # -- what is said
+
+    def _say(self, name: str, message: str, position: int | None = None) -> None:
+        self.remarks.append(Remark(self.draft.path(name), message, ExitCode.WARNINGS, position))
+
+    def _remark(self, report: FileReport, what: str) -> None:
+        why = "missing" if report.size_bytes is None else "wrong"
+        self.remarks.append(Remark(report.path, f"{why}: {what}", ExitCode.WARNINGS))
+
+    def _say_what_stays(self, reports: Iterable[FileReport]) -> None:
+        for report in reports:
+            for note in report.notes:
+                if note.code is ExitCode.CORRUPTION:
+                    self.remarks.append(Remark(report.path, note.message, note.code))
+
+
+def _is_wrong(report: FileReport) -> bool:
+    return report.size_bytes is None or report.exit_code is ExitCode.CORRUPTION

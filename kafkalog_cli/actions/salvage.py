@@ -1,0 +1,214 @@
+"""Copies what is valid in a damaged partition into a new directory, and tells which offsets are lost."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import NamedTuple
+
+from kafkalog_cli.actions.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
+from kafkalog_cli.errors import KafkalogError, Refused
+from kafkalog_cli.format.batch import NO_OFFSET
+from kafkalog_cli.storage.changes import Put
+from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
+from kafkalog_cli.storage.load_error import LoadFailed
+from kafkalog_cli.storage.loaded_segment import LoadSettings
+from kafkalog_cli.storage.log_loader import LogLoader, StartState
+from kafkalog_cli.storage.names import FileKind, segment_file_name
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET
+
+COPY_BYTES = 1 << 20
+
+
+class LostOffsets(NamedTuple):
+    """Offsets `first` to `last` that stood, or may have stood, in the bytes `start` to `end` of a file.
+
+    `last` is None where no valid batch follows. Compaction leaves gaps too: not all of them need have been there.
+    """
+
+    path: str
+    start: int
+    end: int
+    first: int
+    last: int | None
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """What was written: `batches` with `size_bytes` in `segments` files; `skipped` valid batches that did not fit in.
+
+    `unreadable` are files that could not be opened, with the reason.
+    """
+
+    path: str
+    segments: int = 0
+    batches: int = 0
+    size_bytes: int = 0
+    skipped: int = 0
+    first_offset: int | None = None
+    end_offset: int | None = None
+    lost: list[LostOffsets] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+
+
+def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
+    """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
+
+    A batch is valid if its CRC holds and its offsets come after those before. Raises Refused if `out` is there
+    or no offset would stay what it is, and OSError as the disk has it.
+    """
+    if fs.status(out) is not None:
+        raise Refused(path=out, reason="it is there already; what is salvaged goes into a new directory")
+    if any(segment.is_seven for segment in partition.segments):
+        raise Refused(
+            path=partition.path, reason="its offsets are byte positions (Kafka 0.7): none would stay the same"
+        )
+    fs.make_directory(out)
+    result = Salvaged(out)
+    for segment in partition.segments:
+        try:
+            _Copy(fs, segment, settings, result).run()
+        except KafkalogError as error:
+            result.unreadable.append((segment.log.path, str(error)))
+    if partition.metadata is not None:
+        attributes = fs.attributes(partition.metadata.path)
+        with fs.create(f"{out}/{FileKind.PARTITION_METADATA.value}", attributes) as file:
+            file.write(0, read_all(fs, partition.metadata.path))
+            file.sync()
+    _write_sidecars(fs, out, settings, _attributes_of_files(fs, partition))
+    fs.set_attributes(out, fs.attributes(partition.path))
+    fs.sync_directory(out)
+    fs.sync_directory(out.rpartition("/")[0] or ("/" if out.startswith("/") else "."))
+    return result
+
+
+def _attributes_of_files(fs: WritableFilesystem, partition: Partition) -> FileAttributes | None:
+    return fs.attributes(partition.segments[-1].log.path) if partition.segments else None
+
+
+def _write_sidecars(
+    fs: WritableFilesystem, out: str, settings: LoadSettings, attributes: FileAttributes | None
+) -> None:
+    """What a broker would make of these logs when it starts: indexes, snapshots, leader epochs."""
+    draft = Draft(fs, out)
+    try:
+        LogLoader(draft, StartState(is_clean=False), settings).load()
+    except LoadFailed as failure:
+        raise Refused(path=out, reason=f"a broker would not start with what was salvaged: {failure}") from failure
+    for change in draft.changes():
+        if isinstance(change, Put):
+            with fs.create(f"{out}/{change.name}", attributes) as file:
+                position = 0
+                for piece in change.content.pieces():
+                    file.write(position, piece)
+                    position += len(piece)
+                file.sync()
+
+
+class _Found:
+    """The batches that were found in a segment, as columns: bytes `position` to `end`, first and last offset."""
+
+    def __init__(self) -> None:
+        self.position, self.end = array("q"), array("q")
+        self.first_offset, self.last_offset = array("q"), array("q")
+        self.is_valid = bytearray()
+
+    def add(self, stretch: Stretch) -> None:
+        """Take in the batches of a stretch; a compressed message set counts from its last offset."""
+        rows = zip(stretch.base_offset, stretch.last_offset, strict=True)
+        self.position.extend(stretch.position)
+        self.end.extend(at + int(size) for at, size in zip(stretch.position, stretch.batches.size_bytes, strict=True))
+        self.first_offset.extend(last if base == NO_OFFSET else base for base, last in rows)
+        self.last_offset.extend(stretch.last_offset)
+        # A client refuses a batch of an unknown magic, which no CRC holds either.
+        marks = zip(stretch.batches.valid, stretch.batches.magic, strict=True)
+        self.is_valid.extend(int(valid == 1 and magic <= MAX_MAGIC) for valid, magic in marks)
+
+
+class _Copy:
+    """Copies the valid batches of one segment."""
+
+    def __init__(self, fs: WritableFilesystem, segment: Segment, settings: LoadSettings, result: Salvaged) -> None:
+        self._fs = fs
+        self._segment = segment
+        self._settings = settings
+        self._result = result
+
+    def run(self) -> None:
+        """Copy; where nothing is valid no file is made."""
+        log = self._segment.log
+        with self._fs.open_read(log.path) as source:
+            walk = SegmentWalk(source, self._settings.limits, self._settings.kernels)
+            found = _Found()
+            for stretch in walk:
+                found.add(stretch)
+            taken = self._choose(found)
+            self._tell_losses(found, taken, walk)
+            if not taken:
+                return
+            path = f"{self._result.path}/{segment_file_name(self._segment.base_offset, FileKind.LOG)}"
+            with self._fs.create(path, self._fs.attributes(log.path)) as new:
+                size_bytes = 0
+                for start, end in _runs(found, taken):
+                    size_bytes = self._copy(source, new, start, end, size_bytes)
+                new.sync()
+        result = self._result
+        result.segments += 1
+        result.batches += len(taken)
+        result.size_bytes += size_bytes
+        if result.first_offset is None:
+            result.first_offset = found.first_offset[taken[0]]
+        result.end_offset = found.last_offset[taken[-1]] + 1
+
+    def _copy(self, source: ReadableFile, new: WritableFile, start: int, end: int, size_bytes: int) -> int:
+        for position in range(start, end, COPY_BYTES):
+            piece = bytearray(min(COPY_BYTES, end - position))
+            got = source.read_into(position, memoryview(piece))
+            new.write(size_bytes, bytes(piece[:got]))
+            size_bytes += got
+        return size_bytes
+
+    def _choose(self, found: _Found) -> list[int]:
+        """The rows whose offsets go up. What jumps over the batch behind it lies: no CRC holds a base offset."""
+        base_offset = self._segment.base_offset
+        reached = -1 if self._result.end_offset is None else self._result.end_offset - 1
+        floor, ceiling = max(reached, base_offset - 1), base_offset + MAX_RELATIVE_OFFSET
+        first, last = found.first_offset, found.last_offset
+        good = [row for row, valid in enumerate(found.is_valid) if valid and floor < first[row] <= last[row] <= ceiling]
+        taken: list[int] = []
+        for row, following in zip_longest(good, good[1:]):
+            jumps = following is not None and floor < first[following] <= last[row]
+            if first[row] > floor and not jumps:
+                taken.append(row)
+                floor = last[row]
+        self._result.skipped += sum(found.is_valid) - len(taken)
+        return taken
+
+    def _tell_losses(self, found: _Found, taken: list[int], walk: SegmentWalk) -> None:
+        """The offsets between batches that are taken over, where bytes between them are not."""
+        position, size_bytes = 0, self._segment.log.size_bytes
+        offset = max(self._segment.base_offset, self._result.end_offset or 0)
+        for row in taken:
+            if found.position[row] > position and found.first_offset[row] > offset:
+                self._lose(position, found.position[row], offset, found.first_offset[row] - 1)
+            position, offset = found.end[row], found.last_offset[row] + 1
+        if position < size_bytes and (walk.fault is not None or len(found.position) > len(taken)):
+            self._lose(position, size_bytes, offset, None)
+
+    def _lose(self, start: int, end: int, first: int, last: int | None) -> None:
+        self._result.lost.append(LostOffsets(self._segment.log.path, start, end, first, last))
+
+
+def _runs(found: _Found, taken: list[int]) -> Iterator[tuple[int, int]]:
+    """Bytes of consecutive batches that are taken over."""
+    start, end = found.position[taken[0]], found.end[taken[0]]
+    for row in taken[1:]:
+        if found.position[row] != end:
+            yield start, end
+            start = found.position[row]
+        end = found.end[row]
+    yield start, end

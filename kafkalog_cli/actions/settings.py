@@ -1,0 +1,135 @@
+"""Which settings hold for a topic in a log directory: the sources that a command was given, and the metadata log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError
+from kafkalog_cli.format import meta_properties
+from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.storage.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
+from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.topic_config import (
+    BrokerSettings,
+    ConfigLayers,
+    TopicConfig,
+    resolve_broker_settings,
+    resolve_topic_config,
+)
+
+
+class SettingsSource:
+    """Settings by log directory (None: a partition that lies in none) and topic; each is worked out once.
+
+    `command_line` and `broker_properties` are name to text, `metadata_path` is what `--metadata` says, `log_dirs`
+    are all log directories of the run: a broker with several keeps its metadata log in one of them.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        fs: Filesystem,
+        command_line: Mapping[str, str],
+        broker_properties: Mapping[str, str],
+        *,
+        metadata_path: str | None = None,
+        log_dirs: Sequence[str] = (),
+        kernels: KernelChoice | None = None,
+    ) -> None:
+        self._fs = fs
+        self._command_line = command_line
+        self._broker_properties = broker_properties
+        self._metadata_path = metadata_path
+        self._log_dirs = log_dirs
+        self._kernels = kernels
+        self._meta: dict[str, MetaProperties | None] = {}
+        self._metadata: dict[str, ClusterMetadata] = {}
+        self._topics: dict[tuple[str | None, str], TopicConfig] = {}
+
+    def meta(self, log_dir: str | None) -> MetaProperties | None:
+        """The `meta.properties` of a log directory, None if it has none that can be read."""
+        if log_dir is None:
+            return None
+        if log_dir not in self._meta:
+            self._meta[log_dir] = _read_meta(self._fs, log_dir)
+        return self._meta[log_dir]
+
+    def broker_id(self, log_dir: str | None) -> int | None:
+        """The broker that a log directory belongs to, None if it does not say."""
+        meta = self.meta(log_dir)
+        return None if meta is None else meta.node_id
+
+    def metadata(self, log_dir: str | None) -> ClusterMetadata | None:
+        """What the metadata log says: that of `--metadata`, the one beside, or in another directory of this broker.
+
+        Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError where `--metadata` is of another cluster.
+        """
+        path = self._metadata_log(log_dir)
+        if path is None:
+            return None
+        if path not in self._metadata:
+            self._metadata[path] = read_cluster_metadata(self._fs, path, self._kernels)
+        return self._metadata[path]
+
+    def topic_config(self, log_dir: str | None, topic: str) -> TopicConfig:
+        """The settings of a topic. Raises as `metadata` does."""
+        key = (log_dir, topic)
+        if key not in self._topics:
+            self._topics[key] = resolve_topic_config(topic, self._layers(log_dir, topic))
+        return self._topics[key]
+
+    def broker_settings(self, log_dir: str | None) -> BrokerSettings:
+        """The settings of the broker as a whole. Raises as `metadata` does."""
+        return resolve_broker_settings(self._layers(log_dir, None))
+
+    def _layers(self, log_dir: str | None, topic: str | None) -> ConfigLayers:
+        layers = ConfigLayers(command_line=self._command_line, static_broker=self._broker_properties)
+        metadata = self.metadata(log_dir)
+        if metadata is None:
+            return layers
+        return layers._replace(
+            topic={} if topic is None else metadata.topic_settings(topic),
+            dynamic_broker=metadata.broker_settings(self.broker_id(log_dir)),
+            dynamic_default_broker=metadata.default_broker_settings(),
+        )
+
+    def _metadata_log(self, log_dir: str | None) -> str | None:
+        if self._metadata_path is not None:
+            return self._named_log(self._metadata_path, log_dir)
+        if log_dir is None:
+            return None
+        own = metadata_log_in(self._fs, log_dir)
+        if own is not None:
+            return own
+        cluster, broker = self._cluster(log_dir), self.broker_id(log_dir)
+        for other in self._log_dirs:
+            # Two brokers' directories may lie on one disk: only this broker's own will do.
+            is_same = cluster is not None and cluster == self._cluster(other) and broker == self.broker_id(other)
+            found = metadata_log_in(self._fs, other) if is_same else None
+            if found is not None:
+                return found
+        return None
+
+    def _named_log(self, path: str, log_dir: str | None) -> str:
+        if self._fs.status(path) is None:
+            raise PathNotFound(path=path)
+        found = metadata_log_in(self._fs, path) or path
+        above = os.path.dirname(os.path.abspath(found))  # noqa: PTH100, PTH120  (a name, links are not followed)
+        theirs, ours = self._cluster(above), self._cluster(log_dir)
+        if theirs is not None and ours is not None and theirs != ours:
+            raise UsageError(reason=f"--metadata {path} is of cluster {theirs}, {log_dir} of cluster {ours}")
+        return found
+
+    def _cluster(self, log_dir: str | None) -> str | None:
+        meta = self.meta(log_dir)
+        return None if meta is None else meta.cluster_id
+
+
+def _read_meta(fs: Filesystem, log_dir: str) -> MetaProperties | None:
+    try:
+        found, _ = meta_properties.decode(read_all(fs, f"{log_dir.rstrip('/')}/{FileKind.META_PROPERTIES.value}"))
+    except (KafkalogError, OSError):
+        return None
+    return found

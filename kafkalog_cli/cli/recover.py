@@ -1,0 +1,115 @@
+"""`kafkalog recover`: repair partitions, or do to them what a broker would when it starts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import (
+    AssumeOffline,
+    BrokerConfigOption,
+    ConfigOption,
+    DryRun,
+    Format,
+    MetadataOption,
+    Now,
+    OutputFormat,
+    PartitionOption,
+    PathsArgument,
+    Quiet,
+    TopicOption,
+    TopicPatternOption,
+    Wait,
+    selection_of,
+)
+from kafkalog_cli.errors import UsageError
+
+command = typer.Typer(add_completion=False)
+
+RULES_PANEL = "Rules"
+
+
+@command.command("recover")
+def recover(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    paths: PathsArgument = None,
+    topic: TopicOption = None,
+    topic_pattern: TopicPatternOption = None,
+    partition: PartitionOption = None,
+    like_broker: Annotated[
+        bool,
+        typer.Option(
+            "--like-broker",
+            help="Do what a broker does when it starts, the marker of a clean shutdown obeyed, and stops cleanly.",
+            rich_help_panel=RULES_PANEL,
+        ),
+    ] = False,
+    indexes_only: Annotated[
+        bool,
+        typer.Option(
+            "--indexes-only", help="Make missing and wrong indexes anew, and nothing else.", rich_help_panel=RULES_PANEL
+        ),
+    ] = False,
+    salvage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OUT",
+            help="Copy all valid batches, also those behind damage, into new partition directories in OUT.",
+            rich_help_panel=RULES_PANEL,
+        ),
+    ] = None,
+    since_recovery_point: Annotated[
+        bool,
+        typer.Option(
+            "--since-recovery-point",
+            help="Look only at segments from the recovery point on, as a broker does.",
+            rich_help_panel=RULES_PANEL,
+        ),
+    ] = False,
+    discard: Annotated[
+        bool,
+        typer.Option(
+            "--discard", help="Do not keep what is cut off or taken away: no undo.", rich_help_panel=RULES_PANEL
+        ),
+    ] = False,
+    config: ConfigOption = None,
+    broker_config: BrokerConfigOption = None,
+    metadata: MetadataOption = None,
+    now: Now = None,
+    dry_run: DryRun = False,
+    wait: Wait = 0,
+    assume_offline: AssumeOffline = False,
+    quiet: Quiet = False,
+    output: Format = OutputFormat.TEXT,
+) -> int:
+    """Repair partitions: cut torn tails, finish or undo swaps, make anew what is missing or wrong.
+
+    Checks every segment, whatever the marker of a clean shutdown says. A partition with valid batches behind damage
+    is left as it is (exit code 14). What is cut off or taken away is kept for `kafkalog undo`.
+    """
+    from kafkalog_cli.cli.recover_run import RecoverOptions, RecoverRun
+
+    if sum((like_broker, indexes_only, salvage is not None)) > 1:
+        raise UsageError(reason="--like-broker, --indexes-only and --salvage exclude each other")
+    if since_recovery_point and (like_broker or salvage is not None):
+        raise UsageError(reason="--since-recovery-point goes with plain recovery and --indexes-only")
+    options = RecoverOptions(
+        selection=selection_of(topic, partition, topic_pattern),
+        like_broker=like_broker,
+        indexes_only=indexes_only,
+        salvage=salvage,
+        since_recovery_point=since_recovery_point,
+        discard=discard,
+        config=tuple(config or ()),
+        broker_config=broker_config,
+        metadata=metadata,
+        now=now,
+        dry_run=dry_run,
+        wait_seconds=wait,
+        assume_offline=assume_offline,
+        quiet=quiet,
+        json=output is OutputFormat.JSON,
+    )
+    return RecoverRun(environment_of(context), options).run(paths or [])

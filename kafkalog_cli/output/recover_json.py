@@ -1,0 +1,79 @@
+"""Recoveries for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkalog_cli.actions.recover_plan import RecoverPlan, Remark
+from kafkalog_cli.actions.salvage import Salvaged
+from kafkalog_cli.output.ndjson import json_path
+from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put
+
+RECOVERY = "kafkalog.recovery/1"
+SALVAGE = "kafkalog.salvage/1"
+
+
+def plan_object(plan: RecoverPlan, *, run_id: str | None) -> dict[str, Any]:
+    """Fields of a recovery; `run` is the run that made the changes, null where none were made."""
+    return {
+        **json_path(plan.path),
+        "topic": plan.topic,
+        "partition": plan.partition,
+        "mode": plan.mode.value,
+        "refused": plan.is_refused,
+        "run": run_id,
+        "log_start_offset": plan.log_start_offset,
+        "log_end_offset": plan.log_end_offset,
+        "cut": [cut._asdict() for cut in plan.cut],
+        "removed": list(plan.removed),
+        "recovered": list(plan.recovered),
+        "remarks": [_remark(remark) for remark in plan.remarks],
+        "changes": [_change(change) for change in plan.changes],
+        "checkpoints": [{"file": edit.kind.value, "offset": edit.offset} for edit in plan.line_edits],
+        "settings": [
+            {"name": setting.name, "value": setting.text, "origin": setting.origin.value} for setting in plan.settings
+        ],
+    }
+
+
+def _remark(remark: Remark) -> dict[str, Any]:
+    return {
+        **json_path(remark.path),
+        "position": remark.position,
+        "severity": remark.code.name.lower(),
+        "message": remark.message,
+        "next_step": remark.next_step or None,
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    if isinstance(change, Cut):
+        return {"change": "cut", "name": change.name, "from_bytes": change.from_bytes, "to_bytes": change.to_bytes}
+    if isinstance(change, Move):
+        return {"change": "move", "name": change.name, "new_name": change.new_name}
+    if isinstance(change, Drop):
+        return {"change": "drop", "name": change.name}
+    assert isinstance(change, Put)
+    size_bytes = change.content.size_bytes
+    return {"change": "put", "name": change.name, "size_bytes": size_bytes, "replaces": change.replaces}
+
+
+def salvage_object(source: str, topic: str, partition: int, result: Salvaged) -> dict[str, Any]:
+    """Fields of a salvage."""
+    return {
+        **json_path(source),
+        "topic": topic,
+        "partition": partition,
+        **json_path(result.path, "out"),
+        "segments": result.segments,
+        "batches": result.batches,
+        "bytes": result.size_bytes,
+        "skipped": result.skipped,
+        "first_offset": result.first_offset,
+        "end_offset": result.end_offset,
+        "lost": [
+            {**json_path(lost.path), "start": lost.start, "end": lost.end, "first": lost.first, "last": lost.last}
+            for lost in result.lost
+        ],
+        "unreadable": [{**json_path(path), "reason": reason} for path, reason in result.unreadable],
+    }

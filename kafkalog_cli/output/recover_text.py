@@ -1,0 +1,68 @@
+"""Recoveries for people: what was found and done, or would be, and how to take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog_cli.actions.recover_plan import RecoverPlan, Remark, describe
+from kafkalog_cli.actions.salvage import LostOffsets, Salvaged
+from kafkalog_cli.output.stream import printable
+
+
+def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
+    """The state of the partition in a line, what was found, and the changes one by one if they are wanted."""
+    yield f"{printable(plan.path)}: {_summary(plan)}"
+    for remark in plan.remarks:
+        yield from _remark_lines(plan, remark)
+    if with_changes:
+        for setting in plan.settings if plan.has_work else ():
+            yield f"  setting {printable(setting.explanation)}"
+        for sentence in describe(plan.changes):
+            yield f"  would {printable(sentence)}"
+        for edit in plan.line_edits:
+            what = "take the line away" if edit.offset is None else f"say {edit.offset}"
+            yield f"  would {what} in {edit.kind.value}"
+
+
+def _summary(plan: RecoverPlan) -> str:
+    if plan.is_refused:
+        return "not recovered, nothing was changed"
+    where = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
+    if not plan.has_work:
+        return f"nothing to do, {where}"
+    done = []
+    if plan.cut:
+        done.append(f"{sum(cut.size_bytes for cut in plan.cut)} bytes cut")
+    if plan.removed:
+        done.append(f"{len(plan.removed)} segments removed")
+    if plan.changes:
+        done.append(f"{len({change.name for change in plan.changes})} files changed")
+    return ", ".join([*done, where])
+
+
+def _remark_lines(plan: RecoverPlan, remark: Remark) -> Iterator[str]:
+    name = remark.path.removeprefix(plan.path).lstrip("/") or "partition"
+    at = "" if remark.position is None else f" at byte {remark.position}"
+    yield f"  {printable(name)}{at}: {printable(remark.message)}"
+    if remark.next_step:
+        yield f"  next: {printable(remark.next_step)}"
+
+
+def salvage_lines(source: str, result: Salvaged) -> Iterator[str]:
+    """What was copied, and what is lost."""
+    offsets = "no offsets" if result.end_offset is None else f"offsets {result.first_offset} to {result.end_offset}"
+    batches = f"{result.batches} batches, {result.size_bytes} bytes in {result.segments} segments"
+    yield f"{printable(source)}: {batches} written to {printable(result.path)}, {offsets}"
+    for lost in result.lost:
+        yield f"  lost: {_lost(lost)}"
+    for path, reason in result.unreadable:
+        yield f"  not read: {printable(path)}: {printable(reason)}"
+    if result.skipped:
+        yield f"  left out: {result.skipped} batches whose CRC holds and whose offsets or magic cannot be right"
+
+
+def _lost(lost: LostOffsets) -> str:
+    name = printable(lost.path.rpartition("/")[2])
+    if lost.last is None:
+        return f"whatever there was from offset {lost.first} on ({name}, bytes {lost.start} to {lost.end})"
+    return f"offsets {lost.first} to {lost.last} ({name}, bytes {lost.start} to {lost.end})"

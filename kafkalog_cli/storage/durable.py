@@ -1,0 +1,178 @@
+"""Writing what must survive a power cut: content is synced before it gets its name, the directory after."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Generator, Iterable
+
+from kafkalog_cli.errors import HalfChanged, KafkalogError, NoSpace, NotChanged, SyncFailed
+from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFile, WritableFilesystem
+
+PIECE_BYTES = 1 << 20
+_HOLE_BYTES = 4096
+_ZEROS = bytes(_HOLE_BYTES)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+"""EPERM also where fs.protected_hardlinks keeps a user from linking another's file."""
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def sync(file: WritableFile) -> None:
+    """What was written is on the disk, or SyncFailed: it may be gone even from the cache, so nothing may follow."""
+    try:
+        file.sync()
+    except OSError as error:
+        raise SyncFailed(path=file.path, reason=error_text(error)) from error
+
+
+def sync_directory(fs: WritableFilesystem, path: str) -> None:
+    """The names in the directory are on the disk, or SyncFailed."""
+    try:
+        fs.sync_directory(path)
+    except OSError as error:
+        raise SyncFailed(path=path, reason=error_text(error)) from error
+
+
+class NameChanges:
+    """The directories whose names were changed and not synced yet.
+
+    Of changes that were not synced a power cut may leave any: a file that gave its name away may not have the
+    other one yet. So nothing takes that name before both are on the disk.
+    """
+
+    def __init__(self, fs: WritableFilesystem) -> None:
+        self._fs = fs
+        self._directories: set[str] = set()
+        self._given_away: set[str] = set()
+
+    def announce(self, *, filled: str, left: str | None = None) -> None:
+        """A file is about to come to the name `filled`, by a rename from the name `left`."""
+        if filled in self._given_away:
+            self.sync()
+        self.note(filled)
+        if left is not None:
+            self.note(left)
+            self._given_away.add(left)
+
+    def note(self, path: str) -> None:
+        """A name is about to be changed whose file has another one, or is not needed."""
+        self._directories.add(path.rpartition("/")[0])
+
+    def sync(self) -> None:
+        """All of them are on the disk; in deeper directories first: a file that comes there must not be lost."""
+        for directory in sorted(self._directories, key=len, reverse=True):
+            sync_directory(self._fs, directory)
+        self._directories.clear()
+        self._given_away.clear()
+
+
+def replace_file(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    path: str,
+    content: bytes,
+    attributes: FileAttributes | None,
+    *,
+    temporary: str | None = None,
+    keep_mtime: bool = False,
+) -> None:
+    """Give `path` this content at once and durably: another file, synced, renamed over it, the directory synced.
+
+    A temporary file that a crash left is replaced. `attributes` None: those of the file that is replaced;
+    `keep_mtime`: with their mtime. Raises OSError (nothing was replaced then), SyncFailed.
+    """
+    beside = temporary or path + TEMPORARY_SUFFIX
+    given = attributes if attributes is not None or fs.status(path) is None else fs.attributes(path)
+    remove_if_there(fs, beside)
+    try:
+        with fs.create(beside, given) as file:
+            file.write(0, content)
+            if keep_mtime and given is not None:
+                fs.set_attributes(beside, given)
+            sync(file)
+        fs.rename(beside, path)
+    except BaseException:
+        try_to_remove(fs, beside)
+        raise
+    sync_directory(fs, path.rpartition("/")[0])
+
+
+def write_with_holes(file: WritableFile, position: int, pieces: Iterable[bytes]) -> int:
+    """Write `pieces` from `position` on, runs of zeros as holes; the position after them, where the file now ends.
+
+    There must be nothing behind `position` yet.
+    """
+    for piece in pieces:
+        position = _write_block(file, position, piece)
+    file.truncate(position)
+    return position
+
+
+def _write_block(file: WritableFile, position: int, block: bytes) -> int:
+    start = 0  # of what is to be written
+    for at in range(0, len(block), _HOLE_BYTES):
+        if block[at : at + _HOLE_BYTES] == _ZEROS:
+            if at > start:
+                file.write(position + start, memoryview(block)[start:at])
+            start = at + _HOLE_BYTES
+    if start < len(block):
+        file.write(position + start, memoryview(block)[start:])
+    return position + len(block)
+
+
+def read_pieces(fs: Filesystem, path: str, start: int, end: int) -> Generator[bytes, None, None]:
+    """The bytes of a file from `start` to `end`; EOFError if it ends before. It is open until the last, or `close`."""
+    with fs.open_read(path) as file:
+        while start < end:
+            piece = bytearray(min(PIECE_BYTES, end - start))
+            if file.read_into(start, memoryview(piece)) != len(piece):
+                raise EOFError(f"{path} ends before byte {end}")
+            yield bytes(piece)
+            start += len(piece)
+
+
+def remove_if_there(fs: WritableFilesystem, path: str) -> bool:
+    """Unlink `path` if something has the name; whether something had. Raises OSError."""
+    try:
+        fs.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def try_to_remove(fs: WritableFilesystem, path: str) -> None:
+    """Unlink `path` while another error is on its way, which counts more than one of this."""
+    try:
+        fs.unlink(path)
+    except OSError:
+        return
+
+
+def is_no_room(error: BaseException | None) -> bool:
+    """Whether the disk is full; some file systems find out when they are told to sync."""
+    if isinstance(error, SyncFailed):
+        error = error.__cause__
+    return isinstance(error, NoSpace) or (isinstance(error, OSError) and error.errno in NO_ROOM)
+
+
+def not_changed(path: str, error: Exception) -> KafkalogError:
+    """What to raise for an error after which everything is as it was."""
+    reason = error_text(error) if isinstance(error, OSError) else str(error)
+    if is_no_room(error):
+        return NoSpace(path=path, reason=f"{reason}, nothing was changed")
+    if isinstance(error, KafkalogError) and not isinstance(error, SyncFailed):
+        return error
+    return NotChanged(path=path, reason=reason)
+
+
+def half_changed(path: str, run_id: str, error: BaseException) -> KafkalogError:
+    """What to raise for an error half way: an undo, or another one, completes it."""
+    reason = error_text(error) if isinstance(error, OSError) else str(error)
+    half = HalfChanged(path=path, run=run_id, reason=reason)
+    return NoSpace(path=path, reason=str(half)) if is_no_room(error) else half
+
+
+def error_text(error: OSError) -> str:
+    """What the system says, with the file it says it of."""
+    text = os.strerror(error.errno) if error.errno else str(error)
+    return f"{text} ({error.filename})" if error.filename else text

@@ -1,0 +1,39 @@
+"""Directories of other programs that look like Kafka's: told apart by the names and first bytes of their files."""
+
+from __future__ import annotations
+
+import re
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.storage.fs import Filesystem
+
+REDPANDA, BOOKKEEPER = "Redpanda", "BookKeeper (Pulsar)"
+
+_REDPANDA_FILE = re.compile(r"[0-9]+-[0-9]+-v[0-9]+\.(log|base_index|compaction_index)")
+"""Base offset, term, version of the format."""
+_BOOKKEEPER_LOG = re.compile(r"[0-9a-f]{1,16}\.log")
+_BOOKKEEPER_MAGIC = b"BKLO"
+"""How an entry log begins; in Kafka's it would be an offset of 4.8e18."""
+
+
+def foreign_layout(fs: Filesystem, directory: str) -> str | None:
+    """The program whose files lie in `directory` (links followed), None if they may be Kafka's.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable for the directory.
+    """
+    for entry in fs.list_directory(directory):
+        name = entry.path.rpartition("/")[2]
+        if entry.is_file and _REDPANDA_FILE.fullmatch(name):
+            return REDPANDA
+        if entry.is_file and _BOOKKEEPER_LOG.fullmatch(name) and _start(fs, entry.path) == _BOOKKEEPER_MAGIC:
+            return BOOKKEEPER
+    return None
+
+
+def _start(fs: Filesystem, path: str) -> bytes:
+    try:
+        with fs.open_read(path) as file:
+            data = bytearray(len(_BOOKKEEPER_MAGIC))
+            return bytes(data[: file.read_into(0, memoryview(data))])
+    except (KafkalogError, OSError):
+        return b""

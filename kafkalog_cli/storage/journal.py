@@ -1,0 +1,299 @@
+"""Making the changes of a plan so that a crash after any call can be undone, and so that each can be taken back.
+
+In the partition's `.kafkalog/<run id>/` are the new files before they take their names, the bytes and files that
+go, and the manifest. Nothing is changed before all of that, and the manifest, is on the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
+from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put
+from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
+from kafkalog_cli.storage.durable import (
+    NO_HARD_LINKS,
+    NameChanges,
+    half_changed,
+    not_changed,
+    read_pieces,
+    sync,
+    sync_directory,
+    write_with_holes,
+)
+from kafkalog_cli.storage.fs import FileAttributes, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.journal_check import attributes_of_new, check_changes
+from kafkalog_cli.storage.journal_undo import remove_run, restore, sweep
+from kafkalog_cli.storage.lock import LockPolicy, lock_partition
+from kafkalog_cli.storage.manifest import (
+    ChangeKind,
+    FileFacts,
+    Manifest,
+    PlannedChange,
+    RunInfo,
+    RunState,
+    run_directory,
+    runs_directory,
+    write_manifest,
+)
+from kafkalog_cli.storage.partition_state import facts_of, snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEdits:
+    """The partition's lines in the checkpoints of `log_dir`, as they shall be after the changes."""
+
+    log_dir: str
+    edits: tuple[LineEdit, ...]
+
+
+def apply(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    directory: str,
+    changes: Sequence[Change],
+    *,
+    run: RunInfo,
+    discard: bool = False,
+    checkpoints: CheckpointEdits | None = None,
+    facts: Mapping[str, object] | None = None,
+    held: LockHandle | None = None,
+    policy: LockPolicy | None = None,
+) -> Manifest | None:
+    """Make `changes` in `directory`, in order, then those of the checkpoints; the manifest, None if there were none.
+
+    `held` is the partition's lock if the caller has it, else it is taken here as `policy` says. `discard`: what
+    goes is not kept, and the run cannot be undone.
+
+    Raises Refused (the directory is not what the plan was made for), Locked, NoSpace and NotChanged (all is as it
+    was), HalfChanged (`undo` has to be called), ValueError (a plan that contradicts itself).
+    """
+    changes = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]
+    if not changes and (checkpoints is None or not checkpoints.edits):
+        return None
+    lock = held if held is not None else lock_partition(fs, directory, policy or LockPolicy())
+    try:
+        return _Application(fs, directory, changes, run, discard, checkpoints).run(facts or {})
+    finally:
+        if held is None and lock is not None:
+            lock.release()
+
+
+class _Application:
+    """One call of `apply`."""
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        fs: WritableFilesystem,
+        directory: str,
+        changes: Sequence[Change],
+        run: RunInfo,
+        discard: bool,
+        checkpoints: CheckpointEdits | None,
+    ) -> None:
+        self._fs = fs
+        self._directory = directory.rstrip("/") or "/"
+        self._changes = changes
+        self._info = run
+        self._discard = discard
+        self._checkpoints = checkpoints
+        self._run_directory = run_directory(self._directory, run.run_id)
+        self._attributes_of_new: FileAttributes | None = None
+
+    def run(self, facts: Mapping[str, object]) -> Manifest:
+        try:
+            manifest = self._prepare(facts)
+        except (OSError, EOFError, SyncFailed) as error:
+            raise not_changed(self._directory, error) from error
+        try:
+            self._make(manifest)
+            return self._finish(manifest)
+        except SyncFailed as error:  # what the disk has is not known: nothing may follow
+            raise half_changed(self._directory, self._info.run_id, error) from error
+        except BaseException as error:
+            self._take_back(manifest, error)
+            if isinstance(error, (OSError, KafkalogError)):
+                raise not_changed(self._directory, error) from error
+            raise
+
+    # -- before anything is changed
+
+    def _prepare(self, facts: Mapping[str, object]) -> Manifest:
+        """The manifest, with all that it speaks of, on the disk."""
+        sweep(self._fs, self._directory)
+        log_dir, edits = (
+            (None, ()) if self._checkpoints is None else (self._checkpoints.log_dir, self._checkpoints.edits)
+        )
+        before = snapshot(self._fs, self._directory, log_dir, edits)
+        origins = check_changes(self._fs, self._directory, self._changes, before)
+        try:
+            self._fs.make_directory(self._run_directory)
+        except FileExistsError as error:
+            raise Refused(path=self._run_directory, reason="there is a run of this name") from error
+        try:
+            self._fs.set_attributes(self._run_directory, self._fs.attributes(self._directory))
+            self._attributes_of_new = attributes_of_new(self._fs, self._directory, before)
+            planned = tuple(self._stage(at, change, origins[at]) for at, change in enumerate(self._changes))
+            manifest = Manifest(
+                self._info, RunState.STARTED, self._directory, before, planned, edits, self._discard, facts=facts
+            )
+            if any(change.kept for change in planned):
+                sync_directory(self._fs, self._run_directory)  # a manifest never speaks of what is not there
+            write_manifest(self._fs, self._directory, manifest, self._attributes_of_new)
+            sync_directory(self._fs, runs_directory(self._directory))
+            sync_directory(self._fs, self._directory)
+        except BaseException:
+            remove_run(self._fs, self._run_directory)
+            raise
+        return manifest
+
+    def _stage(self, at: int, change: Change, origin: str | None) -> PlannedChange:
+        """Write or copy what one change needs; `origin` is the name that its file has now."""
+        if isinstance(change, Cut):
+            return self._stage_cut(at, change, str(origin))
+        if isinstance(change, Move):
+            return PlannedChange(ChangeKind.MOVE, change.name, change.new_name, origin)
+        if isinstance(change, Drop):
+            return self._stage_drop(at, change, f"{self._directory}/{origin}")
+        return self._stage_put(at, change, None if origin is None else f"{self._directory}/{origin}")
+
+    def _stage_cut(self, at: int, change: Cut, origin: str) -> PlannedChange:
+        path = f"{self._directory}/{origin}"
+        planned = PlannedChange(
+            ChangeKind.CUT,
+            change.name,
+            origin=origin,
+            from_bytes=change.from_bytes,
+            to_bytes=change.to_bytes,
+            mtime_ns=self._fs.attributes(path).mtime_ns,
+        )
+        if self._discard:
+            return planned
+        kept = f"{at:04d}.cut"
+        with closing(read_pieces(self._fs, path, change.to_bytes, change.from_bytes)) as pieces:
+            _, sha256 = self._write(kept, pieces, self._fs.attributes(path))
+        return replace(planned, kept=kept, sha256=sha256)
+
+    def _stage_drop(self, at: int, change: Drop, path: str) -> PlannedChange:
+        """A second name, on the disk before the first one goes: of a rename either half may be lost."""
+        if self._discard:
+            return PlannedChange(ChangeKind.DROP, change.name)
+        kept = f"{at:04d}.dropped"
+        return PlannedChange(ChangeKind.DROP, change.name, kept=kept, linked=self._link(path, kept))
+
+    def _stage_put(self, at: int, change: Put, old: str | None) -> PlannedChange:
+        staged, kept = f"{at:04d}.new", None
+        attributes = self._fs.attributes(old) if old is not None else self._attributes_of_new
+        written, sha256 = self._write(staged, change.content.pieces(), attributes)
+        if written.size_bytes != change.content.size_bytes:
+            raise ValueError(f"{change.name}: {written.size_bytes} bytes came, {change.content.size_bytes} were told")
+        if old is not None and not self._discard:
+            kept = f"{at:04d}.old"
+            self._keep(old, kept)
+        return PlannedChange(
+            ChangeKind.PUT,
+            change.name,
+            to_bytes=written.size_bytes,
+            replaces=change.replaces,
+            kept=kept,
+            staged=staged,
+            sha256=sha256,
+            mtime_ns=written.mtime_ns,
+        )
+
+    def _keep(self, old: str, kept: str) -> None:
+        """A second name for a file that is about to be replaced; a copy where the disk has no hard links."""
+        if not self._link(old, kept):
+            attributes = self._fs.attributes(old)
+            status = self._fs.status(old)
+            with closing(read_pieces(self._fs, old, 0, 0 if status is None else status.size_bytes)) as pieces:
+                self._write(kept, pieces, attributes, keep_mtime=True)
+
+    def _link(self, path: str, kept: str) -> bool:
+        """Whether the disk takes a second name for the file."""
+        try:
+            self._fs.link(path, f"{self._run_directory}/{kept}")
+        except OSError as error:
+            if error.errno in NO_HARD_LINKS:
+                return False
+            raise
+        return True
+
+    def _write(
+        self, name: str, pieces: Iterable[bytes], attributes: FileAttributes | None, *, keep_mtime: bool = False
+    ) -> tuple[FileFacts, str]:
+        """Write and sync a file of the run's directory; what it is, and the SHA-256 of its bytes."""
+        path = f"{self._run_directory}/{name}"
+        digest = hashlib.sha256()
+        with self._fs.create(path, attributes) as file:
+            write_with_holes(file, 0, _digested(pieces, digest))
+            if keep_mtime and attributes is not None:
+                self._fs.set_attributes(path, attributes)
+            sync(file)
+        found = facts_of(self._fs, path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "what was just written is gone", path)
+        return found, digest.hexdigest()
+
+    # -- the changes
+
+    def _make(self, manifest: Manifest) -> None:
+        """All changes in order; each kind is on the disk before the next kind is made."""
+        names = NameChanges(self._fs)
+        for change in manifest.changes:
+            if change.kind is ChangeKind.CUT:
+                names.sync()
+                self._cut(change)
+            else:
+                self._rename(change, names)
+        names.sync()
+        if self._checkpoints is not None:
+            change_lines(self._fs, self._checkpoints.log_dir, self._checkpoints.edits)
+
+    def _cut(self, change: PlannedChange) -> None:
+        with self._fs.open_write(f"{self._directory}/{change.name}") as file:
+            file.truncate(change.to_bytes)
+            sync(file)
+
+    def _rename(self, change: PlannedChange, names: NameChanges) -> None:
+        path, kept = f"{self._directory}/{change.name}", f"{self._run_directory}/{change.kept}"
+        if change.kind is ChangeKind.MOVE:
+            new = f"{self._directory}/{change.new_name}"
+            names.announce(filled=new, left=path)
+            self._fs.rename(path, new)
+        elif change.kind is ChangeKind.PUT:
+            names.announce(filled=path)
+            self._fs.rename(f"{self._run_directory}/{change.staged}", path)
+        elif change.kept is None or change.linked:
+            names.note(path)
+            self._fs.unlink(path)
+        else:
+            names.announce(filled=kept, left=path)
+            self._fs.rename(path, kept)
+
+    # -- after them
+
+    def _finish(self, manifest: Manifest) -> Manifest:
+        log_dir = None if self._checkpoints is None else self._checkpoints.log_dir
+        after = snapshot(self._fs, self._directory, log_dir, manifest.edits)
+        done = replace(manifest, state=RunState.DONE, after=after, finished_ms=self._info.now_ms)
+        write_manifest(self._fs, self._directory, done, self._attributes_of_new)
+        return done
+
+    def _take_back(self, manifest: Manifest, error: BaseException) -> None:
+        """Everything as it was, after `error`; raises HalfChanged if that cannot be done either."""
+        log_dir = None if self._checkpoints is None else self._checkpoints.log_dir
+        try:
+            restore(self._fs, self._directory, manifest, log_dir)
+        except (OSError, EOFError, KafkalogError) as second:
+            raise half_changed(self._directory, self._info.run_id, error) from second
+        remove_run(self._fs, self._run_directory)
+
+
+def _digested(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    for piece in pieces:
+        digest.update(piece)
+        yield piece

@@ -1,0 +1,262 @@
+"""What the records of `__cluster_metadata` add up to: topics, partitions, settings, features, brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+"""Resource types of settings (ConfigResource.Type)."""
+
+NO_LEADER = -1
+NO_LEADER_CHANGE = -2
+
+MIGRATING_DIRECTORY = ZERO_UUID
+"""A replica's directory that is not known: older metadata, or one log directory becoming several (DirectoryId)."""
+
+
+class PartitionState(NamedTuple):
+    """A partition as its controller has it (PartitionRegistration); `directories` are those of `replicas`."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[str, ...]
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    is_recovering: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic and its partitions by number."""
+
+    name: str
+    topic_id: str
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+
+
+class BrokerState(NamedTuple):
+    """A broker's registration; `log_dirs` are the ids of its log directories (KIP-858)."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: str
+    is_fenced: bool
+    in_controlled_shutdown: bool
+    log_dirs: tuple[str, ...]
+    rack: str | None = None
+
+
+class MetadataImage:
+    """The state that records add up to, one `replay` after the other (MetadataImage, MetadataDelta).
+
+    A record that does not fit is passed over, and `replay` says what is wrong; a broker treats that as fatal.
+    Records between the begin and the end of a metadata transaction (KIP-866)
+    count from its end on, or not at all.
+    """
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicState] = {}
+        """By topic id."""
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        """By resource type and name; the settings of all brokers are those of a broker named ""."""
+        self.features: dict[str, int] = {}
+        self.brokers: dict[int, BrokerState] = {}
+        self.unknown_types: set[int] = set()
+        self._pending: list[tuple[int, Message]] | None = None
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether the records since the last begin do not count yet."""
+        return self._pending is not None
+
+    def replay(self, api_key: int, message: Message) -> str | None:
+        """Take a record in; what is wrong with it, None if nothing is."""
+        if api_key in _TRANSACTION:
+            return self._transaction(api_key)
+        if self._pending is not None:
+            self._pending.append((api_key, message))
+            return None
+        handler = _HANDLERS.get(api_key)
+        return None if handler is None else handler(self, message)
+
+    def _transaction(self, api_key: int) -> str | None:
+        if api_key == _BEGIN:
+            if self._pending is not None:
+                return "Encountered BeginTransactionRecord while already in a transaction"
+            self._pending = []
+            return None
+        if self._pending is None:
+            return "a metadata transaction ends that has not begun"
+        records, self._pending = self._pending, None
+        problems = [self.replay(*record) for record in records] if api_key == _END else []
+        return next((problem for problem in problems if problem is not None), None)
+
+    def _topic(self, message: Message) -> str | None:
+        self.topics[message["topicId"]] = TopicState(message["name"], message["topicId"])
+        return None
+
+    def _remove_topic(self, message: Message) -> str | None:
+        topic = self.topics.pop(message["topicId"], None)
+        if topic is None:
+            return f"Unable to delete topic with id {message['topicId']}: no such topic found."
+        self.configs.pop((TOPIC_RESOURCE, topic.name), None)
+        return None
+
+    def _partition(self, message: Message) -> str | None:
+        topic = self.topics.get(message["topicId"])
+        if topic is None:
+            return f"a partition of topic id {message['topicId']}, which does not exist"
+        replicas = tuple(message["replicas"])
+        topic.partitions[message["partitionId"]] = PartitionState(
+            replicas,
+            tuple(message["isr"]),
+            message["leader"],
+            message["leaderEpoch"],
+            message["partitionEpoch"],
+            _directories(message.get("directories", ()), len(replicas)),
+            tuple(message["addingReplicas"]),
+            tuple(message["removingReplicas"]),
+            message.get("leaderRecoveryState", 0) == 1,
+        )
+        return None
+
+    def _partition_change(self, message: Message) -> str | None:
+        topic = self.topics.get(message["topicId"])
+        old = None if topic is None else topic.partitions.get(message["partitionId"])
+        if topic is None or old is None:
+            return f"Unable to find partition {message['topicId']}:{message['partitionId']}"
+        topic.partitions[message["partitionId"]] = _changed(old, message)
+        return None
+
+    def _config(self, message: Message) -> str | None:
+        resource = (message["resourceType"], message["resourceName"])
+        settings = self.configs.setdefault(resource, {})
+        if message["value"] is None:
+            settings.pop(message["name"], None)
+        else:
+            settings[message["name"]] = message["value"]
+        if not settings:
+            del self.configs[resource]
+        return None
+
+    def _feature(self, message: Message) -> str | None:
+        if message["featureLevel"]:
+            self.features[message["name"]] = message["featureLevel"]
+        else:
+            self.features.pop(message["name"], None)
+        return None
+
+    def _register(self, message: Message) -> str | None:
+        self.brokers[message["brokerId"]] = BrokerState(
+            message["brokerId"],
+            message["brokerEpoch"],
+            message["incarnationId"],
+            message["fenced"],
+            message.get("inControlledShutdown", False),
+            tuple(message.get("logDirs", ())),
+            message["rack"],
+        )
+        return None
+
+    def _unregister(self, message: Message) -> str | None:
+        self.brokers.pop(message["brokerId"], None)
+        return None
+
+    def _fence(self, message: Message) -> str | None:
+        return self._change_broker(message["id"], message["epoch"], is_fenced=True)
+
+    def _unfence(self, message: Message) -> str | None:
+        return self._change_broker(message["id"], message["epoch"], is_fenced=False)
+
+    def _change_registration(self, message: Message) -> str | None:
+        fenced, shutdown = message.get("fenced", 0), message.get("inControlledShutdown", 0)
+        if fenced not in (-1, 0, 1) or shutdown not in (0, 1):
+            return f"unknown change of broker {message['brokerId']}: fenced {fenced}, in shutdown {shutdown}"
+        return self._change_broker(
+            message["brokerId"],
+            message["brokerEpoch"],
+            is_fenced={-1: False, 1: True}.get(fenced),
+            in_controlled_shutdown=shutdown == 1,
+            log_dirs=tuple(message.get("logDirs", ())),
+        )
+
+    def _change_broker(
+        self,
+        broker_id: int,
+        epoch: int,
+        *,
+        is_fenced: bool | None,
+        in_controlled_shutdown: bool = False,
+        log_dirs: tuple[str, ...] = (),
+    ) -> str | None:
+        broker = self.brokers.get(broker_id)
+        if broker is None:
+            return f"Tried to change broker {broker_id}, but that broker was not registered."
+        if broker.broker_epoch != epoch:
+            return f"a change of broker {broker_id} at epoch {epoch}, which is at epoch {broker.broker_epoch}"
+        self.brokers[broker_id] = broker._replace(
+            is_fenced=broker.is_fenced if is_fenced is None else is_fenced,
+            in_controlled_shutdown=broker.in_controlled_shutdown or in_controlled_shutdown,
+            log_dirs=log_dirs or broker.log_dirs,
+        )
+        return None
+
+
+_BEGIN, _END, _ABORT = 23, 24, 25
+_TRANSACTION = (_BEGIN, _END, _ABORT)
+
+_HANDLERS: dict[int, Callable[[MetadataImage, Message], str | None]] = {
+    0: MetadataImage._register,
+    1: MetadataImage._unregister,
+    2: MetadataImage._topic,
+    3: MetadataImage._partition,
+    4: MetadataImage._config,
+    5: MetadataImage._partition_change,
+    7: MetadataImage._fence,
+    8: MetadataImage._unfence,
+    9: MetadataImage._remove_topic,
+    12: MetadataImage._feature,
+    17: MetadataImage._change_registration,
+}
+
+REPLAYED_TYPES = frozenset(_HANDLERS) | frozenset(_TRANSACTION)
+"""Record types that the image is made of; the others need not be decoded."""
+
+
+def _changed(old: PartitionState, message: Message) -> PartitionState:
+    """PartitionRegistration.merge."""
+    replicas = _either(message.get("replicas"), old.replicas)
+    leader = message.get("leader", NO_LEADER_CHANGE)
+    is_elected = leader != NO_LEADER_CHANGE
+    recovery = message.get("leaderRecoveryState", -1)
+    directories = message.get("directories")
+    return PartitionState(
+        replicas,
+        _either(message.get("isr"), old.isr),
+        leader if is_elected else old.leader,
+        old.leader_epoch + is_elected,
+        old.partition_epoch + 1,
+        _directories(old.directories if directories is None else directories, len(replicas)),
+        _either(message.get("addingReplicas"), old.adding_replicas),
+        _either(message.get("removingReplicas"), old.removing_replicas),
+        old.is_recovering if recovery == -1 else recovery == 1,
+    )
+
+
+def _either(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+    return old if new is None else tuple(new)
+
+
+def _directories(found: Sequence[str], replicas: int) -> tuple[str, ...]:
+    """One a replica: what has none known is as in the time before directory ids."""
+    if all(directory == MIGRATING_DIRECTORY for directory in found):
+        return (MIGRATING_DIRECTORY,) * replicas
+    return tuple(found)

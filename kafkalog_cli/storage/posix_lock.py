@@ -1,0 +1,171 @@
+"""The POSIX locks that this process has: one descriptor a locked file, as closing any of them gives all up."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+from dataclasses import dataclass, field
+from types import TracebackType
+
+_HELD = (errno.EAGAIN, errno.EACCES)
+"""What a lock call says when somebody else has the lock; POSIX allows both."""
+
+
+@dataclass(slots=True)
+class _LockedFile:
+    """A file with locks. `descriptors`: the first has them, others came from a race and stay open as long."""
+
+    descriptors: list[int]
+    holds: list[PosixLock] = field(default_factory=list)
+
+
+_locked_files: dict[tuple[int, int], _LockedFile] = {}
+_process_id = os.getpid()
+_table_lock = threading.RLock()
+
+
+class PosixLock:
+    """A lock on one byte of a file. To other processes it is a lock, to other threads of this one too."""
+
+    def __init__(self, key: tuple[int, int], first_byte: int, exclusive: bool) -> None:
+        self.first_byte = first_byte
+        self.exclusive = exclusive
+        self._key: tuple[int, int] | None = key
+        self._process_id = os.getpid()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process has it: not after `release`, and not in a forked child."""
+        return self._key is not None and self._process_id == os.getpid()
+
+    def release(self) -> None:
+        """Give the lock up; does nothing when that was done, or in a forked child."""
+        with _table_lock:
+            if self._key is None or not self.is_held:
+                return
+            key, self._key = self._key, None
+            _give_up(key, self)
+
+    def __enter__(self) -> PosixLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.release()
+
+
+def take_lock(path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
+    """Lock one byte of `path`, without waiting. The file is created if missing, with its directory's owner.
+
+    Raises BlockingIOError if another process, or another holder in this one, has it; any other OSError
+    where the file cannot be opened or locks do not work.
+    """
+    with _table_lock:
+        _forget_after_fork()
+        key, file = _locked_file(path)
+        lock = PosixLock(key, first_byte, exclusive)
+        try:
+            same = [hold for hold in file.holds if hold.first_byte == first_byte]
+            if any(exclusive or hold.exclusive for hold in same):
+                raise BlockingIOError(errno.EAGAIN, "another part of this process holds the lock", path)
+            if not same:
+                _system_lock(path, file.descriptors[0], first_byte, exclusive)
+        except BaseException:
+            _close_unused(key)
+            raise
+        file.holds.append(lock)
+        return lock
+
+
+def descriptor_of(path: str) -> int | None:
+    """The descriptor through which this process has locks on `path`, None if it has none."""
+    with _table_lock:
+        _forget_after_fork()
+        file = _locked_files.get(_key(os.stat(path)))
+        return None if file is None else file.descriptors[0]
+
+
+def _locked_file(path: str) -> tuple[tuple[int, int], _LockedFile]:
+    try:
+        # Before any descriptor is opened: one that were closed again would give up what we have.
+        key = _key(os.stat(path))
+        if key in _locked_files:
+            return key, _locked_files[key]
+    except FileNotFoundError:
+        pass
+    descriptor = _open(path)
+    key = _key(os.fstat(descriptor))
+    file = _locked_files.setdefault(key, _LockedFile([]))
+    file.descriptors.append(descriptor)
+    return key, file
+
+
+def _open(path: str) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        pass
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return os.open(path, flags)
+    try:
+        _give_away(path, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _give_away(path: str, descriptor: int) -> None:
+    """A broker must be able to open what root made."""
+    directory = os.stat(os.path.dirname(path) or ".")
+    status = os.fstat(descriptor)
+    if (status.st_uid, status.st_gid) != (directory.st_uid, directory.st_gid):
+        os.fchown(descriptor, directory.st_uid, directory.st_gid)
+    os.fchmod(descriptor, directory.st_mode & 0o666)
+
+
+def _system_lock(path: str, descriptor: int, first_byte: int, exclusive: bool) -> None:
+    operation = (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB
+    try:
+        fcntl.lockf(descriptor, operation, 1, first_byte)
+    except OSError as error:
+        if error.errno in _HELD:
+            raise BlockingIOError(errno.EAGAIN, "another process holds the lock", path) from error
+        raise
+
+
+def _give_up(key: tuple[int, int], lock: PosixLock) -> None:
+    file = _locked_files[key]
+    file.holds.remove(lock)
+    if all(hold.first_byte != lock.first_byte for hold in file.holds) and file.holds:
+        fcntl.lockf(file.descriptors[0], fcntl.LOCK_UN, 1, lock.first_byte)
+    _close_unused(key)
+
+
+def _close_unused(key: tuple[int, int]) -> None:
+    file = _locked_files[key]
+    if not file.holds:
+        del _locked_files[key]
+        for descriptor in file.descriptors:
+            os.close(descriptor)
+
+
+def _forget_after_fork() -> None:
+    """A child has its parent's descriptors and none of its locks."""
+    global _process_id  # noqa: PLW0603
+    if _process_id != os.getpid():
+        for file in _locked_files.values():
+            for descriptor in file.descriptors:
+                os.close(descriptor)
+        _locked_files.clear()
+        _process_id = os.getpid()
+
+
+def _key(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

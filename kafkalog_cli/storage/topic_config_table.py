@@ -1,0 +1,172 @@
+"""The settings of Kafka 4.2 that concern logs, as tables: LogConfig's, and the broker's that stand behind them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkalog_cli.format.config_def import (
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    NotZero,
+    OneOf,
+    Range,
+    ThrottledReplicas,
+    Validator,
+)
+
+BOOLEAN, INT, LONG, DOUBLE, STRING, LIST = (
+    ConfigType.BOOLEAN,
+    ConfigType.INT,
+    ConfigType.LONG,
+    ConfigType.DOUBLE,
+    ConfigType.STRING,
+    ConfigType.LIST,
+)
+_LONG_MAX = (1 << 63) - 1
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+_WEEK_MS = 7 * 24 * _HOUR_MS
+
+# Since 4.1 the least is 1 MiB (KIP-1030); older brokers' logs, and tests, have smaller segments.
+_SEGMENT_BYTES = Range(14)
+_POLICIES = OneOf(("compact", "delete"))
+_CODECS = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"))
+_TIMESTAMP_TYPES = OneOf(("CreateTime", "LogAppendTime"))
+_NOT_NEGATIVE, _POSITIVE = Range(0), Range(1)
+
+INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
+
+
+class BrokerName(NamedTuple):
+    """A broker-level name whose value is a topic setting's default: its unit in ms (1: the setting's own).
+
+    `is_dynamic`: it can stand in the metadata log, not only in server.properties. `below_zero_is_unlimited`: any
+    negative value means -1 (KafkaConfig.logRetentionTimeMillis).
+    """
+
+    key: ConfigKey
+    unit: int = 1
+    is_dynamic: bool = True
+    below_zero_is_unlimited: bool = False
+
+    def in_topic_units(self, value: ConfigValue) -> ConfigValue:
+        """What `value` is for the topic's setting."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            return value
+        return -1 if self.below_zero_is_unlimited and value < 0 else value * self.unit
+
+
+class TopicKey(NamedTuple):
+    """A topic-level setting and the broker-level names behind it, the strongest first."""
+
+    key: ConfigKey
+    broker_names: tuple[BrokerName, ...] = ()
+    is_internal: bool = False
+
+
+def _behind(name: str, key: ConfigKey) -> BrokerName:
+    """A broker-level name with the type, the default and the legal values of the topic's."""
+    return BrokerName(key._replace(name=name))
+
+
+def _row(  # noqa: PLR0913, PLR0917 one for each column
+    name: str,
+    kind: ConfigType,
+    default: ConfigValue,
+    valid: Validator | None = None,
+    broker_name: str | None = None,
+    more: tuple[BrokerName, ...] = (),
+) -> TopicKey:
+    key = ConfigKey(name, kind, default, valid)
+    return TopicKey(key, more if broker_name is None else (_behind(broker_name, key), *more))
+
+
+def _in(unit: int, name: str, default: int | None, valid: Validator | None = None) -> BrokerName:
+    return BrokerName(ConfigKey(name, INT, default, valid), unit, is_dynamic=False)
+
+
+def _unset(name: str, valid: Validator | None = None) -> BrokerName:
+    return BrokerName(ConfigKey(name, LONG, None, valid))
+
+
+_ROWS = (
+    _row("cleanup.policy", LIST, ("delete",), _POLICIES, "log.cleanup.policy"),
+    _row("compression.gzip.level", INT, -1, Range(1, 9, also=-1), "compression.gzip.level"),
+    _row("compression.lz4.level", INT, 9, Range(1, 17), "compression.lz4.level"),
+    _row("compression.type", STRING, "producer", _CODECS, "compression.type"),
+    _row("compression.zstd.level", INT, 3, Range(-131072, 22), "compression.zstd.level"),
+    _row("delete.retention.ms", LONG, 24 * _HOUR_MS, _NOT_NEGATIVE, "log.cleaner.delete.retention.ms"),
+    _row("file.delete.delay.ms", LONG, _MINUTE_MS, _NOT_NEGATIVE, "log.segment.delete.delay.ms"),
+    _row("flush.messages", LONG, _LONG_MAX, _POSITIVE, "log.flush.interval.messages"),
+    _row("flush.ms", LONG, _LONG_MAX, _NOT_NEGATIVE, None, (
+        _unset("log.flush.interval.ms", _NOT_NEGATIVE),
+        BrokerName(ConfigKey("log.flush.scheduler.interval.ms", LONG, _LONG_MAX, _NOT_NEGATIVE), is_dynamic=False),
+    )),
+    _row("follower.replication.throttled.replicas", LIST, (), ThrottledReplicas()),
+    _row("index.interval.bytes", INT, 4096, _NOT_NEGATIVE, "log.index.interval.bytes"),
+    _row(INTERNAL_SEGMENT_BYTES, INT, None)._replace(is_internal=True),
+    _row("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas()),
+    _row("local.retention.bytes", LONG, -2, Range(-2), "log.local.retention.bytes"),
+    _row("local.retention.ms", LONG, -2, Range(-2), "log.local.retention.ms"),
+    _row("max.compaction.lag.ms", LONG, _LONG_MAX, _POSITIVE, "log.cleaner.max.compaction.lag.ms"),
+    _row("max.message.bytes", INT, 1048588, _NOT_NEGATIVE, "message.max.bytes"),
+    _row("message.timestamp.after.max.ms", LONG, _HOUR_MS, _NOT_NEGATIVE, "log.message.timestamp.after.max.ms"),
+    _row("message.timestamp.before.max.ms", LONG, _LONG_MAX, _NOT_NEGATIVE, "log.message.timestamp.before.max.ms"),
+    _row("message.timestamp.type", STRING, "CreateTime", _TIMESTAMP_TYPES, "log.message.timestamp.type"),
+    _row("min.cleanable.dirty.ratio", DOUBLE, 0.5, Range(0, 1), "log.cleaner.min.cleanable.ratio"),
+    _row("min.compaction.lag.ms", LONG, 0, _NOT_NEGATIVE, "log.cleaner.min.compaction.lag.ms"),
+    _row("min.insync.replicas", INT, 1, _POSITIVE, "min.insync.replicas"),
+    _row("preallocate", BOOLEAN, False, None, "log.preallocate"),
+    _row("remote.log.copy.disable", BOOLEAN, False),
+    _row("remote.log.delete.on.disable", BOOLEAN, False),
+    _row("remote.storage.enable", BOOLEAN, False),
+    _row("retention.bytes", LONG, -1, None, "log.retention.bytes"),
+    _row("retention.ms", LONG, _WEEK_MS, Range(-1), None, (
+        _unset("log.retention.ms", NotZero())._replace(below_zero_is_unlimited=True),
+        _in(_MINUTE_MS, "log.retention.minutes", None, NotZero())._replace(below_zero_is_unlimited=True),
+        _in(_HOUR_MS, "log.retention.hours", 168, NotZero())._replace(below_zero_is_unlimited=True),
+    )),
+    _row("segment.bytes", INT, 1 << 30, _SEGMENT_BYTES, "log.segment.bytes"),
+    _row("segment.index.bytes", INT, 10 << 20, Range(4), "log.index.size.max.bytes"),
+    _row("segment.jitter.ms", LONG, 0, _NOT_NEGATIVE, None, (
+        _unset("log.roll.jitter.ms", _NOT_NEGATIVE),
+        _in(_HOUR_MS, "log.roll.jitter.hours", 0, _NOT_NEGATIVE),
+    )),
+    _row("segment.ms", LONG, _WEEK_MS, _POSITIVE, None, (
+        _unset("log.roll.ms", _POSITIVE),
+        _in(_HOUR_MS, "log.roll.hours", 168, _POSITIVE),
+    )),
+    _row("unclean.leader.election.enable", BOOLEAN, False, None, "unclean.leader.election.enable"),
+)  # fmt: skip
+
+TOPIC_KEYS: dict[str, TopicKey] = {row.key.name: row for row in _ROWS}
+"""Every topic-level setting of 4.2 by name (LogConfig, ServerTopicConfigSynonyms)."""
+
+FIXED_SETTINGS: dict[str, dict[str, ConfigValue]] = {
+    "__consumer_offsets": {"cleanup.policy": ("compact",)},
+    "__transaction_state": {"cleanup.policy": ("compact",)},
+    # Its updates are differences, which compaction would lose: the coordinator deletes records itself (KIP-932).
+    "__share_group_state": {"cleanup.policy": ("delete",), "retention.ms": -1},
+}
+"""What Kafka's coordinators make their topics with and depend on."""
+
+
+def _broker(name: str, kind: ConfigType, default: ConfigValue, least: int | None = None) -> BrokerName:
+    return BrokerName(ConfigKey(name, kind, default, None if least is None else Range(least)))
+
+
+BROKER_KEYS: dict[str, BrokerName] = {
+    row.key.name: row
+    for row in (
+        _broker("log.cleaner.dedupe.buffer.size", LONG, 128 << 20),
+        _broker("log.cleaner.enable", BOOLEAN, True)._replace(is_dynamic=False),
+        _broker("log.cleaner.io.buffer.load.factor", DOUBLE, 0.9),
+        _broker("log.cleaner.io.buffer.size", INT, 512 << 10, 0),
+        _broker("log.cleaner.threads", INT, 1, 0),
+        _broker("log.retention.check.interval.ms", LONG, 5 * _MINUTE_MS, 1)._replace(is_dynamic=False),
+        _broker("producer.id.expiration.ms", INT, 24 * _HOUR_MS, 1),
+        _broker("remote.log.storage.system.enable", BOOLEAN, False)._replace(is_dynamic=False),
+    )
+}
+"""Settings that only a broker as a whole has, as far as its logs depend on them."""

@@ -1,0 +1,73 @@
+"""The real Kafka of one version: its jars through Maven into a cache, our Java beside them, its tools in one JVM."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from agreement import Ran
+
+HERE = Path(__file__).parent
+VERSION = "4.2.0"
+POM = HERE / "pom.xml"
+CACHE = Path(os.environ.get("KAFKALOG_TEST_CACHE", Path.home() / ".cache" / "kafkalog-tests"))
+JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]
+
+
+class NoRealKafka(Exception):
+    """There is no Java or Maven here, or Maven cannot reach the jars: the message says which."""
+
+
+class RealKafka:
+    def __init__(self, jars, classes):
+        # Two bindings of slf4j: one that says nothing, for output that is compared, and one for a broker's log.
+        jar_files = sorted(jars.glob("*.jar"))
+        silent = [str(jar) for jar in jar_files if not jar.name.startswith("log4j-slf4j")]
+        talking = [str(jar) for jar in jar_files if not jar.name.startswith("slf4j-nop")]
+        self.class_path = self._class_path = ":".join([str(classes), *silent])
+        self.broker_class_path = ":".join([str(classes), *talking])
+
+    def dump(self, commands, folder):
+        """(stdout, stderr, exit code) of each command line of kafka-dump-log, run in `folder`."""
+        outputs = folder / "outputs"
+        outputs.mkdir()
+        lines = "".join("\t".join([f"{outputs}/{at}", *argv]) + "\n" for at, argv in enumerate(commands))
+        done = subprocess.run(
+            [*JAVA, "-Xmx1g", "-cp", self._class_path, "ManyDumps"],
+            input=lines,
+            text=True,
+            capture_output=True,
+            check=True,
+            cwd=folder,
+        )
+        codes = dict(line.split("\t") for line in done.stdout.splitlines())
+        for at in range(len(commands)):
+            name = f"{outputs}/{at}"
+            yield Ran(Path(name).read_bytes(), Path(name + ".err").read_bytes(), int(codes[name]))
+
+
+def real_kafka_here():
+    """The RealKafka of this machine. Raises NoRealKafka."""
+    missing = [tool for tool in ("java", "javac", "mvn") if shutil.which(tool) is None]
+    if missing:
+        raise NoRealKafka(f"the real Kafka needs {', '.join(missing)}")
+    jars, classes = CACHE / f"kafka-{VERSION}", CACHE / f"classes-{VERSION}"
+    fetch(jars)
+    classes.mkdir(exist_ok=True)
+    sources = [str(path) for path in (HERE / "java").glob("*.java")]
+    subprocess.run(["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), *sources], check=True)
+    return RealKafka(jars, classes)
+
+
+def fetch(jars):
+    """Have Maven bring jars into a directory, once for what pom.xml says now."""
+    done = jars / f"done-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    if done.exists():
+        return
+    command = ["mvn", "-q", "-B", "-f", str(POM), f"-Dkafka.version={VERSION}"]
+    command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+    fetched = subprocess.run(command, capture_output=True, text=True, check=False)
+    if fetched.returncode:
+        raise NoRealKafka(f"Maven cannot fetch Kafka {VERSION}: {fetched.stdout[-300:]}")
+    done.touch()

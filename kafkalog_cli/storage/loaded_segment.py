@@ -66,6 +66,8 @@ class LoadedSegment:
         self._settings = settings
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        if self.log_name not in draft:
+            draft.put(self.log_name, b"")  # it was found under a name with fewer digits, which nobody opens
         if self.size_bytes > MAX_SEGMENT_BYTES:
             raise LoadFailed("KafkaException", f"the size of {self.log_name} is over {MAX_SEGMENT_BYTES} bytes")
 
@@ -133,6 +135,14 @@ class LoadedSegment:
                     return batch
                 before = batch
         return before if before is not None and before.last_offset >= offset else None
+
+    def find_first(self, offset: int) -> int | None:
+        """The offset with which the batch begins that a read from `offset` begins with, None if there is none."""
+        found = self.find(offset)
+        if found is None:
+            return None
+        with self.draft.reader(self.log_name) as log:
+            return self.first_offset(log, found)
 
     def next_offset(self) -> int:
         """The offset behind the last batch (LogSegment.readNextOffset): where the index lies, the base offset."""
@@ -290,13 +300,15 @@ class LoadedSegment:
         scan = Scan(log, limits=settings.limits, choice=settings.kernels)
         for chunk in scan:
             valid = _valid_rows(chunk)
-            done, error = indexes.add(chunk.batches, valid)
+            unreadable = producers.first_unreadable(chunk, valid)
+            done, error = indexes.add(chunk.batches, valid if unreadable is None else unreadable + 1)
             _assign_epochs(chunk, done, epochs)
-            producers.apply(chunk, 0, done)
+            # One that is not readable is counted and gets its entries; then it ends the recovery.
+            producers.apply(chunk, 0, done if unreadable is None else min(done, unreadable))
             if isinstance(error, LoadFailed):
                 raise error
-            if error is not None or done < len(chunk.batches):
-                return int(chunk.batches.position[done]), error
+            if error is not None or done < len(chunk.batches) or unreadable is not None:
+                return _end_position(chunk, done), error
         fault = scan.fault
         if fault is not None and fault.kind is FaultKind.UNREADABLE:
             raise LoadFailed("KafkaStorageException", f"{self.log_name}: {fault.message}")
@@ -353,6 +365,12 @@ def _of_negative_magic(log: ReadableFile, position: int) -> Batch:
     return Batch(
         position, LOG_OVERHEAD_BYTES + size, base, offset, -1, magic, crc, attributes & 0xFF, -1, -1, -1, -1, -1, -1, -1
     )
+
+
+def _end_position(chunk: Chunk, rows: int) -> int:
+    """The byte behind the first `rows` batches of a chunk."""
+    batches = chunk.batches
+    return int(batches.position[rows - 1]) + int(batches.size_bytes[rows - 1]) if rows else int(batches.position[0])
 
 
 def _valid_rows(chunk: Chunk) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
 from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, SegmentOverflow
@@ -84,6 +85,7 @@ class LogLoader:
         self._snapshots.rebuild(self._ascending(), log_start_offset, end_offset, from_clean_stop=self._start.is_clean)
         unstable = self._look_up_first_unstable(log_start_offset, end_offset)
         recovery_point = max(recovery_point, log_start_offset)
+        self._check_partition_metadata()
         self._stop_cleanly(recovery_point)
         return LoadedLog(
             log_start_offset,
@@ -228,12 +230,20 @@ class LogLoader:
         if unstable is None:
             return None
         offset = max(unstable, log_start_offset)
-        if offset > end_offset:
-            raise LoadFailed("OffsetOutOfRangeException", f"offset {offset} of a transaction is behind {end_offset}")
+        if offset >= end_offset:
+            return offset
         for segment in segments_between(self._ascending(), offset, None):
-            if offset == end_offset or segment.find(offset) is not None:
-                break
-        return offset
+            found = segment.find_first(offset)
+            if found is not None:
+                return found  # where the batch begins, not the offset that was looked for
+        return end_offset
+
+    def _check_partition_metadata(self) -> None:
+        name = FileKind.PARTITION_METADATA.value
+        if name in self._draft:
+            _, faults = partition_metadata.decode(self._draft.read(name))
+            if faults:
+                raise LoadFailed("KafkaStorageException", f"{name}: {faults[0].message}")
 
     def _stop_cleanly(self, recovery_point: int) -> None:
         """What a clean stop writes: the flush opens the indexes of all that was not flushed."""
@@ -265,7 +275,7 @@ def complete_swaps(draft: Draft, settings: LoadSettings) -> None:
             swaps.append(name)
     first_cleaned = min(cleaned, default=None)
     for name in swaps:
-        offset = _offset(name) if first_cleaned is not None else 0
+        offset = _offset(name)
         if first_cleaned is not None and offset >= first_cleaned[0]:
             draft.drop(name)
     for _, name in cleaned:

@@ -159,8 +159,9 @@ def offset_of_file_name(name: str) -> int | None:
 
 
 def segment_file_name(offset: int, kind: FileKind, state: WorkState = WorkState.IN_PLACE) -> str:
-    """The name that a broker gives: at least 20 digits, the kind's suffix, the work suffix. `offset` is 0 or more."""
-    return f"{offset:0{_OFFSET_WIDTH}d}{kind.value}{state.value}"
+    """The name that a broker gives: at least 20 digits, behind a sign if it must be, the kind's and the work suffix."""
+    sign = "-" if offset < 0 else ""
+    return f"{sign}{abs(offset):0{_OFFSET_WIDTH}d}{kind.value}{state.value}"
 
 
 def metadata_snapshot_name(end_offset: int, epoch: int, state: WorkState = WorkState.IN_PLACE) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import NamedTuple
@@ -24,6 +25,10 @@ from kafkalog_cli.storage.load_error import LoadFailed
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.scan import Chunk
 
+INVALID_RECORD = "InvalidRecordException"
+"""What recovery takes for the end of the valid log."""
+
+_JAVA_CLASS = re.compile(r"\((\w+Exception)\)$")
 _NO_EPOCH = -1
 _FLAGS = TRANSACTIONAL_MASK | CONTROL_MASK
 
@@ -116,6 +121,17 @@ class ProducerReplay:
         self._started: dict[int, list[int]] = {}
         self._completed: list[CompletedTxn] = []
 
+    def first_unreadable(self, chunk: Chunk, end_row: int) -> int | None:
+        """The first row with a control batch that holds no record, with which a recovery ends; None if all have one."""
+        for row in _rows_of_producers(chunk.batches.part(0, end_row)):
+            if int(chunk.batches.attributes[row]) & CONTROL_MASK:
+                try:
+                    self._marker(chunk, chunk.batches.row(row))
+                except LoadFailed as failure:
+                    if failure.java_class == INVALID_RECORD:
+                        return row
+        return None
+
     def apply(self, chunk: Chunk, first_row: int = 0, end_row: int | None = None) -> None:
         """Apply rows of a chunk. Raises LoadFailed where the broker throws."""
         batches = chunk.batches.part(first_row, len(chunk.batches) if end_row is None else end_row)
@@ -177,6 +193,8 @@ class ProducerReplay:
         marker = self._marker(chunk, batch)
         if marker is None:
             return  # the cleaner emptied the batch: the whole transaction has gone
+        if self._on_completed is not None:
+            self._merge()  # each batch is an append of its own: an epoch that went and came back forgets batches
         entry = self._entry(batch.producer_id)
         self._updated[batch.producer_id] = ProducerEntry(
             batch.producer_id,
@@ -202,12 +220,15 @@ class ProducerReplay:
         for block in self._reader.blocks(alone):
             for record in block.rows():
                 found = decode_control(record.key, record.value)
-                if not isinstance(found, ControlRecord) or not found.is_marker:
+                if not isinstance(found, ControlRecord):
+                    named = _JAVA_CLASS.search(found.message)
+                    raise LoadFailed(INVALID_RECORD if named is None else named[1], found.message)
+                if not found.is_marker:
                     raise LoadFailed("IllegalArgumentException", f"no transaction marker at offset {batch.base_offset}")
                 epoch = int(found.message["coordinatorEpoch"])
                 return _Marker(found.type_id == ABORT, epoch, record.timestamp)
             for fault in block.faults.values():
-                raise LoadFailed("InvalidRecordException", fault.message)
+                raise LoadFailed(INVALID_RECORD, fault.message)
         return None
 
 

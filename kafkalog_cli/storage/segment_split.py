@@ -36,6 +36,9 @@ def split_segment(
         reason = f"Split operation is only permitted for segments with overflow, not for {segment.log_name}"
         raise LoadFailed("IllegalArgumentException", reason)
     parts = list(_parts(segment, draft, settings))
+    if len({part.base_offset for part in parts}) < len(parts):
+        # The files of one take the place of the other's, and are then looked for in vain.
+        raise LoadFailed("NoSuchFileException", f"two parts of {segment.log_name} begin with the same offset")
     source = segment.log_name
     if keep_old:
         source += WorkState.DELETED.value

@@ -13,7 +13,7 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage import journal
-from kafkalog_cli.storage.checkpoints import read_root_checkpoints
+from kafkalog_cli.storage.checkpoints import RootCheckpoints, read_root_checkpoints
 from kafkalog_cli.storage.clean_marker import hold_marker, release_marker
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.journal import CheckpointEdits
@@ -54,17 +54,27 @@ def plan_recovery(
     return replace(plan, settings=used, log_dir=log_dir)
 
 
-def start_states(fs: Filesystem, log_dir: str | None, partitions: list[Partition]) -> list[StartState]:
-    """What a broker would know of each partition when it starts."""
-    if log_dir is None:
-        return [StartState(is_clean=False)] * len(partitions)
-    is_clean = fs.status(f"{log_dir}/{FileKind.CLEAN_SHUTDOWN.value}") is not None
-    checkpoints = read_root_checkpoints(fs, log_dir)
-    kinds = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
-    return [
-        StartState(is_clean, *(checkpoints.offset(kind, partition.topic, partition.number) or 0 for kind in kinds))
-        for partition in partitions
-    ]
+class StartStates:
+    """What a broker would know of each partition when it starts; of a log directory as it is when it is first asked.
+
+    Recovering one partition takes the marker away for a while, which says nothing of the next.
+    """
+
+    def __init__(self, fs: Filesystem) -> None:
+        self._fs = fs
+        self._roots: dict[str, tuple[bool, RootCheckpoints]] = {}
+
+    def of(self, log_dir: str | None, partition: Partition) -> StartState:
+        """The state of a partition of `log_dir`; where that is None nothing is known."""
+        if log_dir is None:
+            return StartState(is_clean=False)
+        if log_dir not in self._roots:
+            is_clean = self._fs.status(f"{log_dir}/{FileKind.CLEAN_SHUTDOWN.value}") is not None
+            self._roots[log_dir] = is_clean, read_root_checkpoints(self._fs, log_dir)
+        is_clean, checkpoints = self._roots[log_dir]
+        kinds = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
+        offsets = (checkpoints.offset(kind, partition.topic, partition.number) or 0 for kind in kinds)
+        return StartState(is_clean, *offsets)
 
 
 def used_settings(topic: str, log_dir: str | None, source: SettingsSource) -> tuple[Setting, ...]:

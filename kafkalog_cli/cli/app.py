@@ -27,6 +27,8 @@ COMMANDS = {
     "lookup-offset": "kafkalog_cli.cli.lookup_offset",
     "lookup-time": "kafkalog_cli.cli.lookup_time",
     "recover": "kafkalog_cli.cli.recover",
+    "undo": "kafkalog_cli.cli.undo",
+    "purge": "kafkalog_cli.cli.purge",
     "warmup": "kafkalog_cli.cli.warmup",
 }
 """Subcommand to the module whose `command` is its Typer application."""

@@ -90,26 +90,32 @@ def recover(  # noqa: PLR0913, PLR0917 options
     is left as it is (exit code 14). What is cut off or taken away is kept for `kafkalog undo`.
     """
     from kafkalog_cli.cli.recover_run import RecoverOptions, RecoverRun
+    from kafkalog_cli.cli.salvage_run import SalvageRun
 
+    if not paths:
+        raise UsageError(reason="recover needs a PATH; see kafkalog recover --help")
     if sum((like_broker, indexes_only, salvage is not None)) > 1:
         raise UsageError(reason="--like-broker, --indexes-only and --salvage exclude each other")
     if since_recovery_point and (like_broker or salvage is not None):
         raise UsageError(reason="--since-recovery-point goes with plain recovery and --indexes-only")
+    if salvage is not None and (dry_run or discard):
+        raise UsageError(reason="--salvage changes nothing: --dry-run and --discard do not go with it")
     options = RecoverOptions(
-        selection=selection_of(topic, partition, topic_pattern),
-        like_broker=like_broker,
-        indexes_only=indexes_only,
-        salvage=salvage,
-        since_recovery_point=since_recovery_point,
-        discard=discard,
-        config=tuple(config or ()),
-        broker_config=broker_config,
-        metadata=metadata,
-        now=now,
-        dry_run=dry_run,
-        wait_seconds=wait,
-        assume_offline=assume_offline,
-        quiet=quiet,
-        json=output is OutputFormat.JSON,
+        selection_of(topic, partition, topic_pattern),
+        now,
+        dry_run,
+        wait,
+        assume_offline,
+        quiet,
+        output is OutputFormat.JSON,
+        like_broker,
+        indexes_only,
+        since_recovery_point,
+        discard,
+        config or (),
+        broker_config,
+        metadata,
     )
-    return RecoverRun(environment_of(context), options).run(paths or [])
+    environment = environment_of(context)
+    run = RecoverRun(environment, options) if salvage is None else SalvageRun(environment, options, salvage)
+    return run.run(paths)

@@ -98,7 +98,9 @@ def test_a_torn_tail_is_cut_where_the_broker_cuts_it(corpus, tmp_path, kind):
     found = plan(target)
     make(target, found.changes)
     ours, broker = files(target), files(corpus / name / "after" / f"{name}-0")
-    assert {n: d for n, d in ours.items() if n.endswith(".log")} == {n: d for n, d in broker.items() if n.endswith(".log")}
+    assert {n: d for n, d in ours.items() if n.endswith(".log")} == {
+        n: d for n, d in broker.items() if n.endswith(".log")
+    }
     for change in found.changes:
         if isinstance(change, (Cut, Put)) and change.name.endswith(("index", ".snapshot")):
             assert ours[change.name] == broker[change.name], change.name

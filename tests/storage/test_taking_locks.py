@@ -264,3 +264,38 @@ def test_what_the_system_refuses_is_told(number, error, code):
         with pytest.raises(error) as caught:
             take(Refusing(number), path, offline)
         assert caught.value.exit_code == code
+
+
+def test_a_lock_file_that_another_process_makes_at_the_same_moment(log_dir, monkeypatch):
+    real = os.open
+
+    def opening(path, flags, *rest):
+        if str(path).endswith(".lock") and not flags & os.O_CREAT and not (log_dir / ".lock").exists():
+            (log_dir / ".lock").touch()
+            raise FileNotFoundError(errno.ENOENT, "not yet", path)
+        return real(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", opening)
+    with lock_log_dir(RealFilesystem(), str(log_dir), NO_WAIT):
+        assert try_in_another_process(log_dir / ".lock") == "held"
+
+
+def test_a_directory_of_ours_that_another_process_makes_at_the_same_moment(log_dir):
+    class Late(RealFilesystem):
+        def make_directory(self, path):
+            super().make_directory(path)
+            raise FileExistsError(errno.EEXIST, "there it is", path)
+
+    with lock_partition(Late(), str(log_dir / "t-0"), NO_WAIT):
+        assert try_in_another_process(log_dir / "t-0/.kafkalog/lock") == "held"
+
+
+def test_a_lock_file_that_cannot_be_given_away_is_no_lock(log_dir, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "no")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0  # noqa: PTH112, PTH208
+    with pytest.raises(Unreadable):
+        lock_log_dir(RealFilesystem(), str(log_dir), NO_WAIT)
+    assert (len(os.listdir("/proc/self/fd")) if before else 0) == before  # noqa: PTH208

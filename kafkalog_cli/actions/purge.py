@@ -1,0 +1,159 @@
+"""Removing for good what writers keep: files that are due (`.deleted`), and runs that are too old to be undone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog_cli.actions.partition_facts import Places
+from kafkalog_cli.actions.refusals import Action, Verdict
+from kafkalog_cli.actions.runs import Clock, check_refusals
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.storage.durable import not_changed
+from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
+from kafkalog_cli.storage.manifest import ChangeKind, Manifest, RunState, read_manifest, run_directory, run_ids
+from kafkalog_cli.storage.names import WorkState
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.removal import remove_files, remove_run_directory
+
+DEFAULT_OLDER_THAN = "7d"
+DELAY = "file.delete.delay.ms"
+DEFAULT_DELAY_MS = 60_000
+"""Kafka's default of it: so long a broker waits between the renaming of a file and its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueFile:
+    """A `.deleted` file, due at `due_ms`; `run_id` None: a broker's, or of a run that is purged."""
+
+    file: FileStatus
+    due_ms: int
+    run_id: str | None
+
+    @property
+    def name(self) -> str:
+        """Its name without the directory."""
+        return self.file.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class OldRun:
+    """A run: `files` and `size_bytes` are what it keeps, the manifest counted; `state` None: it never began."""
+
+    run_id: str
+    state: RunState | None
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run that stays though it is old, and why."""
+
+    run_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlan:
+    """What goes of one partition; `waiting` is what is not due or old enough yet, by number."""
+
+    path: str
+    files: tuple[DueFile, ...] = ()
+    runs: tuple[OldRun, ...] = ()
+    kept: tuple[KeptRun, ...] = ()
+    waiting: int = 0
+    warnings: tuple[Verdict, ...] = ()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything goes."""
+        return bool(self.files or self.runs)
+
+    @property
+    def size_bytes(self) -> int:
+        """The sizes of all that goes; a file that has another name elsewhere frees nothing."""
+        return sum(due.file.size_bytes for due in self.files) + sum(run.size_bytes for run in self.runs)
+
+
+def plan_purge(
+    fs: WritableFilesystem, partition: Partition, older_than_ms: int, clock: Clock, places: Places | None = None
+) -> PurgePlan:
+    """What is due and old at that time. Raises Refused, UnsupportedFormat, Unreadable, NotChanged."""
+    try:
+        runs = _Runs(fs, partition.path)
+        files, not_due = _due_files(fs, partition, runs, clock.now_ms)
+        old, kept, young = runs.older_than(clock.now_ms - older_than_ms)
+        warnings = check_refusals(fs, partition, Action.PURGE, clock, places) if files or old else ()
+    except OSError as error:
+        raise not_changed(partition.path, error) from error
+    return PurgePlan(partition.path, tuple(files), tuple(old), tuple(kept), not_due + young, warnings)
+
+
+def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
+    """Remove what the plan says, under the partition's lock. Raises Refused, NotChanged, SyncFailed."""
+    remove_files(fs, plan.path, [due.file for due in plan.files])
+    for run in plan.runs:
+        remove_run_directory(fs, plan.path, run.run_id)
+
+
+class _Runs:
+    """The runs of a partition, their manifests read."""
+
+    def __init__(self, fs: WritableFilesystem, path: str) -> None:
+        self._fs = fs
+        self._path = path
+        self.manifests: dict[str, Manifest | None] = {}
+        self._unreadable: dict[str, str] = {}
+        for run_id in run_ids(fs, path):
+            try:
+                self.manifests[run_id] = read_manifest(fs, path, run_id)
+            except KafkalogError as error:
+                self._unreadable[run_id] = str(error)
+
+    def older_than(self, time_ms: int) -> tuple[list[OldRun], list[KeptRun], int]:
+        """Runs that ended at that time or before; those that stay all the same; how many are younger."""
+        old, young = [], 0
+        kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]
+        for run_id, manifest in self.manifests.items():
+            if manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING):
+                command = f"kafkalog undo {self._path} {run_id}"
+                kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` puts back what was"))
+            elif manifest is None or _ended_ms(manifest) <= time_ms:
+                files = self._fs.list_directory(run_directory(self._path, run_id))
+                state = None if manifest is None else manifest.state
+                old.append(OldRun(run_id, state, len(files), sum(file.size_bytes for file in files)))
+            else:
+                young += 1
+        return old, kept, young
+
+
+def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms: int) -> tuple[list[DueFile], int]:
+    """The `.deleted` files that are due, and how many are not; those of a run that did not end are none."""
+    made: dict[str, Manifest] = {}
+    for manifest in runs.manifests.values():
+        for change in manifest.changes if manifest is not None and manifest.state is not RunState.UNDONE else ():
+            if manifest is not None and change.kind is ChangeKind.MOVE and change.new_name is not None:
+                made[change.new_name] = manifest
+    due, waiting = [], 0
+    for leftover in partition.leftovers:
+        if leftover.name.state is not WorkState.DELETED:
+            continue
+        by = made.get(leftover.name.name)
+        if by is not None and by.state is not RunState.DONE:
+            continue
+        ctime_ms = fs.attributes(leftover.status.path).ctime_ns // 1_000_000
+        due_ms = ctime_ms + DEFAULT_DELAY_MS if by is None else _ended_ms(by) + _delay_ms(by)
+        if due_ms <= now_ms:
+            due.append(DueFile(leftover.status, due_ms, None if by is None else by.run.run_id))
+        else:
+            waiting += 1
+    return due, waiting
+
+
+def _ended_ms(manifest: Manifest) -> int:
+    return manifest.run.now_ms if manifest.finished_ms is None else manifest.finished_ms
+
+
+def _delay_ms(manifest: Manifest) -> int:
+    text = str(manifest.run.settings.get(DELAY, DEFAULT_DELAY_MS))
+    return int(text) if text.isdecimal() else DEFAULT_DELAY_MS

@@ -1,0 +1,35 @@
+"""What `undo` and `purge` ask before they touch a partition: the table of refusals, without any settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog_cli.actions.partition_facts import Places, gather_facts
+from kafkalog_cli.actions.refusals import Action, Intent, Outcome, Verdict, judge, raise_refusals
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.storage.fs import WritableFilesystem
+from kafkalog_cli.storage.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Now in epoch milliseconds, and whether the command line says so (`--now`)."""
+
+    now_ms: int
+    is_given: bool = False
+
+
+def check_refusals(  # noqa: PLR0913, PLR0917
+    fs: WritableFilesystem,
+    partition: Partition,
+    action: Action,
+    clock: Clock,
+    places: Places | None = None,
+    in_place: frozenset[str] = frozenset(),
+) -> tuple[Verdict, ...]:
+    """The warnings that hold; raises Refused or UnsupportedFormat for the refusals. Reads no metadata log."""
+    facts = gather_facts(fs, partition, None, SettingsSource(fs, {}, {}), places=places)
+    intent = Intent(action, clock.now_ms, now_is_given=clock.is_given, in_place=in_place)
+    verdicts = judge(facts, intent)
+    raise_refusals(verdicts)
+    return tuple(verdict for verdict in verdicts if verdict.outcome is Outcome.WARNING)

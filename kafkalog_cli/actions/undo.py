@@ -1,0 +1,138 @@
+"""Taking a run on a partition back: what there was before it, file for file, and its lines in the checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog_cli.actions.partition_facts import Places
+from kafkalog_cli.actions.refusals import Action, Verdict
+from kafkalog_cli.actions.runs import Clock, check_refusals
+from kafkalog_cli.errors import NothingSelected
+from kafkalog_cli.storage.clean_marker import hold_marker, read_held_marker, release_marker
+from kafkalog_cli.storage.durable import half_changed, not_changed
+from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
+from kafkalog_cli.storage.journal_undo import check_undo, sweep, undo
+from kafkalog_cli.storage.lock import log_dir_of
+from kafkalog_cli.storage.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest, run_ids
+from kafkalog_cli.storage.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class UndoStep:
+    """One thing that is taken back. `what` is a word for programs: restore, rename, remove or checkpoint.
+
+    `size_bytes` is what comes back into the file; `to` the name or text that is there afterwards.
+    """
+
+    what: str
+    name: str
+    to: str | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPlan:
+    """A run and what undoing it does, last change first; no `manifest`: it ended before it changed anything.
+
+    `log_dir` None: the partition lies in none. `moves_marker`: the clean-shutdown marker was taken away by the run.
+    """
+
+    path: str
+    name: str
+    run_id: str
+    log_dir: str | None
+    manifest: Manifest | None
+    steps: tuple[UndoStep, ...] = ()
+    warnings: tuple[Verdict, ...] = ()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the run was not taken back before."""
+        return self.manifest is None or self.manifest.state is not RunState.UNDONE
+
+    @property
+    def moves_marker(self) -> bool:
+        """Whether the marker of a clean shutdown waits for this run."""
+        return self.log_dir is not None and self.manifest is not None and self.manifest.run.holds_marker
+
+
+@dataclass(frozen=True, slots=True)
+class UndoResult:
+    """`marker`: whether the clean-shutdown marker is there again; None if the run had not taken it away."""
+
+    undone: bool
+    marker: bool | None = None
+
+
+def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
+    """Whether the partition has a directory of that run."""
+    return run_id in run_ids(fs, partition.path)
+
+
+def plan_undo(
+    fs: WritableFilesystem, partition: Partition, run_id: str, clock: Clock, places: Places | None = None
+) -> UndoPlan:
+    """What there is to take back. Raises NothingSelected (no such run), Refused (not as the run left it)."""
+    path = partition.path
+    if not has_run(fs, partition, run_id):
+        raise NothingSelected(reason=f"{path} has no run {run_id}")
+    log_dir = log_dir_of(fs, path)
+    try:
+        manifest = read_manifest(fs, path, run_id)
+        if manifest is None or manifest.state is RunState.UNDONE:
+            return UndoPlan(path, partition.name, run_id, log_dir, manifest)
+        cuts = frozenset(change.name for change in manifest.changes if change.kind is ChangeKind.CUT)
+        warnings = check_refusals(fs, partition, Action.UNDO, clock, places, cuts)
+        check_undo(fs, path, manifest, log_dir)
+    except OSError as error:
+        raise not_changed(path, error) from error
+    return UndoPlan(path, partition.name, run_id, log_dir, manifest, _steps(manifest), warnings)
+
+
+def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
+    """Do what the plan says, under the locks of log directory and partition; a second call completes a first.
+
+    Raises HalfChanged, NotChanged, NoSpace, SyncFailed.
+    """
+    manifest = plan.manifest
+    if manifest is None or not plan.has_work:
+        _finish_earlier(fs, plan)
+        return UndoResult(manifest is None)
+    run_id, log_dir = plan.run_id, plan.log_dir
+    is_held = plan.moves_marker and log_dir is not None and hold_marker(fs, log_dir, run_id, [plan.name])
+    try:
+        undo(fs, plan.path, manifest, log_dir)
+    except OSError as error:
+        raise half_changed(plan.path, run_id, error) from error
+    if not is_held or log_dir is None:
+        return UndoResult(True)
+    return UndoResult(True, release_marker(fs, log_dir, run_id, [plan.name]))
+
+
+def _finish_earlier(fs: WritableFilesystem, plan: UndoPlan) -> None:
+    """Remove what a run left that had not begun, or one that was undone; its marker may still wait."""
+    try:
+        sweep(fs, plan.path)
+    except OSError as error:
+        raise not_changed(plan.path, error) from error
+    if plan.log_dir is not None:
+        held = read_held_marker(fs, plan.log_dir)
+        if held is not None and plan.name in held.reasons.get(plan.run_id, ()):
+            release_marker(fs, plan.log_dir, plan.run_id, [plan.name])
+
+
+def _steps(manifest: Manifest) -> tuple[UndoStep, ...]:
+    steps = [_step(change) for change in reversed(manifest.changes)]
+    for old in manifest.before.lines:
+        steps += [UndoStep("checkpoint", old.kind.value, line.text) for line in old.lines]
+    return tuple(steps)
+
+
+def _step(change: PlannedChange) -> UndoStep:
+    if change.kind is ChangeKind.CUT:
+        return UndoStep("restore", change.name, size_bytes=change.from_bytes - change.to_bytes)
+    if change.kind is ChangeKind.MOVE:
+        return UndoStep("rename", str(change.new_name), change.name)
+    if change.kind is ChangeKind.PUT and not change.replaces:
+        return UndoStep("remove", change.name)
+    return UndoStep("restore", change.name)

@@ -1,0 +1,63 @@
+"""`kafkalog purge`: free the room that deleted files and old runs take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import (
+    AssumeOffline,
+    DryRun,
+    Format,
+    Now,
+    OutputFormat,
+    PartitionOption,
+    PathsArgument,
+    Quiet,
+    TopicOption,
+    TopicPatternOption,
+    Wait,
+    selection_of,
+)
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("purge")
+def purge(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    paths: PathsArgument = None,
+    topic: TopicOption = None,
+    topic_pattern: TopicPatternOption = None,
+    partition: PartitionOption = None,
+    older_than: Annotated[
+        str, typer.Option(metavar="TIME", help="Remove runs that ended so long ago (90s, 15m, 2h, 7d): no undo then.")
+    ] = "7d",
+    now: Now = None,
+    dry_run: DryRun = False,
+    wait: Wait = 0,
+    assume_offline: AssumeOffline = False,
+    quiet: Quiet = False,
+    output: Format = OutputFormat.TEXT,
+) -> int:
+    """Remove for good: files named .deleted that are due, and what old runs keep for undo.
+
+    A file is due file.delete.delay.ms after the run that renamed it, or a minute after it was renamed if no run of
+    kafkalog did. Runs that were cut off half way stay until they are undone.
+    """
+    from kafkalog_cli.actions.time_spec import parse_duration_ms
+    from kafkalog_cli.cli.partition_writer import WriterOptions
+    from kafkalog_cli.cli.purge_run import PurgeRun
+
+    options = WriterOptions(
+        selection_of(topic, partition, topic_pattern),
+        now,
+        dry_run,
+        wait,
+        assume_offline,
+        quiet,
+        output is OutputFormat.JSON,
+    )
+    return PurgeRun(environment_of(context), options, parse_duration_ms(older_than)).run(paths or [])

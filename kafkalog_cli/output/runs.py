@@ -1,0 +1,110 @@
+"""Undo and purge for people and for programs: what went back or away, or would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog_cli.actions.purge import PurgePlan
+from kafkalog_cli.actions.undo import UndoPlan, UndoResult, UndoStep
+from kafkalog_cli.output.ndjson import json_path
+from kafkalog_cli.output.stream import printable
+
+UNDO = "kafkalog.undo/1"
+PURGE = "kafkalog.purge/1"
+
+
+def undo_lines(plan: UndoPlan, result: UndoResult | None) -> Iterator[str]:
+    """One line and the steps; `result` None: a dry run."""
+    run = f"{printable(plan.path)}: run {printable(plan.run_id)}"
+    if plan.manifest is None:
+        yield f"{run}: had changed nothing" + (", its leftovers are removed" if result is not None else "")
+        return
+    if not plan.has_work:
+        yield f"{run}: was undone before"
+        return
+    yield f"{run} ({plan.manifest.run.action}) {'would be' if result is None else 'is'} undone"
+    for step in plan.steps:
+        yield f"  {_sentence(step)}"
+    if plan.moves_marker:
+        yield f"  {_marker_sentence(result)}"
+
+
+def _sentence(step: UndoStep) -> str:
+    name = printable(step.name)
+    if step.what == "restore":
+        return f"{name}: {'as it was' if step.size_bytes is None else f'{step.size_bytes} bytes back'}"
+    if step.what == "rename":
+        return f"{name}: named {printable(step.to or '')} again"
+    if step.what == "remove":
+        return f"{name}: removed, it was new"
+    return f"{name}: {'no line' if step.to is None else f'line {printable(step.to)}'}"
+
+
+def _marker_sentence(result: UndoResult | None) -> str:
+    if result is None:
+        return ".kafka_cleanshutdown: comes back if no other run is waited for"
+    return f".kafka_cleanshutdown: {'is there again' if result.marker else 'stays away: another run is waited for'}"
+
+
+def undo_object(plan: UndoPlan, result: UndoResult | None) -> dict[str, object]:
+    """The fields of a `kafkalog.undo/1`."""
+    manifest = plan.manifest
+    return {
+        **json_path(plan.path),
+        "run": plan.run_id,
+        "action": None if manifest is None else manifest.run.action,
+        "started_ms": None if manifest is None else manifest.run.now_ms,
+        "state": None if manifest is None else manifest.state.value,
+        "dry_run": result is None,
+        "undone": result is not None and result.undone,
+        "steps": [
+            {"what": step.what, **json_path(step.name, "name"), "to": step.to, "size_bytes": step.size_bytes}
+            for step in plan.steps
+        ],
+        "clean_shutdown_marker": None if result is None else result.marker,
+    }
+
+
+def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
+    """One line, and one for each file and run."""
+    path = printable(plan.path)
+    waiting = f", {plan.waiting} not due yet" if plan.waiting else ""
+    if not plan.has_work:
+        yield f"{path}: nothing to purge{waiting}"
+        return
+    would = "would be " if dry_run else ""
+    what = f"{len(plan.files)} files and {len(plan.runs)} runs, {plan.size_bytes} bytes"
+    yield f"{path}: {would}purged: {what}{waiting}"
+    for due in plan.files:
+        yield f"  {printable(due.name)}: {due.file.size_bytes} bytes"
+    for run in plan.runs:
+        yield f"  run {printable(run.run_id)}: {run.files} files, {run.size_bytes} bytes"
+
+
+def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:
+    """The fields of a `kafkalog.purge/1`."""
+    return {
+        **json_path(plan.path),
+        "dry_run": dry_run,
+        "files": [
+            {
+                **json_path(due.name, "name"),
+                "size_bytes": due.file.size_bytes,
+                "due_ms": due.due_ms,
+                "run": due.run_id,
+            }
+            for due in plan.files
+        ],
+        "runs": [
+            {
+                "run": run.run_id,
+                "state": None if run.state is None else run.state.value,
+                "files": run.files,
+                "size_bytes": run.size_bytes,
+            }
+            for run in plan.runs
+        ],
+        "kept": [{"run": kept.run_id, "reason": kept.reason} for kept in plan.kept],
+        "waiting": plan.waiting,
+        "size_bytes": plan.size_bytes,
+    }

@@ -52,10 +52,17 @@ class LoadedSegment:
     """Reads as the broker does, believing what it believes; changes go to the draft.
 
     An index that is opened exists from then on, and is cut to whole entries when the broker stops cleanly.
+    `is_new`: a split has just made it.
     """
 
     def __init__(
-        self, draft: Draft, base_offset: int, settings: LoadSettings, state: WorkState = WorkState.IN_PLACE
+        self,
+        draft: Draft,
+        base_offset: int,
+        settings: LoadSettings,
+        state: WorkState = WorkState.IN_PLACE,
+        *,
+        is_new: bool = False,
     ) -> None:
         self.base_offset = base_offset
         self.draft = draft
@@ -64,6 +71,7 @@ class LoadedSegment:
             for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
         )
         self._settings = settings
+        self._has_txn_index = self.txn_index_name in draft and not is_new
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         if self.log_name not in draft:
@@ -241,8 +249,12 @@ class LoadedSegment:
     def _take(self, rebuilt: Rebuilt) -> None:
         self._offset_index = OffsetIndex(rebuilt.offset_index, self.base_offset)
         self._time_index = TimeIndex(rebuilt.time_index, self.base_offset)
-        if rebuilt.txn_index or self.txn_index_name in self.draft:
-            self.draft.put(self.txn_index_name, rebuilt.txn_index)
+        name = self.txn_index_name
+        # One that was not there when the segment was made is not emptied: entries go behind what is found then.
+        found = self.draft.read(name) if name in self.draft and not self._has_txn_index else b""
+        if rebuilt.txn_index or self._has_txn_index:
+            self.draft.put(name, found + rebuilt.txn_index)
+            self._has_txn_index = True
 
     def _leave_unfinished(self, stop: InvalidOffset | SegmentOverflow) -> None:
         """The files as a recovery leaves them that ends early: full indexes, with old bytes behind the new ones."""
@@ -276,6 +288,9 @@ class LoadedSegment:
             if transaction.is_aborted:
                 stable = state.last_stable_offset(transaction)
                 producer_id, first, last, _ = transaction
+                if aborted and last <= aborted[-1].last_offset:
+                    reason = f"the abort at {last} is not behind that at {aborted[-1].last_offset}"
+                    raise LoadFailed("IllegalArgumentException", f"{self.txn_index_name}: {reason}")
                 aborted.append(txnindex.AbortedTxn(txnindex.CURRENT_VERSION, producer_id, first, last, stable))
 
         producers = ProducerReplay(state, settings.limits, note)

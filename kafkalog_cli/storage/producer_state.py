@@ -247,7 +247,8 @@ def entries_in_snapshot_order(producers: dict[int, ProducerEntry]) -> list[Produ
 
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
     """Whether a broker that loads the entry at `now_ms` leaves it out."""
-    return entry.open_txn_first_offset is None and now_ms - entry.timestamp >= expiration_ms
+    # In Java's long: a timestamp far below zero, of a damaged batch, never expires.
+    return entry.open_txn_first_offset is None and wrap_int64(now_ms - entry.timestamp) >= expiration_ms
 
 
 def _rows_of_producers(batches: BatchColumns) -> list[int]:

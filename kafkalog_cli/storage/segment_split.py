@@ -54,7 +54,7 @@ def _write(part: _Part, source: str, draft: Draft, settings: LoadSettings) -> Lo
     draft.slice(log_name, source, part.position, part.size_bytes)
     draft.put(index_name, part.indexes.offset_index)
     draft.put(time_index_name, part.indexes.time_index)
-    return LoadedSegment(draft, part.base_offset, settings)
+    return LoadedSegment(draft, part.base_offset, settings, is_new=True)
 
 
 def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iterator[_Part]:

@@ -119,10 +119,13 @@ class LoadedSegment:
         if self.txn_index_name not in self.draft:
             return False
         entries, faults = txnindex.decode(self.draft.read(self.txn_index_name), self.base_offset)
+        # In their order: a broker that meets one of the wrong place does not come to one of an unknown version.
+        if any(entry.last_offset < self.base_offset for entry in entries):
+            return True
         for fault in faults:
             if fault.kind is FaultKind.INVALID_VERSION:
                 raise LoadFailed("KafkaException", fault.message)
-        return any(entry.last_offset < self.base_offset for entry in entries)
+        return False
 
     # -- reads
 

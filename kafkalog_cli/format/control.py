@@ -83,6 +83,14 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | Fa
     return ControlRecord(type_id, {})
 
 
+def control_type(key: bytes | None) -> int | None:
+    """The type that the key of a control record tells, whatever its value is; None where it tells none."""
+    if key is None or len(key) < CONTROL_RECORD_KEY.size:
+        return None
+    version, type_id = CONTROL_RECORD_KEY.struct.unpack_from(key)
+    return None if version < 0 else int(type_id)
+
+
 def control_object(key: bytes | None, value: bytes | None) -> dict[str, Any]:
     """A control record for machine output: its type, its fields; of one that cannot be read what is wrong."""
     record = decode_control(key, value)

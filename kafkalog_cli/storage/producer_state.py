@@ -18,7 +18,7 @@ from kafkalog_cli.format.batch import (
     wrap_int32,
     wrap_int64,
 )
-from kafkalog_cli.format.control import ABORT, ControlRecord, decode_control
+from kafkalog_cli.format.control import ABORT, COMMIT, ControlRecord, control_type, decode_control
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.load_error import LoadFailed
@@ -94,7 +94,11 @@ class ProducerState:
     def merge(self, updated: ProducerEntry, started: Iterable[int]) -> None:
         """Take in what one append, or one read of a replay, made of a producer (ProducerStateManager.update)."""
         current = self.producers.get(updated.producer_id)
-        if current is not None and current.producer_epoch == updated.producer_epoch and not updated.has_batch:
+        if (
+            current is not None
+            and current.producer_epoch == updated.producer_epoch
+            and updated.last_offset == NO_OFFSET
+        ):
             _, _, last_sequence, last_offset, offset_delta, *_ = current
             updated = updated._replace(last_sequence=last_sequence, last_offset=last_offset, offset_delta=offset_delta)
         self.producers[updated.producer_id] = updated
@@ -191,8 +195,9 @@ class ProducerReplay:
 
     def _control(self, chunk: Chunk, batch: Batch) -> None:
         marker = self._marker(chunk, batch)
-        if marker is None:
-            return  # the cleaner emptied the batch: the whole transaction has gone
+        if marker is None:  # the cleaner emptied the batch: the transaction has gone, but the producer is known
+            self._updated[batch.producer_id] = self._entry(batch.producer_id)
+            return
         if self._on_completed is not None:
             self._merge()  # each batch is an append of its own: an epoch that went and came back forgets batches
         entry = self._entry(batch.producer_id)
@@ -219,12 +224,13 @@ class ProducerReplay:
         alone = Chunk(chunk.view, chunk.position, BatchColumns.from_rows([batch]), chunk.generation)
         for block in self._reader.blocks(alone):
             for record in block.rows():
+                kind = control_type(record.key)
+                if kind is not None and kind not in (ABORT, COMMIT):
+                    raise LoadFailed("IllegalArgumentException", f"no transaction marker at offset {batch.base_offset}")
                 found = decode_control(record.key, record.value)
                 if not isinstance(found, ControlRecord):
                     named = _JAVA_CLASS.search(found.message)
                     raise LoadFailed(INVALID_RECORD if named is None else named[1], found.message)
-                if not found.is_marker:
-                    raise LoadFailed("IllegalArgumentException", f"no transaction marker at offset {batch.base_offset}")
                 epoch = int(found.message["coordinatorEpoch"])
                 return _Marker(found.type_id == ABORT, epoch, record.timestamp)
             for fault in block.faults.values():

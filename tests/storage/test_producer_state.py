@@ -179,11 +179,17 @@ def test_compiled_columns_give_the_same():
     assert len(states[0].producers) == 3
 
 
-def test_an_emptied_marker_changes_nothing():
+def test_an_emptied_marker_only_makes_the_producer_known():
+    """As the real loader has it, of a producer of which nothing else is there."""
     data = batch_v2([], base=5, last=5, producer=(7, 0, -1), bits=TRANSACTIONAL | CONTROL)
     state = ProducerState()
     assert replayed(data, state, at_once=True, forced=False) == []
-    assert state.producers == {}
+    assert state.producers == {7: ProducerEntry(7, -1, -1, -1, 0, -1, -1, -1)}
+    log, _ = log_of([(7, 2, 5, 3, 1000, "data")])
+    replayed(log, state, at_once=True, forced=False)
+    before = dict(state.producers)
+    replayed(data, state, at_once=True, forced=False)
+    assert state.producers == before
 
 
 def test_a_control_record_that_is_no_marker():

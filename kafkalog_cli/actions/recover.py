@@ -13,7 +13,7 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage import journal
-from kafkalog_cli.storage.checkpoints import RootCheckpoints, read_root_checkpoints
+from kafkalog_cli.storage.checkpoints import LineEdit, RootCheckpoints, read_root_checkpoints
 from kafkalog_cli.storage.clean_marker import hold_marker, release_marker
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.journal import CheckpointEdits
@@ -40,9 +40,10 @@ class RecoverRequest:
 
 
 def plan_recovery(
-    fs: Filesystem, partition: Partition, log_dir: str | None, start: StartState, request: RecoverRequest
+    fs: Filesystem, partition: Partition, log_dir: str | None, starts: StartStates, request: RecoverRequest
 ) -> RecoverPlan:
     """What is to be done to the partition of `log_dir` (None: it lies in none), and which settings that follows."""
+    start = starts.of(log_dir, partition)
     used = used_settings(partition.topic, log_dir, request.settings)
     settings = load_settings(used, request)
     if request.mode is RecoverMode.LIKE_BROKER:
@@ -51,7 +52,8 @@ def plan_recovery(
         since = start.recovery_point if request.since_recovery_point else None
         scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since)
         plan = plan_repair(fs, partition, start, settings, scope)
-    return replace(plan, settings=used, log_dir=log_dir)
+    edits = tuple(edit for edit in plan.line_edits if starts.is_news(log_dir, edit))
+    return replace(plan, settings=used, log_dir=log_dir, line_edits=edits)
 
 
 class StartStates:
@@ -75,6 +77,12 @@ class StartStates:
         kinds = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
         offsets = (checkpoints.offset(kind, partition.topic, partition.number) or 0 for kind in kinds)
         return StartState(is_clean, *offsets)
+
+    def is_news(self, log_dir: str | None, edit: LineEdit) -> bool:
+        """Whether the line is to be another than it is."""
+        if log_dir is None:
+            return False
+        return self._roots[log_dir][1].offset(edit.kind, edit.topic, edit.partition) != edit.offset
 
 
 def used_settings(topic: str, log_dir: str | None, source: SettingsSource) -> tuple[Setting, ...]:

@@ -94,8 +94,7 @@ class RecoverRun(PartitionWriter):
     def partition(self, partition: Partition) -> ExitCode:
         """See PartitionWriter."""
         log_dir = log_dir_of(self._fs, partition.path)
-        start = self._starts.of(log_dir, partition)
-        plan = plan_recovery(self._fs, partition, log_dir, start, self._request)
+        plan = plan_recovery(self._fs, partition, log_dir, self._starts, self._request)
         self._check(partition, plan)
         if self._options.dry_run:
             self._show(plan, None)

@@ -110,6 +110,14 @@ def test_like_a_broker_with_settings_and_their_origin(log_dir, corpus, tmp_path)
     assert "crash-flip-mid 0 110" in (root / "recovery-point-offset-checkpoint").read_text()
 
 
+def test_like_a_broker_twice_is_as_once(log_dir):
+    root = log_dir("crash-torn")
+    assert "undo:" in recover(root, "--like-broker")[1]
+    before = tree(root)
+    assert recover(root, "--like-broker")[1] == f"{root}/crash-torn-0: nothing to do, offsets 0 to 128\n"
+    assert tree(root) == before
+
+
 def test_what_a_broker_does_not_start_with(log_dir):
     root = log_dir("clean-zero-tail")
     before = tree(root)

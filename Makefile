@@ -1,6 +1,6 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-fuzz interop bench docs
+.PHONY: help fmt lint type test test-fuzz interop fuzz-loader bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -16,7 +16,9 @@ test-fuzz:       ## the property tests with many more examples
 	HYPOTHESIS_PROFILE=nightly $(PYTHON) -m pytest -m "not interop" -p no:randomly
 interop:         ## only what runs the real Kafka (Java and Maven)
 	$(PYTHON) -m pytest -m interop
+fuzz-loader:     ## 20,000 damaged partitions through the real loader and ours; the count goes into docs/loader-fuzz.md
+	$(PYTHON) -m tests.interop.fuzz_loader --count 20000 --record docs/loader-fuzz.md
 bench:           ## the table of docs/bench.md
 	$(PYTHON) bench/compare.py
-docs:            ## regenerate man/, completions/, docs/format.md
-	$(PYTHON) docs/generate_format.py && $(PYTHON) docs/generate_reference.py
+docs:            ## regenerate man/, completions/ and the pages of docs/ that are written from tables
+	for page in format findings refusals reference; do $(PYTHON) docs/generate_$$page.py || exit 1; done

@@ -67,6 +67,9 @@ def rows(found: dict[str, Input], jvm: list[str] | None) -> list[Row]:
             for (mode, options), bar in zip(modes.items(), of_modes, strict=True):
                 if bar is not None:
                     table.append(_dump(f"{mode}, {what}", options, found[part].segments, jvm, *bar))
+            for level, mode, bar in zip(("normal", "deep"), modes, of_modes, strict=False):
+                if bar is not None:
+                    table.append(_verify(level, modes[mode], found[part], jvm, *bar))
     if "uncompressed" in found:
         table += _more(found["uncompressed"])
     return table + _starts()
@@ -85,6 +88,14 @@ def _dump(
     arguments = [*options, "--files", ",".join(map(str, segments))]
     peer = None if jvm is None else [*jvm, *arguments]
     return Row(work, ["dump-log", *arguments], "DumpLogSegments", peer, floor, moonshot)
+
+
+def _verify(level: str, options: list[str], log: Input, jvm: list[str] | None, floor: float, moonshot: float) -> Row:
+    """A level of verify, of the segments and all that lies beside them, against the dump that reads as much of them."""
+    arguments = ["verify", "--level", level, str(log.segments[0].parent)]
+    peer = None if jvm is None else [*jvm, *options, "--files", ",".join(map(str, log.segments))]
+    name = "DumpLogSegments, whose output is another"
+    return Row(f"verify {level}, {_what(log)}", arguments, name, peer, floor, moonshot)
 
 
 def _more(log: Input) -> list[Row]:

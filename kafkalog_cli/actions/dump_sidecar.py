@@ -13,7 +13,7 @@ from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan import scan_of
 
 NOT_FOUND = -1
 
@@ -109,7 +109,7 @@ def _first_batch_ending_at(log: ReadableFile, position: int, offset: int) -> Bat
 
 
 def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int | GivesUp:
-    scan = Scan(log, start=batch.position, end=batch.position + batch.size_bytes, limits=limits)
+    scan = scan_of(log, batch, limits)
     reader = RecordReader(limits, timestamps_only=True)
     largest = NO_TIMESTAMP
     for chunk in scan:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum, unique
+from operator import ge, gt
 
 from kafkalog_cli.actions.index_verdict import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
 from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
@@ -76,11 +77,7 @@ class OffsetIndexCheck:
     def __init__(self, index: OffsetIndex, record_offsets: RecordOffsets) -> None:
         self._record_offsets = record_offsets
         self._base_offset = index.base_offset
-        self._offset = array("q")
-        self._position = array("q")
-        for entry in index:
-            self._offset.append(entry.offset)
-            self._position.append(entry.position)
+        self._offset, self._position = index.columns()
         count = len(self._offset)
         self._finding = bytearray(count)
         self._style = bytearray(count)
@@ -101,8 +98,13 @@ class OffsetIndexCheck:
         """Check the entries that point into `stretch`."""
         order, positions, at = self._order, self._position, self._next
         count = len(order)
+        if stretch.batches.matrix is not None and isinstance(order, range):
+            at = self._see_many(stretch, at)
         while at < count and positions[order[at]] < stretch.end:
             slot = order[at]
+            if self._finding[slot] == Finding.FITS:
+                at += 1
+                continue
             position = positions[slot]
             row = bisect_right(stretch.position, position) - 1
             if row < 0:
@@ -112,6 +114,32 @@ class OffsetIndexCheck:
             at += 1
         self._next = at
         self._close_calls(stretch)
+
+    def _see_many(self, stretch: Stretch, at: int) -> int:
+        """Check at once the entries, from slot `at` on, of batches v2 whose last offset they have; the slot behind
+        those of them that come one after the other. The others stay as they are.
+        """
+        import numpy as np
+
+        position, base_offset, last_offset, magic = stretch.batches.matrix[[0, 2, 3, 5]]
+        end = bisect_left(self._position, stretch.end, at)
+        if end == at:
+            return at
+        slots = slice(at, end)
+        entry_position = np.frombuffer(self._position, np.int64)[slots]
+        rows = np.minimum(position.searchsorted(entry_position), len(position) - 1)
+        fits = (position[rows] == entry_position) & (entry_position > 0) & (magic[rows] >= 2)
+        fits &= last_offset[rows] == np.frombuffer(self._offset, np.int64)[slots]
+        styles = np.where(base_offset[rows] == last_offset[rows], int(ANY_STYLE), int(_BATCH_END)).astype(np.uint8)
+        np.frombuffer(self._finding, np.uint8)[slots][fits] = Finding.FITS
+        np.frombuffer(self._style, np.uint8)[slots][fits] = styles[fits]
+        for column, values in (
+            (self._batch, position),
+            (self._batch_first, base_offset),
+            (self._batch_last, last_offset),
+        ):
+            np.frombuffer(column, np.int64)[slots][fits] = values[rows][fits]
+        return end if fits.all() else at
 
     def finish(self, walk: SegmentWalk) -> None:
         """The log is over: what points behind its last batch is beyond the end."""
@@ -127,6 +155,9 @@ class OffsetIndexCheck:
     def judge_order(self) -> None:
         """Find the entries that do not follow on those before them that point somewhere."""
         last_offset, last_position = self._base_offset - 1, -1
+        all_fit = self._finding.count(Finding.FITS) == len(self)
+        if all_fit and _rises(self._offset, last_offset) and _rises(self._position, last_position):
+            return
         for slot, offset in enumerate(self._offset):
             position = self._position[slot]
             verdict = _BY_NUMBER[self._finding[slot]][0]
@@ -228,6 +259,8 @@ class OffsetIndexCheck:
 
     def _look_at_calls(self) -> None:
         """An append call ends before the batch that the next entry points to."""
+        if not any(map(ge, self._call_end, self._position[1:])):
+            return
         for slot in range(len(self) - 1):
             follows = self._finding[slot + 1] == Finding.FITS and self._position[slot + 1] > self._position[slot]
             if follows and self._finding[slot] == Finding.FITS and self._call_end[slot] >= self._position[slot + 1]:
@@ -260,8 +293,13 @@ class OffsetIndexCheck:
         }.get(finding, "")
 
 
+def _rises(values: Sequence[int], before: int) -> bool:
+    """Whether each value is above the one before it, the first above `before`."""
+    return not values or (values[0] > before and not any(map(ge, values, values[1:])))
+
+
 def _ascending(keys: Sequence[int]) -> Sequence[int]:
     """The slots in the order of their keys."""
-    if all(keys[slot] <= keys[slot + 1] for slot in range(len(keys) - 1)):
+    if not any(map(gt, keys, keys[1:])):
         return range(len(keys))
     return sorted(range(len(keys)), key=keys.__getitem__)

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.index_check import OffsetIndexCheck, RecordOffsets
-from kafkalog_cli.actions.index_verdict import Entry, FileReport, Note, fault_note
+from kafkalog_cli.actions.index_verdict import Entry, FileReport, Note, NoteKind, fault_note
 from kafkalog_cli.actions.log_questions import Watch
 from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch, record_offsets
 from kafkalog_cli.actions.sidecar_files import (
@@ -31,10 +31,10 @@ from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan import scan_of
 
 CACHED_BATCHES = 1024
-NO_LOG_NOTE = Note("there is no log beside it", ExitCode.WARNINGS)
+NO_LOG_NOTE = Note("there is no log beside it", ExitCode.WARNINGS, NoteKind.NO_LOG)
 
 
 class OpenLog(NamedTuple):
@@ -117,12 +117,12 @@ class IndexFile:
             yield fault_note(fault, code)
         if seen.is_closed and _zero_tail(self._whole, self._used):
             message = "the segment is not the last: a broker takes its zero tail for entries (KAFKA-10207)"
-            yield Note(message, ExitCode.WARNINGS)
+            yield Note(message, ExitCode.WARNINGS, NoteKind.ZERO_TAIL)
         if isinstance(self._check, TimeIndexCheck) and seen.walk is not None and seen.is_closed and self.is_right():
             largest = seen.walk.largest_timestamp
             if NO_TIMESTAMP != largest > self._check.last_timestamp:
                 message = f"no entry for the largest timestamp of the segment, {largest}"
-                yield Note(message, ExitCode.WARNINGS)
+                yield Note(message, ExitCode.WARNINGS, NoteKind.LARGEST_NOT_INDEXED)
 
 
 def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Watch) -> FileReport:
@@ -154,7 +154,7 @@ def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Wa
 def _marker(log: ReadableFile, batch: Batch, limits: Limits) -> Marker:
     """What kind of control record a batch holds."""
     reader = RecordReader(limits)
-    for chunk in Scan(log, start=batch.position, end=batch.position + batch.size_bytes, limits=limits):
+    for chunk in scan_of(log, batch, limits):
         for block in reader.blocks(chunk):
             for record in block.rows():
                 key = record.key or b""

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 from kafkalog_cli.actions.checkpoint_check import read_metadata_file
-from kafkalog_cli.actions.index_verdict import FileReport, Note, fault_note
-from kafkalog_cli.actions.log_questions import EpochRuns, ProducerTrail, ReadProducers, Watch
-from kafkalog_cli.actions.log_range import UNKNOWN_RANGE, log_range
+from kafkalog_cli.actions.index_verdict import FileReport, Note, NoteKind, fault_note
+from kafkalog_cli.actions.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
+from kafkalog_cli.actions.log_range import UNKNOWN_RANGE, LogRange, log_range
 from kafkalog_cli.actions.segment_reports import Means, SegmentFiles, SegmentReports
 from kafkalog_cli.actions.sidecar_files import MAX_STATE_BYTES, SEGMENT_SIDECARS, STATES, DirectoryFiles, SidecarFile
 from kafkalog_cli.actions.state_check import (
@@ -32,7 +32,9 @@ from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_fi
 from kafkalog_cli.storage.partition import Partition, Segment, directory_name, open_partition
 
 NO_NUMBER_NOTE = Note(
-    "the name does not begin with an offset: a broker that meets it does not start", ExitCode.CORRUPTION
+    "the name does not begin with an offset: a broker that meets it does not start",
+    ExitCode.CORRUPTION,
+    NoteKind.NO_NUMBER,
 )
 _AT_START = {
     WorkState.CLEANED: "a broker that starts deletes it",
@@ -49,7 +51,9 @@ class PartitionReports:
     turn comes. Raises PathNotFound, NotKafkaLayout, Unreadable for the directory itself.
     """
 
-    def __init__(self, means: Means, path: str, wanted: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, means: Means, path: str, wanted: frozenset[str] | None = None, observer: LogObserver | None = None
+    ) -> None:
         self._means = means
         partition = self._open(path, wanted)
         self._files = DirectoryFiles(means.fs, path, partition.directory, wanted)
@@ -58,9 +62,14 @@ class PartitionReports:
             found = log_range(means.fs, partition, means.limits, means.choice)
         except KafkalogError:  # said when the segment's turn comes
             found = None
-        self._watch = Watch(found or UNKNOWN_RANGE)
+        self._watch = Watch(found or UNKNOWN_RANGE, observer=observer)
         self._log_end: int | None = None
         self._ask()
+
+    @property
+    def log(self) -> LogRange | None:
+        """The offsets of the log, None where there is none that can be read."""
+        return None if self._watch.log is UNKNOWN_RANGE else self._watch.log
 
     def __iter__(self) -> Iterator[FileReport]:
         sidecars = self._files.wanted(FileKind.LOG, *SEGMENT_SIDECARS, FileKind.PRODUCER_SNAPSHOT)
@@ -147,7 +156,8 @@ class PartitionReports:
         reports = SegmentReports(self._means, self._files, found, self._watch)
         if self._log_end is not None and self._log_end < segment.base_offset:
             last = segment.base_offset - 1
-            reports.say(Note(f"no segment holds offsets {self._log_end} to {last} (compaction leaves such gaps too)"))
+            message = f"no segment holds offsets {self._log_end} to {last} (compaction leaves such gaps too)"
+            reports.say(Note(message, kind=NoteKind.OFFSET_GAP))
         yield from reports
         last_offset = None if reports.walk is None else reports.walk.last_offset
         self._log_end = None if last_offset is None else last_offset + 1
@@ -163,7 +173,7 @@ class PartitionReports:
         log = self._files.log_of(files[0])
         reports = SegmentReports(self._means, self._files, SegmentFiles(log, indexes), watch)
         if self._files.is_everything_wanted and log is not None and log.name.state is not WorkState.IN_PLACE:
-            reports.say(Note(_AT_START.get(log.name.state, "left over")))
+            reports.say(Note(_AT_START.get(log.name.state, "left over"), kind=NoteKind.LEFT_OVER))
         yield from reports
         for file in files:
             if file.name.kind is FileKind.PRODUCER_SNAPSHOT:
@@ -188,9 +198,10 @@ class PartitionReports:
             return replace(report, worst_entry=ExitCode.OK)
         if offset > watch.log.end:
             message = f"the state at offset {offset}, beyond the end of the log, {watch.log.end}: a broker deletes it"
-            notes.append(Note(message, ExitCode.CORRUPTION))
+            notes.append(Note(message, ExitCode.CORRUPTION, NoteKind.BEYOND_END))
         elif offset <= watch.log.first and self._segments:
-            notes.append(Note(f"not above the first offset of the log, {watch.log.first}: a broker deletes it"))
+            message = f"not above the first offset of the log, {watch.log.first}: a broker deletes it"
+            notes.append(Note(message, kind=NoteKind.BELOW_START))
         return self._files.report(file, check, notes)
 
     def _epochs_report(self, file: SidecarFile) -> FileReport:

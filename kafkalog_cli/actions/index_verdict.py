@@ -76,11 +76,30 @@ def verdict_code(verdict: Verdict, is_tolerable: bool) -> ExitCode:
     return ExitCode.CORRUPTION
 
 
+@unique
+class NoteKind(Enum):
+    """What a note is about, where more hangs on it than its file and how bad it is."""
+
+    OTHER = "other"
+    LOG_DAMAGE = "log damage"  # told in full by the walk
+    OFFSET_GAP = "offset gap"
+    END_NOT_SEEN = "end not seen"
+    NO_LOG = "no log"
+    ZERO_TAIL = "zero tail"
+    LARGEST_NOT_INDEXED = "largest timestamp not indexed"
+    BEYOND_END = "beyond the end"
+    BELOW_START = "below the start"
+    NO_NUMBER = "no number"
+    NOT_OPENED = "not opened"
+    LEFT_OVER = "left over"
+
+
 class Note(NamedTuple):
     """A sentence about a whole file; `code` OK: for information."""
 
     message: str
     code: ExitCode = ExitCode.OK
+    kind: NoteKind = NoteKind.OTHER
 
 
 def fault_note(fault: Fault, code: ExitCode = ExitCode.CORRUPTION) -> Note:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.actions.segment_walk import Stretch
+from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.partition import Segment
 
 MAX_EPOCH_RUNS = 10_000
 NO_LEADER_EPOCH = -1
@@ -56,7 +59,7 @@ class OffsetQuestions:
 
     def see(self, stretch: Stretch) -> None:
         """Answer what `stretch` answers."""
-        end = bisect_left(self._pending, stretch.reached[-1] + 1)
+        end = bisect_left(self._pending, stretch.last_reached + 1)
         for offset in self._pending[:end]:
             row = stretch.first_reaching(offset)
             holds = stretch.holds(row, offset)
@@ -74,14 +77,16 @@ class EpochRuns:
 
     def see(self, stretch: Stretch) -> None:
         """Note the changes in `stretch`."""
-        column = stretch.batches.leader_epoch
-        if self._epoch is not None and all(epoch == self._epoch for epoch in column):
+        column: Any = stretch.batches.leader_epoch
+        if stretch.batches.matrix is not None:
+            column = column[:1].tolist() if (column == column[0]).all() else column.tolist()
+        elif self._epoch is not None and all(epoch == self._epoch for epoch in column):
             return
         for row, epoch in enumerate(column):
             if epoch != self._epoch:
-                self._epoch = int(epoch)
+                self._epoch = epoch
                 if epoch != NO_LEADER_EPOCH and len(self.runs) < MAX_EPOCH_RUNS:
-                    self.runs.append((int(epoch), stretch.base_offset[row]))
+                    self.runs.append((epoch, int(stretch.batches.base_offset[row])))
 
 
 ReadProducers = Callable[[], Iterable[ProducerEntry]]
@@ -116,12 +121,34 @@ class ProducerTrail:
 
     def see(self, stretch: Stretch) -> None:
         """Note the batches of producers."""
+        rows: Iterable[int] = range(len(stretch.batches))
+        if stretch.batches.matrix is not None and stretch.is_ordered:
+            rows = self._all_but_plain(stretch)
         due, batches = self._due, stretch.batches
-        for row, producer in enumerate(batches.producer_id):
-            while due and stretch.last_offset[row] >= due[0]:
+        for row in rows:
+            last_offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
+            while due and last_offset >= due[0]:
                 self._compare(due.pop(0))
             if producer >= 0:
-                self._note(int(producer), int(batches.attributes[row]), stretch, row)
+                self._note(producer, int(batches.attributes[row]), stretch, row)
+
+    def _all_but_plain(self, stretch: Stretch) -> Iterable[int]:
+        """The rows that are to be looked at one by one; of plain data before them the last of each producer counts.
+
+        They are the markers, the batches of transactions, and those that snapshots lie before.
+        """
+        matrix = stretch.batches.matrix
+        last_offset, producer, attributes = matrix[3], matrix[10], matrix[7]
+        if not self._due and not (producer >= 0).any():
+            return ()
+        special = attributes & (CONTROL_MASK | TRANSACTIONAL_MASK) != 0
+        edges = last_offset.searchsorted(self._due)
+        special[edges[edges < len(special)]] = True
+        rows: list[int] = special.nonzero()[0].tolist()
+        plain = (~special & (producer >= 0)).nonzero()[0]
+        if not self._producers or not len(plain):
+            return rows
+        return sorted({*rows, *_last_of_each(plain, producer, edges)})
 
     def reach(self, snapshot_offset: int) -> None:
         """All batches below `snapshot_offset` were seen."""
@@ -159,6 +186,35 @@ class ProducerTrail:
         return "" if still_open is None else f"a transaction of the producer is open since offset {still_open}"
 
 
+def _last_of_each(rows: Any, producer: Any, edges: Any) -> list[int]:
+    """Of `rows` (ascending) the last one of each producer before each of `edges`, and of what is behind them all."""
+    import numpy as np
+
+    found: list[int] = []
+    for part in np.split(rows, rows.searchsorted(edges)):
+        backwards = part[::-1]
+        found += backwards[np.unique(producer[backwards], return_index=True)[1]].tolist()
+    return found
+
+
+class LogObserver(Protocol):
+    """Sees all that comes of the segments in place that it wants; `wants_records`: also their records."""
+
+    wants_records: bool
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """A segment comes, before the one that begins with `next_offset` (None: the last); whether it is wanted."""
+
+    def see(self, stretch: Stretch) -> None:
+        """Some batches."""
+
+    def records(self, block: RecordBlock) -> None:
+        """The records of some batches whose CRCs hold."""
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """The walk through the segment is over; what its damage amounts to."""
+
+
 @dataclass(slots=True)
 class Watch:
     """What else wants to see the batches of the segments that are walked. `log` are the offsets of the partition."""
@@ -167,6 +223,7 @@ class Watch:
     questions: OffsetQuestions = field(default_factory=OffsetQuestions)
     trail: ProducerTrail | None = None
     epochs: EpochRuns | None = None
+    observer: LogObserver | None = None
 
     @property
     def wants_everything(self) -> bool:

@@ -13,7 +13,7 @@ from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan import Scan, scan_of
 
 TRIED_ENTRIES = 16
 """Entries from the end of the index that may point at no good batch before the whole segment is read."""
@@ -77,5 +77,4 @@ def _is_good_batch(file: ReadableFile, position: int, limits: Limits) -> bool:
     header = header_at(file, position)
     if header is None or isinstance(header, Fault) or header.size_bytes > limits.max_batch_bytes:
         return False
-    scan = Scan(file, start=position, end=position + header.size_bytes, limits=limits)
-    return any(chunk.batches.row(0).valid for chunk in scan)
+    return any(chunk.batches.row(0).valid for chunk in scan_of(file, header, limits))

@@ -9,14 +9,14 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan import scan_of
 
 
 def first_record(
     log: ReadableFile, header: Batch, limits: Limits, wanted: Range
 ) -> tuple[RecordBlock | None, Fault | None]:
     """The first record of a batch in a range, alone in its block; or what keeps it from being read."""
-    scan = Scan(log, start=header.position, end=header.position + header.size_bytes, limits=limits)
+    scan = scan_of(log, header, limits)
     reader = RecordReader(limits)
     for chunk in scan:
         for block in reader.blocks(chunk):
@@ -30,13 +30,13 @@ def first_record(
 
 def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
     """The batch with its CRC looked at; as it is where it cannot be loaded."""
-    scan = Scan(log, start=header.position, end=header.position + header.size_bytes, limits=limits)
+    scan = scan_of(log, header, limits)
     return next((chunk.batches.row(0) for chunk in scan), header)
 
 
 def largest_timestamp_in(log: ReadableFile, header: Batch, limits: Limits) -> int:
     """The largest timestamp, in ms, of the records of a batch that can be read; -1 if none."""
-    scan = Scan(log, start=header.position, end=header.position + header.size_bytes, limits=limits)
+    scan = scan_of(log, header, limits)
     reader = RecordReader(limits)
     blocks = (block for chunk in scan for block in reader.blocks(chunk))
     return max((int(timestamp) for block in blocks for timestamp in block.records.timestamp), default=NO_TIMESTAMP)

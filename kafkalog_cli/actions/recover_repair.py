@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kafkalog_cli.actions.batch_marks import BatchMarks
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.index_reports import PartitionReports
 from kafkalog_cli.actions.index_verdict import FileReport
@@ -120,6 +121,7 @@ class _Repair:
         self._partition = partition
         self._settings = settings
         self._log_start_offset = log_start_offset
+        self._marks = BatchMarks()
         self._since = since
 
     @property
@@ -149,6 +151,7 @@ class _Repair:
         if not indexes_only and self._cut_tail(torn):
             reports = self._look()
         self._rebuild_indexes(reports)
+        self._rebuild_missing_txn_indexes()
         if not indexes_only:
             self._rebuild_epochs(reports)
             self._rebuild_snapshots(reports)
@@ -160,7 +163,8 @@ class _Repair:
     def _look(self) -> list[FileReport]:
         settings = self._settings
         means = Means(self._looked_at(), settings.limits, settings.kernels)
-        return list(PartitionReports(means, self._partition.path))
+        self._marks = BatchMarks()
+        return list(PartitionReports(means, self._partition.path, observer=self._marks))
 
     def _looked_at(self) -> Draft:
         """The draft, without the segments that are to be left alone: as if they had been deleted before."""
@@ -272,6 +276,18 @@ class _Repair:
             self.recovered.add(offset)
             self.draft.put(name, self._index_of(offset, report.kind))
 
+    def _rebuild_missing_txn_indexes(self) -> None:
+        """Without an entry a reader takes what was aborted for committed. A cleaned segment may rightly have none."""
+        for base_offset in sorted(self._marks.in_segments):
+            name = segment_file_name(base_offset, FileKind.TXN_INDEX)
+            if name in self.draft:
+                continue
+            data = self._index_of(base_offset, FileKind.TXN_INDEX)
+            if data:
+                self._say(name, "missing, though there are aborted transactions: made anew from the log")
+                self.recovered.add(base_offset)
+                self.draft.put(name, data)
+
     def _index_of(self, base_offset: int, kind: FileKind) -> bytes:
         """The bytes that an index should have."""
         state = ProducerState()
@@ -295,6 +311,10 @@ class _Repair:
         wrong = [r for r in reports if r.kind is FileKind.LEADER_EPOCH_CHECKPOINT and _is_wrong(r)]
         if not wrong:
             return
+        name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+        if self._marks.epochs_go_down and name in self.draft:
+            self._say(name, "the leader epochs of batches go down somewhere, so no file fits them: left as it is")
+            return
         epochs = LeaderEpochs()
         for segment in self._segments():
             try:
@@ -302,8 +322,10 @@ class _Repair:
             except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
                 raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED)) from error
         epochs.truncate_from_start(self._log_start_offset)
-        self._remark(wrong[0], "made anew from the leader epochs of the batches")
-        self.draft.put(FileKind.LEADER_EPOCH_CHECKPOINT.value, epochs.encode())
+        data = epochs.encode()
+        if name not in self.draft or self.draft.read(name) != data:
+            self._remark(wrong[0], "made anew from the leader epochs of the batches")
+            self.draft.put(name, data)
 
     def _rebuild_snapshots(self, reports: Iterable[FileReport]) -> None:
         wrong = [

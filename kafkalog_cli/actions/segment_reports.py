@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from kafkalog_cli.actions.index_files import IndexFile, LogSeen, OpenLog, txn_report
-from kafkalog_cli.actions.index_verdict import FileReport, Note, counted
-from kafkalog_cli.actions.log_questions import Watch
+from kafkalog_cli.actions.index_verdict import FileReport, Note, NoteKind, counted
+from kafkalog_cli.actions.log_questions import LogObserver, Watch
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.segment_walk import SegmentWalk
 from kafkalog_cli.actions.sidecar_files import DirectoryFiles, SidecarFile
@@ -58,6 +58,10 @@ class SegmentReports:
         self._files = files
         self._segment = segment
         self._watch = watch
+        self._observer: LogObserver | None = None
+        if watch.observer is not None and segment.segment is not None:
+            wanted = watch.observer.begin(segment.segment, segment.next_offset)
+            self._observer = watch.observer if wanted else None
         self._notes: list[Note] = []
 
     def say(self, note: Note) -> None:
@@ -92,28 +96,36 @@ class SegmentReports:
             try:
                 return stack.enter_context(self._means.fs.open_read(self._segment.log.status.path))
             except KafkalogError as error:
-                self.say(Note(str(error), ExitCode.FAILURE))
+                self.say(Note(str(error), ExitCode.FAILURE, NoteKind.NOT_OPENED))
         return None
 
     def _look_through(self, log: ReadableFile, indexes: list[IndexFile]) -> None:
-        walk = SegmentWalk(log, self._means.limits, self._means.choice)
         if not self._is_wanted(indexes):
             return
+        observer = self._observer
+        records = observer.records if observer is not None and observer.wants_records else None
+        walk = SegmentWalk(log, self._means.limits, self._means.choice, records=records)
         for stretch in walk:
             for index in indexes:
                 index.see(stretch)
             self._watch.see(stretch)
+            if observer is not None:
+                observer.see(stretch)
             if not self._is_wanted(indexes):
                 break
         else:
             self._finish(walk, indexes)
-        self._note_damage(walk)
+        code = self._note_damage(walk)
+        if observer is not None:
+            observer.end(walk, code)
         self._note_end(walk, indexes)
 
     def _is_wanted(self, indexes: list[IndexFile]) -> bool:
         """Whether there is anything to be learned from what comes of the log."""
         watch, next_offset = self._watch, self._segment.next_offset
         limit = watch.log.end if next_offset is None else next_offset
+        if self._observer is not None:
+            return True
         return bool(indexes) or watch.wants_everything or watch.questions.is_pending_below(limit)
 
     def _finish(self, walk: SegmentWalk, indexes: list[IndexFile]) -> None:
@@ -127,7 +139,7 @@ class SegmentReports:
 
     # ---- the log itself
 
-    def _note_damage(self, walk: SegmentWalk) -> None:
+    def _note_damage(self, walk: SegmentWalk) -> ExitCode:
         found = [
             f"at byte {start}: {counted(end - start, 'byte', 'bytes')} of no batch, others follow"
             for start, end in walk.damaged
@@ -142,9 +154,10 @@ class SegmentReports:
             found.append(f"at byte {walk.disordered_at}: offsets do not go up")
         if walk.unknown_magic_at is not None:
             found.append(f"at byte {walk.unknown_magic_at}: a batch with an unknown magic")
+        code = walk.exit_code(self._means.fs) if found else ExitCode.OK
         if found:
-            code = walk.exit_code(self._means.fs)
-            self._notes += [Note(message, code) for message in found]
+            self._notes += [Note(message, code, NoteKind.LOG_DAMAGE) for message in found]
+        return code
 
     def _note_end(self, walk: SegmentWalk, indexes: list[IndexFile]) -> None:
         """A broker that was stopped cleanly believes the index when it looks for the end of the log."""
@@ -158,7 +171,11 @@ class SegmentReports:
             return
         if end <= last_offset:
             message = f"after a clean shutdown a broker takes {end} for the end of the log"
-            self.say(Note(f"{message}, though batches go on to offset {last_offset}", ExitCode.WARNINGS))
+            self.say(
+                Note(
+                    f"{message}, though batches go on to offset {last_offset}", ExitCode.WARNINGS, NoteKind.END_NOT_SEEN
+                )
+            )
 
     def _missing(self, log: ReadableFile, base_offset: int) -> Iterator[FileReport]:
         """Indexes that a broker would have beside a log with batches."""

@@ -20,7 +20,7 @@ from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead, Rows
 from kafkalog_cli.storage.resync import next_good_batch
-from kafkalog_cli.storage.scan import Chunk, Scan
+from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
 
 HELD_ROWS = 10_000
 """Batches with bad CRCs in a row that may turn out to be no batches when the chain breaks behind them."""
@@ -213,10 +213,9 @@ class SegmentWalk:
         what is read there must not hide the batches that are.
         """
         deep = self._records is not None
-        buffers = WINDOWS if deep else 1
-        scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep, buffers=buffers)
+        scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep, buffers=WINDOWS)
         held: list[Batch] = []
-        for chunk in self._with_records(scan) if deep else scan:
+        for chunk in self._chunks(scan):
             batches = chunk.batches
             self._damage.batches(batches)
             good = _last_good_row(batches)
@@ -236,17 +235,18 @@ class SegmentWalk:
         found = None
         if scan.fault is not None:
             self._damage.fault(scan.fault)
-            found = next_good_batch(self.file, max(self.end_position, start) + 1, self._limits)
+            broken = max(self.end_position, start)
+            found = next_good_batch(self.file, broken + 1, self._limits, broken_at=broken)
             if found is not None:
                 held = [batch for batch in held if batch.position + batch.size_bytes <= found]
         yield from self._stretch(held, None)
         return found
 
-    def _with_records(self, scan: Scan) -> Iterator[Chunk]:
-        """The chunks; what lies in their batches with good CRCs is shown first."""
-        assert self._records is not None
-        for chunk, blocks in ReadAhead(scan, self._limits, _good_rows):
+    def _chunks(self, scan: Scan) -> Iterator[Chunk]:
+        """The chunks; what lies in their batches with good CRCs is shown first, if it is wanted."""
+        for chunk, blocks in ReadAhead(scan, self._limits, None if self._records is None else good_rows):
             for block in blocks:
+                assert self._records is not None
                 self._records(block)
             yield chunk
 
@@ -266,8 +266,10 @@ class SegmentWalk:
         self.largest_timestamp = stretch.largest_timestamp
         valid: Any = stretch.batches.valid
         self.bad_crcs += len(valid) - int(valid.sum() if hasattr(valid, "sum") else sum(valid))
-        if self.disordered_at is None and not stretch.is_ordered:
-            self.disordered_at = stretch.position[stretch.first_disordered() or 0]
+        disordered = stretch.first_disordered()
+        # What a batch with a bad CRC says of its offsets may be the damage.
+        if self.disordered_at is None and disordered is not None and valid[disordered]:
+            self.disordered_at = int(stretch.batches.position[disordered])
         magic: Any = stretch.batches.magic
         if self.unknown_magic_at is None and int(magic.max() if hasattr(magic, "max") else max(magic)) > MAX_MAGIC:
             row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
@@ -279,7 +281,7 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
     first: int | None = None
     last = NO_OFFSET
     reader = RecordReader(limits)
-    for chunk in Scan(file, start=batch.position, end=batch.position + batch.size_bytes, limits=limits):
+    for chunk in scan_of(file, batch, limits):
         for block in reader.blocks(chunk):
             offsets = block.records.offset
             if len(offsets):
@@ -295,7 +297,7 @@ def _last_good_row(batches: BatchColumns) -> int | None:
     return None
 
 
-def _good_rows(chunk: Chunk) -> list[Rows]:
+def good_rows(chunk: Chunk) -> list[Rows]:
     """Runs of batches whose CRCs hold."""
     valid: Any = chunk.batches.valid
     if valid.all() if chunk.batches.matrix is not None else all(valid):

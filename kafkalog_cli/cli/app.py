@@ -26,6 +26,7 @@ COMMANDS = {
     "ls": "kafkalog_cli.cli.ls",
     "lookup-offset": "kafkalog_cli.cli.lookup_offset",
     "lookup-time": "kafkalog_cli.cli.lookup_time",
+    "verify": "kafkalog_cli.cli.verify",
     "recover": "kafkalog_cli.cli.recover",
     "undo": "kafkalog_cli.cli.undo",
     "purge": "kafkalog_cli.cli.purge",

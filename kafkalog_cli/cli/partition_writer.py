@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -38,8 +38,11 @@ class WriterOptions:
 class PartitionWriter:
     """Goes through partitions in order; what fails ends only its partition or its log directory.
 
-    `_lock` is that of the partition in work; None in a dry run, and where locks do not work.
+    `_lock` is that of the partition in work; None in a dry run, and where locks do not work. `locks_first`: it is
+    taken before the partition is looked at, else by whoever has found something to do.
     """
+
+    locks_first = True
 
     def __init__(self, environment: Environment, options: WriterOptions) -> None:
         self._fs = environment.fs
@@ -68,7 +71,7 @@ class PartitionWriter:
         return combined_exit_code(self._codes)
 
     def partition(self, partition: Partition) -> ExitCode:
-        """Look at one partition, locked unless it is a dry run, change and show it; its exit code."""
+        """Look at one partition, change and show it; its exit code."""
         raise NotImplementedError
 
     def _log_dir(self, path: str | None, partitions: list[Partition]) -> None:
@@ -86,15 +89,20 @@ class PartitionWriter:
 
     def _locked(self, partition: Partition) -> None:
         try:
-            with ExitStack() as stack:
-                if not self._options.dry_run:
-                    self._lock = lock_partition(self._fs, partition.path, self._policy)
-                    if self._lock is not None:
-                        stack.enter_context(self._lock)
+            with self._lock_of(partition) if self.locks_first else nullcontext():
                 self._codes.append(self.partition(partition))
         except KafkalogError as error:
             self._codes.append(error.exit_code)
             self._messages.exception(error)
+
+    @contextmanager
+    def _lock_of(self, partition: Partition) -> Iterator[None]:
+        """The lock of a partition; none is taken in a dry run."""
+        if self._options.dry_run:
+            yield
+            return
+        with lock_partition(self._fs, partition.path, self._policy) or nullcontext() as self._lock:
+            yield
 
     def _warn(self, verdicts: Sequence[Verdict]) -> None:
         for verdict in verdicts:

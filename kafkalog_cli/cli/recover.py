@@ -17,7 +17,6 @@ from kafkalog_cli.cli.options import (
     Now,
     OutputFormat,
     PartitionOption,
-    PathsArgument,
     Quiet,
     TopicOption,
     TopicPatternOption,
@@ -34,7 +33,10 @@ RULES_PANEL = "Rules"
 @command.command("recover")
 def recover(  # noqa: PLR0913, PLR0917 options
     context: typer.Context,
-    paths: PathsArgument = None,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
+    ] = None,
     topic: TopicOption = None,
     topic_pattern: TopicPatternOption = None,
     partition: PartitionOption = None,

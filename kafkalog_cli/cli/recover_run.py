@@ -71,7 +71,9 @@ class RecoverOptions(WriterOptions):
 
 
 class RecoverRun(PartitionWriter):
-    """Recovers partitions in order."""
+    """Recovers partitions in order. A partition in which there is nothing to do is not even locked."""
+
+    locks_first = False
 
     def __init__(self, environment: Environment, options: RecoverOptions) -> None:
         super().__init__(environment, options)
@@ -101,7 +103,10 @@ class RecoverRun(PartitionWriter):
             return plan.exit_code
         settings = {setting.name: setting.explanation for setting in plan.settings}
         info = RunInfo(self._run_id, "recover", tuple(sys.argv[1:]), self._clock.now_ms, settings, __version__)
-        done = apply_recovery(self._fs, plan, info, self._request, held=self._lock)
+        done = None
+        if plan.has_work:
+            with self._lock_of(partition):
+                done = apply_recovery(self._fs, plan, info, self._request, held=self._lock)
         self._changed += done is not None
         self._show(plan, done)
         if done is not None and done.marker is Marker.AWAY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, overload
@@ -54,6 +55,13 @@ class SegmentIndex(Sequence[EntryT]):
 
     def __iter__(self) -> Iterator[EntryT]:
         return map(self._entry, self.stored())
+
+    def columns(self) -> tuple[array[int], array[int]]:
+        """The two fields of all entries, each as a column; offsets are absolute."""
+        first, second = (array("q", column) for column in tuple(zip(*self.stored(), strict=True)) or ((), ()))
+        relative = first if self.layout.offset["relative_offset"] == 0 else second
+        offsets = array("q", map(self.absolute_offset, relative))
+        return (offsets, second) if relative is first else (first, offsets)
 
     def stored(self) -> Iterator[tuple[int, int]]:
         """The entries as they are stored, with relative offsets."""

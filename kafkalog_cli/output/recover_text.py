@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.recover_plan import RecoverPlan, Remark, describe
 from kafkalog_cli.actions.salvage import LostOffsets, Salvaged
 from kafkalog_cli.output.stream import printable
@@ -32,11 +33,13 @@ def _summary(plan: RecoverPlan) -> str:
         return f"nothing to do, {where}"
     done = []
     if plan.cut:
-        done.append(f"{sum(cut.size_bytes for cut in plan.cut)} bytes cut")
+        done.append(f"{counted(sum(cut.size_bytes for cut in plan.cut), 'byte', 'bytes')} cut")
     if plan.removed:
-        done.append(f"{len(plan.removed)} segments removed")
+        done.append(f"{counted(len(plan.removed), 'segment', 'segments')} removed")
     if plan.changes:
-        done.append(f"{len({change.name for change in plan.changes})} files changed")
+        done.append(f"{counted(len({change.name for change in plan.changes}), 'file', 'files')} changed")
+    if not done:
+        done.append(f"{counted(len(plan.line_edits), 'checkpoint line', 'checkpoint lines')} changed")
     return ", ".join([*done, where])
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli import __version__
@@ -47,6 +48,7 @@ class KernelChoice:
         self._plain_rows = 0
         self._compiled: Any = None
         self._unavailable = False
+        self._loading = Lock()
 
     def compiled(self, rows_done: int, rows_to_come: int) -> Any:
         """The module of compiled kernels if they should do the rows to come, else None."""
@@ -54,7 +56,7 @@ class KernelChoice:
         if self._unavailable or self._forced is False:
             return None
         if self._compiled is None and (self._forced or rows_to_come >= self._threshold()):
-            self._load()
+            self._load_once()
         return self._compiled if self._forced or rows_to_come >= LOADED_ROWS else None
 
     def from_the_start(self) -> Any:
@@ -63,6 +65,12 @@ class KernelChoice:
 
     def _threshold(self) -> int:
         return (WARM_ROWS if is_warm() else COLD_ROWS) - self._plain_rows
+
+    def _load_once(self) -> None:
+        """Partitions may be looked at in several threads."""
+        with self._loading:
+            if self._compiled is None and not self._unavailable:
+                self._load()
 
     def _load(self) -> None:
         cold = not is_warm()

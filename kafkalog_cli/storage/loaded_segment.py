@@ -25,7 +25,7 @@ from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.storage.producer_state import CompletedTxn, ProducerReplay, ProducerState
 from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Chunk, Scan
+from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
 from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET, SegmentIndexes
 
 
@@ -218,7 +218,7 @@ class LoadedSegment:
         """The offset with which a batch begins; of a compressed message set only the set itself tells."""
         if batch.base_offset != NO_OFFSET or batch.magic >= 2:
             return batch.base_offset
-        scan = Scan(log, start=batch.position, end=batch.position + batch.size_bytes, limits=self._settings.limits)
+        scan = scan_of(log, batch, self._settings.limits)
         reader = RecordReader(self._settings.limits, timestamps_only=True)
         for chunk in scan:
             for block in reader.blocks(chunk):

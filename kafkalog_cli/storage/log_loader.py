@@ -86,7 +86,7 @@ class LogLoader:
         unstable = self._look_up_first_unstable(log_start_offset, end_offset)
         recovery_point = max(recovery_point, log_start_offset)
         self._check_partition_metadata()
-        self._stop_cleanly(recovery_point)
+        self._stop_cleanly(recovery_point, end_offset)
         return LoadedLog(
             log_start_offset,
             end_offset,
@@ -245,9 +245,9 @@ class LogLoader:
             if faults:
                 raise LoadFailed("KafkaStorageException", f"{name}: {faults[0].message}")
 
-    def _stop_cleanly(self, recovery_point: int) -> None:
+    def _stop_cleanly(self, recovery_point: int, end_offset: int) -> None:
         """What a clean stop writes: the flush opens the indexes of all that was not flushed."""
-        for segment in segments_between(self._ascending(), recovery_point, None):
+        for segment in segments_between(self._ascending(), recovery_point, end_offset + 1):
             segment.offset_index()
             segment.time_index()
         for segment in self._ascending():

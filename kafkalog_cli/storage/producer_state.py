@@ -19,6 +19,7 @@ from kafkalog_cli.format.batch import (
     wrap_int64,
 )
 from kafkalog_cli.format.control import ABORT, COMMIT, ControlRecord, control_type, decode_control
+from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.load_error import LoadFailed
@@ -27,6 +28,13 @@ from kafkalog_cli.storage.scan import Chunk
 
 INVALID_RECORD = "InvalidRecordException"
 """What recovery takes for the end of the valid log."""
+
+_CLASSES = {
+    FaultKind.UNKNOWN_CODEC: "IllegalArgumentException",
+    FaultKind.DECOMPRESSION_FAILED: "KafkaException",
+    FaultKind.OUTPUT_TOO_LARGE: "KafkaException",
+}
+"""What is thrown that ends the loading, where a control batch cannot be unpacked."""
 
 _JAVA_CLASS = re.compile(r"\((\w+Exception)\)$")
 _NO_EPOCH = -1
@@ -234,7 +242,7 @@ class ProducerReplay:
                 epoch = int(found.message["coordinatorEpoch"])
                 return _Marker(found.type_id == ABORT, epoch, record.timestamp)
             for fault in block.faults.values():
-                raise LoadFailed(INVALID_RECORD, fault.message)
+                raise LoadFailed(_CLASSES.get(fault.kind, INVALID_RECORD), fault.message)
         return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import TYPE_CHECKING, Any, cast
 
-from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Scanned, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -208,6 +208,11 @@ class Scan:
         if self._seven_base_offset is not None:
             return plain_seven.scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
         return plain.scan(view, position, self.end, self.limits)
+
+
+def scan_of(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> Scan:
+    """The scan of one batch, of which position and size are known."""
+    return Scan(file, start=batch.position, end=batch.position + batch.size_bytes, limits=limits)
 
 
 def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tuple[int, Fault | None]:

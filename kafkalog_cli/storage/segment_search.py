@@ -13,7 +13,7 @@ from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan import scan_of
 
 
 class StartingPoint(NamedTuple):
@@ -157,7 +157,7 @@ def _first_offset_of_batch(log: ReadableFile, position: int) -> int | None:
     header = header_at(log, position) if 0 < position < log.size_bytes else None
     if not isinstance(header, Batch):
         return None
-    for chunk in Scan(log, start=position, end=position + header.size_bytes):
+    for chunk in scan_of(log, header):
         batch = chunk.batches.row(0)
         if batch.valid == CRC_GOOD:
             if batch.base_offset == NO_OFFSET:  # a compressed message set: only its records tell where it begins

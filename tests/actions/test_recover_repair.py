@@ -169,6 +169,35 @@ def test_an_aborted_transaction_gets_its_index_back(corpus, tmp_path):
             assert (target / index.name).read_bytes() == index.read_bytes()
 
 
+def test_a_missing_index_of_aborted_transactions_comes_back(corpus, tmp_path):
+    """Without it a broker serves what was aborted as committed."""
+    tried = 0
+    for directory in sorted((corpus / "txn" / "data").glob("tx*-[0-9]")):
+        target = copied(directory, tmp_path)
+        before = files(target)
+        for index in target.glob("*.txnindex"):
+            tried += index.stat().st_size > 0
+            index.unlink()
+        make(target, plan(target).changes)
+        assert {n: d for n, d in files(target).items() if d} == {n: d for n, d in before.items() if d}
+    assert tried >= 3
+
+
+def test_leader_epochs_that_go_down_fit_no_file(tmp_path):
+    """No CRC holds them. What the broker wrote stays, and is not written anew each time."""
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    made = [batch_v2([R(o, BASE_TIME_MS + o)], epoch=epoch) for o, epoch in enumerate([0, 77, 2, 2])]
+    write_segment(directory, 0, [(data, o, BASE_TIME_MS + o) for o, data in enumerate(made)])
+    (directory / "leader-epoch-checkpoint").write_bytes(b"0\n2\n0 0\n2 2\n")
+    found = plan(directory)
+    assert not found.changes
+    assert any("go down" in remark.message for remark in found.remarks)
+    (directory / "leader-epoch-checkpoint").unlink()
+    make(directory, plan(directory).changes)
+    assert not plan(directory).changes
+
+
 def test_a_damaged_swap_is_not_put_in_place(corpus, tmp_path):
     target = copied(corpus / "crash-swap" / "before" / "crash-swap-0", tmp_path)
     swap = target / "00000000000000000000.log.swap"

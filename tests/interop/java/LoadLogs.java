@@ -4,10 +4,8 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
@@ -92,19 +90,9 @@ public final class LoadLogs {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split("\t");
-            System.out.println(answer(words).replaceAll("[\\r\\n]+", " "));
+            System.out.println((words[0].equals("load") ? load(words) : generate(words)).replaceAll("[\\r\\n]+", " "));
             System.out.flush();
         }
-    }
-
-    private static String answer(String[] words) throws Exception {
-        if (words[0].startsWith("/")) {  // the short form: directory to expiration, then settings; answers without "refused"
-            List<String> all = new ArrayList<>(Arrays.asList(words));
-            all.add(0, "load");
-            all.add(7, "stop");
-            return load(all.toArray(new String[0])).replaceFirst("^refused\t", "");
-        }
-        return words[0].equals("load") ? load(words) : generate(words);
     }
 
     private static String load(String[] words) {

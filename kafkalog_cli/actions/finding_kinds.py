@@ -1,0 +1,131 @@
+"""The kinds of findings, and how bad one can be."""
+
+from __future__ import annotations
+
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.errors import ExitCode
+
+
+@unique
+class Severity(Enum):
+    """How bad a finding is. The value is the word that text and machine output use."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CORRUPTION = "corruption"
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What a target ends with whose worst finding it is."""
+        return _CODES[self]
+
+
+_CODES = {
+    Severity.INFO: ExitCode.OK,
+    Severity.WARNING: ExitCode.WARNINGS,
+    Severity.CORRUPTION: ExitCode.CORRUPTION,
+}
+
+
+@unique
+class FindingKind(Enum):
+    """Every kind of finding, in the order of docs/findings.md. The value is the word that machine output uses."""
+
+    # the chain of batches
+    TORN_TAIL = "torn-tail"
+    ZERO_TAIL = "zero-tail"
+    BAD_TAIL_BATCH = "bad-tail-batch"
+    DAMAGED_RANGE = "damaged-range"
+    ZEROED_RANGE = "zeroed-range"
+    CRC_MISMATCH = "crc-mismatch"
+    UNREADABLE_RANGE = "unreadable-range"
+    BATCH_TOO_LARGE = "batch-too-large"
+    UNKNOWN_MAGIC = "unknown-magic"
+    OFFSETS_NOT_ASCENDING = "offsets-not-ascending"
+    OFFSET_OUTSIDE_SEGMENT = "offset-outside-segment"
+    OFFSET_GAP = "offset-gap"
+    MISSING_OFFSETS = "missing-offsets"
+    EPOCH_GOES_BACK = "epoch-goes-back"
+    EMPTY_SEGMENT = "empty-segment"
+    SEGMENT_TOO_LARGE = "segment-too-large"
+    # batches and records
+    FUTURE_TIMESTAMP = "future-timestamp"
+    TIMESTAMP_UNIT = "timestamp-unit"
+    NEGATIVE_TIMESTAMP = "negative-timestamp"
+    MAX_TIMESTAMP = "max-timestamp"
+    RECORD_COUNT = "record-count"
+    INVALID_RECORD = "invalid-record"
+    DECOMPRESSION = "decompression-failed"
+    UNKNOWN_CODEC = "unknown-codec"
+    OUTPUT_TOO_LARGE = "output-too-large"
+    INNER_MESSAGE = "invalid-inner-message"
+    RECORD_OFFSET = "record-offset"
+    CONTROL_RECORD = "invalid-control-record"
+    # files beside the log
+    INDEX_MISSING = "offset-index-missing"
+    TIME_INDEX_MISSING = "time-index-missing"
+    INDEX_WRONG = "offset-index-wrong"
+    INDEX_INEXACT = "offset-index-inexact"
+    TIME_INDEX_WRONG = "time-index-wrong"
+    TIME_INDEX_INEXACT = "time-index-inexact"
+    TXN_INDEX_WRONG = "txn-index-wrong"
+    TXN_INDEX_INEXACT = "txn-index-inexact"
+    INDEX_ZERO_TAIL = "index-zero-tail"
+    ENTRIES_BEHIND_TAIL = "entries-behind-tail"
+    END_NOT_SEEN = "end-not-seen"
+    SNAPSHOT_WRONG = "producer-snapshot-wrong"
+    SNAPSHOT_BEYOND_END = "producer-snapshot-beyond-end"
+    SNAPSHOT_INEXACT = "producer-snapshot-inexact"
+    SNAPSHOTS_MISSING = "producer-snapshots-missing"
+    EPOCHS_WRONG = "leader-epochs-wrong"
+    EPOCHS_MISSING = "leader-epochs-missing"
+    # names and leftovers
+    ORPHAN_INDEX = "orphan-index"
+    LEFTOVER_CLEANED = "leftover-cleaned"
+    LEFTOVER_SWAP = "leftover-swap"
+    LEFTOVER_DELETED = "leftover-deleted"
+    LEFTOVER_TEMPORARY = "leftover-temporary"
+    BAD_NAME = "bad-name"
+    UNKNOWN_FILE = "unknown-file"
+    MARKED_DIRECTORY = "marked-directory"
+    FOREIGN_DIRECTORY = "foreign-directory"
+    # checkpoints and metadata of a log directory
+    RECOVERY_POINT_BEYOND_END = "recovery-point-beyond-end"
+    HIGH_WATERMARK_BEYOND_END = "high-watermark-beyond-end"
+    LOG_START_BEYOND_END = "log-start-beyond-end"
+    CLEANER_BEYOND_END = "cleaner-offset-beyond-end"
+    CHECKPOINTS_DISAGREE = "checkpoints-disagree"
+    CHECKPOINT_DAMAGED = "checkpoint-damaged"
+    META_PROPERTIES = "meta-properties"
+    META_PROPERTIES_MISSING = "meta-properties-missing"
+    META_PROPERTIES_DIFFER = "meta-properties-differ"
+    SHUTDOWN_MARKER = "shutdown-marker"
+    MARKERS_DIFFER = "shutdown-markers-differ"
+    METADATA_FILE = "partition-metadata-damaged"
+    METADATA_FILE_MISSING = "partition-metadata-missing"
+    TOPIC_ID_DIFFERS = "topic-id-differs"
+    NOT_IN_METADATA = "not-in-metadata"
+    NOT_A_REPLICA = "not-a-replica"
+    SAME_TOPIC_ID = "same-topic-id"
+    TWIN_DIRECTORIES = "twin-directories"
+    # replicas
+    DIVERGED = "diverged"
+    REPLICA_BEHIND = "replica-behind"
+    MORE_COMPLETE = "more-complete"
+    NOT_COMPARABLE = "not-comparable"
+    # the machine
+    NOT_READ = "not-read"
+    LOCKED = "locked"
+
+
+class Diagnosis(NamedTuple):
+    """A row of the table: how bad the kind is, what a broker does about it at start or while it runs, and what to do.
+
+    "" for the last two: that depends (the finding says it), or nothing has to be done.
+    """
+
+    severity: Severity
+    broker_effect: str
+    next_step: str

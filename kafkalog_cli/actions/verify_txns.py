@@ -1,0 +1,96 @@
+"""Aborted transactions whose records are in the log, and of which no transaction index tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog_cli.actions.diagnose import Finding, finding
+from kafkalog_cli.actions.finding_kinds import FindingKind
+from kafkalog_cli.actions.segment_walk import Stretch
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.batch import CONTROL_MASK, RECORD_BATCH, TRANSACTIONAL_MASK
+from kafkalog_cli.format.control import ABORT, CONTROL_RECORD_KEY
+from kafkalog_cli.format.varint import BadVarint, decode_zigzag_64
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.scan import read_readable
+
+_MARKER_BYTES = RECORD_BATCH.size + 32
+"""Of a marker's batch: the header, and the record's fields up to its key."""
+
+
+class AbortedCheck:
+    """Follows transactions through the segments of a partition; give `see` their stretches, in order.
+
+    `findings` after each segment. A transaction without records in the log (compacted away) needs no entry.
+    """
+
+    def __init__(self, fs: Filesystem) -> None:
+        self._fs = fs
+        self._open: dict[int, int] = {}
+        self._ended: list[tuple[int, int, int, int]] = []
+
+    def see(self, stretch: Stretch) -> None:
+        """Note the batches of transactions."""
+        batches = stretch.batches
+        if batches.matrix is not None:
+            rows = (batches.matrix[7] & TRANSACTIONAL_MASK).nonzero()[0].tolist()
+        else:
+            rows = [row for row, bits in enumerate(batches.attributes) if bits & TRANSACTIONAL_MASK]
+        for row in rows:
+            if batches.magic[row] < 2 or not batches.valid[row]:
+                continue
+            producer = int(batches.producer_id[row])
+            if batches.attributes[row] & CONTROL_MASK:
+                first = self._open.pop(producer, None)
+                if first is not None:
+                    marker = int(batches.last_offset[row])
+                    self._ended.append((int(batches.position[row]), producer, first, marker))
+            elif batches.records_count[row] > 0:
+                self._open.setdefault(producer, int(batches.base_offset[row]))
+
+    def findings(self, log: ReadableFile) -> Iterator[Finding]:
+        """The aborted transactions that end in the segment `log` and are not in its index."""
+        ended, self._ended = self._ended, []
+        aborted = [each for each in ended if _is_abort(log, each[0])]
+        if not aborted:
+            return
+        path = log.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value
+        known = self._indexed(path)
+        missing = [each for each in aborted if known is not None and each[1:4:2] not in known]
+        if not missing:
+            return
+        _, producer, first, marker = missing[0]
+        message = f"no entry for an aborted transaction of producer {producer}, offsets {first} to {marker}"
+        if len(missing) > 1:
+            message += f"; {len(missing) - 1} more are missing"
+        yield finding(FindingKind.TXN_INDEX_WRONG, path, message, offsets=(first, marker))
+
+    def _indexed(self, path: str) -> set[tuple[int, int]] | None:
+        """Producer and last offset of each entry; None where the file cannot be read, which is told elsewhere."""
+        try:
+            if self._fs.status(path) is None:
+                return set()
+            entries, _ = txnindex.decode(read_all(self._fs, path), 0)
+        except (KafkalogError, OSError):
+            return None
+        return {(entry.producer_id, entry.last_offset) for entry in entries}
+
+
+def _is_abort(log: ReadableFile, position: int) -> bool:
+    """Whether the control batch at `position` holds an ABORT marker; they are not compressed."""
+    buffer = bytearray(_MARKER_BYTES)
+    got, _ = read_readable(log, position, memoryview(buffer))
+    data = bytes(buffer[RECORD_BATCH.size : got])
+    at = 0
+    for field in range(5):  # length, attributes (one byte), timestamp, offset, size of the key
+        if field == 1:
+            at += 1
+            continue
+        found = decode_zigzag_64(data, at)
+        if isinstance(found, BadVarint):
+            return False
+        _, at = found
+    key = data[at : at + CONTROL_RECORD_KEY.size]
+    return len(key) == CONTROL_RECORD_KEY.size and CONTROL_RECORD_KEY.struct.unpack(key)[1] == ABORT

@@ -1,0 +1,91 @@
+"""`kafkalog verify`: check files, partitions and whole log directories, and say what each finding means."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import (
+    Format,
+    MaxBatchBytes,
+    MaxOutputBytes,
+    MaxRatio,
+    MetadataOption,
+    Now,
+    OutputFormat,
+    PartitionOption,
+    PathsArgument,
+    TopicOption,
+    TopicPatternOption,
+    selection_of,
+)
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+
+command = typer.Typer(add_completion=False)
+
+
+class LevelOption(Enum):
+    """How much is looked at."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+    DEEP = "deep"
+
+
+@command.command("verify")
+def verify(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    paths: PathsArgument = None,
+    topic: TopicOption = None,
+    topic_pattern: TopicPatternOption = None,
+    partition: PartitionOption = None,
+    level: Annotated[
+        LevelOption,
+        typer.Option(
+            "--level",
+            help="quick: names, sizes, batch headers, checkpoints; normal: also CRCs, indexes, epochs, snapshots;"
+            " deep: also decompression and every record.",
+        ),
+    ] = LevelOption.NORMAL,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against", metavar="DIR", help="Compare the one partition with another replica of it, which lies in DIR."
+        ),
+    ] = None,
+    metadata: MetadataOption = None,
+    now: Now = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=0, help="Partitions at a time; 0: as many as there are cores.")
+    ] = 0,
+    max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
+    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
+    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only warnings and worse.")] = False,
+    output: Format = OutputFormat.TEXT,
+) -> int:
+    """Check files, partitions and whole log directories; nothing is changed, and no lock is taken.
+
+    Each finding says where it is, what a broker would do about it, and what to do next. Exit 3: only warnings, or a
+    damaged tail that a broker cuts off; 4: corruption.
+    """
+    from kafkalog_cli.actions.selection import Selection
+    from kafkalog_cli.actions.verify_partition import Level
+    from kafkalog_cli.cli.verify_run import VerifyOptions, VerifyRun
+    from kafkalog_cli.format.limits import Limits
+
+    options = VerifyOptions(
+        selection_of(topic, partition, topic_pattern) or Selection(),
+        Level(level.value),
+        against,
+        metadata,
+        now,
+        jobs,
+        Limits(max_batch_bytes, max_output_bytes, max_ratio),
+        quiet,
+        output is OutputFormat.JSON,
+    )
+    return VerifyRun(environment_of(context), options).run(paths or [])

@@ -1,0 +1,137 @@
+"""How far a long run is, on stderr: a line that is written over on a terminal, or an object a line for programs."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, BinaryIO
+
+from kafkalog_cli.output.stream import ResultStream, printable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.output.ndjson import JsonLines
+
+PROGRESS = "kafkalog.progress/1"
+
+FIRST_AFTER_SECONDS = 1.0
+"""What takes less says nothing."""
+TERMINAL_SECONDS, JSON_SECONDS = 0.2, 1.0
+"""How often it is said again."""
+
+_ERASE_LINE = "\r\x1b[K"
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+class Progress:
+    """Counts bytes that were looked at, from any thread. Says nothing in a pipe, unless `as_json`, and in short runs.
+
+    `work` is what is done, in a word. `total_bytes` None: nobody knows, so no time left is told. Leave the context,
+    or call `erase`, before anything else is written to the terminal.
+    """
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        work: str,
+        *,
+        as_json: bool,
+        total_bytes: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = ResultStream(stream)
+        self._work = work
+        self._total_bytes = total_bytes
+        self._clock = clock
+        self._json: JsonLines | None = None
+        if as_json:
+            from kafkalog_cli.output.ndjson import JsonLines
+
+            self._json = JsonLines(self._stream)
+        self._is_shown = as_json or self._stream.is_terminal
+        self._every_seconds = JSON_SECONDS if as_json else TERMINAL_SECONDS
+        self._lock = Lock()
+        self._begun = clock()
+        self._due = self._begun + FIRST_AFTER_SECONDS
+        self._done_bytes = 0
+        self._subject = ""
+        self._has_line = False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.erase()
+
+    def expect(self, total_bytes: int) -> None:
+        """So many bytes are to be looked at in all."""
+        with self._lock:
+            self._total_bytes = total_bytes
+
+    def advance(self, size_bytes: int, subject: str = "") -> None:
+        """So many more bytes were looked at; `subject` is the file or directory that they are of."""
+        with self._lock:
+            self._done_bytes += size_bytes
+            self._subject = subject or self._subject
+            now = self._clock()
+            if not self._is_shown or now < self._due:
+                return
+            self._due = now + self._every_seconds
+            self._show(max(now - self._begun, 1e-6))
+
+    def erase(self) -> None:
+        """Take the line away, if there is one."""
+        with self._lock:
+            if self._has_line:
+                self._has_line = False
+                self._stream.write(_ERASE_LINE)
+                self._stream.flush()
+
+    def _show(self, seconds: float) -> None:
+        rate = self._done_bytes / seconds
+        left = None
+        if self._total_bytes is not None and rate:
+            left = max(0, self._total_bytes - self._done_bytes) / rate
+        if self._json is None:
+            self._has_line = True
+            width = shutil.get_terminal_size().columns - 1
+            self._stream.write(_ERASE_LINE + self._line(rate, left)[:width])
+        else:
+            fields = {
+                "work": self._work,
+                "done_bytes": self._done_bytes,
+                "total_bytes": self._total_bytes,
+                "bytes_per_second": round(rate),
+                "seconds_left": None if left is None else round(left, 1),
+            }
+            self._json.object(PROGRESS, "progress", fields)
+        self._stream.flush()
+
+    def _line(self, rate: float, left: float | None) -> str:
+        done = sized(self._done_bytes)
+        if self._total_bytes is not None:
+            percent = min(100, 100 * self._done_bytes // self._total_bytes) if self._total_bytes else 100
+            done = f"{percent} %, {done} of {sized(self._total_bytes)}"
+        parts = [f"{self._work}: {done}", f"{sized(round(rate))}/s"]
+        if left is not None:
+            parts.append(f"{clock_time(left)} left")
+        if self._subject:
+            parts.append(printable(self._subject))
+        return ", ".join(parts)
+
+
+def sized(size_bytes: int) -> str:
+    """A number of bytes with three digits or so: 1.2 GiB, 35 MiB, 812 bytes."""
+    for unit, name in _UNITS:
+        if size_bytes >= unit:
+            value = size_bytes / unit
+            return f"{value:.1f} {name}" if value < 10 else f"{value:.0f} {name}"
+    return f"{size_bytes} bytes"
+
+
+def clock_time(seconds: float) -> str:
+    """Seconds as 0:07, 12:34 or 1:02:03."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

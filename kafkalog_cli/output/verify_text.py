@@ -1,0 +1,65 @@
+"""Verifications for people: a line a finding, the next step below it, and a line a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog_cli.actions.diagnose import Finding
+from kafkalog_cli.actions.finding_kinds import Severity
+from kafkalog_cli.actions.verify_partition import Target, Verification
+from kafkalog_cli.output.stream import printable
+
+
+def verification_lines(verification: Verification, *, quiet: bool) -> Iterator[str]:
+    """The findings, then what the partition came to; with `quiet` only what is a warning or worse."""
+    found = [one for one in verification.findings if not quiet or one.severity is not Severity.INFO]
+    for one in found:
+        yield from finding_lines(one)
+    if not quiet or found:
+        yield _summary(verification)
+
+
+def finding_lines(found: Finding) -> Iterator[str]:
+    """One finding: where and what, what a broker does, what to do."""
+    where = printable(found.path)
+    if found.position is not None:
+        where += f": at byte {found.position}"
+    word = "" if found.severity is Severity.INFO else f"{found.severity.value}: "
+    yield f"{where}: {word}{printable(found.message)} [{found.kind.value}]"
+    if found.severity is Severity.INFO:
+        return
+    if found.broker_effect:
+        yield f"  broker: {printable(found.broker_effect)}"
+    if found.next_step:
+        yield f"  next: {printable(found.next_step)}"
+
+
+def _summary(verification: Verification) -> str:
+    verdict = _verdict(verification)
+    parts = [f"compared, {verdict}" if verification.target is Target.COMPARISON else verdict]
+    if verification.log is not None:
+        parts.append(f"offsets {verification.log.first} to {verification.log.end}")
+    totals = verification.totals
+    if verification.target is Target.PARTITION:
+        parts.append(_counted(totals.segments, "segment"))
+        parts.append(f"{totals.bytes} bytes")
+        parts.append(_counted(totals.batches, "batch", "batches"))
+    if totals.records:
+        parts.append(_counted(totals.records, "record"))
+    if verification.not_looked_at:
+        parts.append(f"not looked at: {printable(', '.join(verification.not_looked_at))}")
+    return f"{printable(verification.path)}: {'; '.join(parts)}"
+
+
+def _verdict(verification: Verification) -> str:
+    corrupt, warnings = verification.count(Severity.CORRUPTION), verification.count(Severity.WARNING)
+    words = []
+    if corrupt:
+        words.append(f"corruption ({_counted(corrupt, 'finding')})")
+    if warnings:
+        words.append(_counted(warnings, "warning"))
+    return ", ".join(words) or "no damage found"
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,63 @@
+"""Verifies a small log in memory, with the files beside it that a broker would have."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from faulty_fs import FaultyFilesystem
+from logs import indexes
+from makers import SmallLog
+from naive_reader import read_batches
+
+from kafkalog_cli.actions.diagnose import Finding
+from kafkalog_cli.actions.finding_kinds import Severity
+from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.verify_partition import Level, Task, Verification, verify_partition
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import open_partition
+
+FOLDER = "/topic-0"
+NOW_MS = 1_700_000_000_000
+PLAIN = KernelChoice(forced=False)
+
+
+class Told(NamedTuple):
+    """A finding without its prose."""
+
+    kind: str
+    position: int | None
+    message: str
+
+
+@cache
+def beside(log: SmallLog) -> dict[str, bytes]:
+    """Offset index with an entry a batch, time index, leader epochs."""
+    if log.is_seven:
+        return {}
+    batches = list(read_batches(log.data))
+    written = [(log.data[b.position : b.position + b.size_bytes], b.last_offset, b.max_timestamp) for b in batches]
+    index, times = indexes(written, 0, 0)
+    epochs = sorted({b.leader_epoch for b in batches if b.leader_epoch >= 0})
+    lines = "".join(f"{epoch} 0\n" for epoch in epochs)
+    return {
+        f"{0:020}.index": index,
+        **({} if batches[0].magic == 0 else {f"{0:020}.timeindex": times}),
+        "leader-epoch-checkpoint": f"0\n{len(epochs)}\n{lines}".encode(),
+    }
+
+
+def verified(files: dict[str, bytes], level: Level = Level.DEEP) -> Verification:
+    """What is found in a partition of such files."""
+    fs = FaultyFilesystem({f"{FOLDER}/{name}": data for name, data in files.items()})
+    task = Task(open_partition(fs, FOLDER), level, NOW_MS)
+    return verify_partition(Means(fs, choice=PLAIN), task)
+
+
+def bad(findings: tuple[Finding, ...]) -> set[Told]:
+    """The findings from a warning on."""
+    return {
+        Told(found.kind.value, found.position, found.message)
+        for found in findings
+        if found.severity is not Severity.INFO
+    }

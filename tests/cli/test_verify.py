@@ -1,0 +1,156 @@
+"""`kafkalog verify` as a command: text and NDJSON, exit codes, options, and that nothing is written."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+
+
+def kafkalog(*argv):
+    stdout, stderr = io.BytesIO(), io.BytesIO()
+    code = run(["verify", *map(str, argv)], Environment(stdout=stdout, stderr=stderr))
+    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+
+
+def objects(*argv):
+    code, out, err = kafkalog(*argv, "--format", "json")
+    return code, [json.loads(line) for line in out.splitlines()], [json.loads(line) for line in err.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def schemas():
+    found = {}
+    for name in ("finding", "verification"):
+        schema = json.loads((SCHEMAS / f"kafkalog.{name}-1.json").read_text())
+        Draft202012Validator.check_schema(schema)
+        found[f"kafkalog.{name}/1"] = Draft202012Validator({**schema, "additionalProperties": False})
+    return found
+
+
+@pytest.mark.parametrize("level", ["quick", "normal", "deep"])
+def test_every_object_is_as_its_schema_says(corpus, schemas, level):
+    seen = {}
+    for case in sorted([*corpus.glob("*/before"), *corpus.glob("*/data")]):
+        code, lines, errors = objects(case, "--level", level)
+        assert not errors
+        assert [line["type"] for line in lines].count("summary") == 1
+        summary = lines.pop()
+        assert (summary["type"], summary["exit_code"]) == ("summary", code)
+        findings = [line for line in lines if line["type"] == "finding"]
+        assert len(findings) == summary["corruptions"] + summary["warnings"] + summary["infos"]
+        assert summary["targets"] == len(lines) - len(findings)
+        for line in lines:
+            problem = next(schemas[line["schema"]].iter_errors(line), None)
+            assert problem is None, (line, problem)
+            seen.setdefault(line["type"], line)
+    assert set(seen) == {"finding", "verification"}
+    for type_, line in seen.items():
+        validator = schemas[f"kafkalog.{type_}/1"]
+        for field in line:
+            assert not validator.is_valid({key: value for key, value in line.items() if key != field}), field
+
+
+@pytest.mark.parametrize(
+    ("case", "code"), [("crash-asis", 0), ("crash-torn", 3), ("crash-flip-mid", 4), ("clean-zero-tail", 3)]
+)
+def test_exit_codes(corpus, case, code):
+    partition = corpus / case / "before" / f"{case}-0"
+    assert kafkalog(partition)[0] == code
+    assert kafkalog(partition, corpus / "v2-none" / "data")[0] == code
+
+
+def test_several_targets(corpus):
+    torn, flipped = (corpus / case / "before" / f"{case}-0" for case in ("crash-torn", "crash-flip-mid"))
+    assert kafkalog(torn, flipped)[0] == 4
+    code, out, err = kafkalog(torn, "/no/such/place")
+    assert code == 5
+    assert "no such file" in err
+    assert "torn-tail" in out
+    assert kafkalog("/no/such/place")[0] == 10
+    assert kafkalog(flipped, "--topic", "other")[0] == 10
+    assert kafkalog()[0] == 2
+    assert kafkalog(torn, "--level", "deeper")[0] == 2
+    assert kafkalog(torn, "--metadata", "/no/such/place")[0] == 10
+
+
+def test_a_finding_as_text(corpus):
+    partition = corpus / "crash-flip-mid" / "before" / "crash-flip-mid-0"
+    _, out, err = kafkalog(partition)
+    lines = out.splitlines()
+    assert not err
+    assert lines[0].startswith(f"{partition}/00000000000000000")
+    assert ".log: at byte " in lines[0]
+    assert lines[0].endswith("does not match [crc-mismatch]")
+    assert lines[1].startswith("  broker: after an unclean stop")
+    assert lines[2] == (
+        "  next: with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica,"
+        " `kafkalog recover --salvage OUT` first"
+    )
+    assert lines[3].startswith(f"{partition}: corruption (1 finding); offsets 0 to 130; 3 segments; ")
+    assert lines[3].endswith("not looked at: decompression and records, topic ids and replicas (no metadata log)")
+    assert len(lines) == 4
+
+
+def test_quiet(corpus):
+    assert kafkalog(corpus / "retention" / "after", "--quiet") == (0, "", "")
+    code, out, _ = kafkalog(corpus / "crash-orphan-index" / "before", "--quiet")
+    assert code == 3
+    assert "[orphan-index]" in out
+    _, lines, _ = objects(corpus / "retention" / "after", "--quiet")
+    assert [line["type"] for line in lines] == ["summary"]
+
+
+def test_names_are_printed_without_control_characters(tmp_path):
+    folder = tmp_path / "topic-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(b"\0" * 100)
+    (folder / "evil\x1b[2J.index").write_bytes(b"")
+    for options in ([], ["--format", "json"]):
+        _, out, err = kafkalog(folder, *options)
+        assert "\x1b" not in out + err
+
+
+def test_now(corpus):
+    partition = corpus / "v2-none" / "data" / "v2-none-0"
+    assert kafkalog(partition)[0] == 0
+    code, out, _ = kafkalog(partition, "--now", "1500000000000")
+    assert code == 3
+    assert "with a timestamp in the future" in out
+
+
+def test_against(corpus, tmp_path):
+    case = corpus / "crash-asis" / "before" / "crash-asis-0"
+    other = tmp_path / "crash-asis-0"
+    shutil.copytree(case, other)
+    code, lines, _ = objects(case, "--against", other)
+    assert code == 0
+    assert [line.get("target") for line in lines if line["type"] == "verification"] == ["partition"] * 2 + [
+        "comparison"
+    ]
+    assert [line["kind"] for line in lines if line["type"] == "finding"] == ["more-complete"]
+    last = sorted(other.glob("*.log"))[-1]
+    last.write_bytes(last.read_bytes()[:-5])
+    code, lines, _ = objects(case, "--against", tmp_path, "--topic", "crash-asis")
+    kinds = {line["kind"] for line in lines if line["type"] == "finding"}
+    assert {"torn-tail", "replica-behind", "more-complete"} <= kinds
+    assert code == 3
+    code, out, _ = kafkalog(case, "--against", corpus / "crash-flip-epoch" / "before" / "crash-flip-epoch-0")
+    assert "[not-comparable]" in out
+    assert kafkalog(corpus / "v2-none" / "data", "--against", other)[0] == 2
+
+
+def test_nothing_is_written(corpus, tmp_path):
+    disk = tmp_path / "disk"
+    shutil.copytree(corpus / "crash-swap-cleaned" / "before", disk)
+    before = {path: (path.stat().st_mtime_ns, path.is_dir() or path.read_bytes()) for path in disk.rglob("*")}
+    for level in ("quick", "normal", "deep"):
+        kafkalog(disk, "--level", level)
+    assert before == {path: (path.stat().st_mtime_ns, path.is_dir() or path.read_bytes()) for path in disk.rglob("*")}

@@ -1,0 +1,172 @@
+"""A real broker of one node (KRaft, broker and controller in one) on loopback, and a client of it."""
+
+import re
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Dfile.encoding=UTF-8"]
+CLUSTER_ID = "a2Fma2Fsb2ctdGVzdHMtMQ"
+START_SECONDS = 90
+STOP_SECONDS = 60
+LOGGING = """\
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=[%d] %p %m (%c)%n
+rootLogger.level=INFO
+rootLogger.appenderRef.out.ref=out
+"""
+LOG_LINE = re.compile(r"^\[[^\]]*\] (TRACE|DEBUG|INFO|WARN|ERROR) ")
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    # a broker that was killed is let in again when its session has ended
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # the records have old timestamps, and nothing but the client and the loader may change the logs
+    "log.retention.ms": "-1",
+    "log.cleaner.enable": "false",
+    "num.network.threads": "2",
+    "num.io.threads": "3",
+    "background.threads": "2",
+}
+
+
+class Broker:
+    """Its files are in `folder`: the log directory (with the metadata log) in `data`, its log in `server.log`."""
+
+    def __init__(self, folder, class_path):
+        self.folder, self._class_path = Path(folder), class_path
+        self.data, self._log = self.folder / "data", self.folder / "server.log"
+        self.address = f"127.0.0.1:{free_port()}"
+        self._controller = f"127.0.0.1:{free_port()}"
+        self._process = None
+        self._log_from = 0
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def start(self):
+        """Formats the log directory if it is new; returns when clients are served."""
+        properties = self._write_properties()
+        (self.folder / "log4j2.properties").write_text(LOGGING)
+        if not self.data.exists():
+            self._java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties).wait(START_SECONDS)
+        self._log_from = self._log.stat().st_size if self._log.exists() else 0
+        self._process = self._java("kafka.Kafka", properties)
+        deadline = time.monotonic() + START_SECONDS
+        while "Kafka Server started" not in self.log():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError("the broker does not start:\n" + self.log()[-4000:])
+            time.sleep(0.1)
+        return self
+
+    def stop(self):
+        """A clean stop (SIGTERM)."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self):
+        """kill -9; nothing if it does not run."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def log(self):
+        """What the broker has logged since its last start."""
+        with self._log.open("rb") as log:
+            log.seek(self._log_from)
+            return log.read().decode("utf-8", "replace")
+
+    def log_entries(self):
+        """(level, text) of each entry since the last start; a stack trace is part of its entry."""
+        entries = []
+        for line in self.log().splitlines():
+            start = LOG_LINE.match(line)
+            if start:
+                entries.append((start[1], line))
+            elif entries:
+                entries[-1] = (entries[-1][0], f"{entries[-1][1]}\n{line}")
+        return entries
+
+    def _write_properties(self):
+        listeners = f"PLAINTEXT://{self.address},CONTROLLER://{self._controller}"
+        places = {
+            "log.dirs": str(self.data),
+            "listeners": listeners,
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.quorum.voters": f"1@{self._controller}",
+        }
+        path = self.folder / "server.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in {**SETTINGS, **places}.items()))
+        return path
+
+    def _java(self, main, *arguments):
+        logging = f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties"
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [*JAVA, logging, "-cp", self._class_path, main, *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+
+@contextmanager
+def broker(folder, class_path):
+    """A broker that is not started yet, and does not outlive the block."""
+    one = Broker(folder, class_path)
+    try:
+        yield one
+    finally:
+        one.kill()
+
+
+class Client:
+    """Commands of java/Client.java, in one JVM, which ends with the block: open transactions stay open."""
+
+    def __init__(self, address, class_path):
+        self._process = subprocess.Popen(
+            [*JAVA, "-cp", class_path, "Client", address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.stdin.close()
+        self._process.wait(20)
+        self._process.stdout.close()
+
+    def do(self, *words, **options):
+        line = "\t".join([*map(str, words), *(f"{name}={value}" for name, value in options.items())])
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().strip()
+        if answer != "ok":
+            raise RuntimeError(answer or f"the client has ended at {line}")
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]

@@ -1,0 +1,131 @@
+"""Differential fuzz of `recover --like-broker` against the real loader: `python -m tests.interop.fuzz_loader --count 20000`.
+
+A case that differs is kept as a directory: `before` (the damaged partition), `real` and `ours` (after loading),
+`case.txt`. Exit code 1 if any differs.
+"""
+
+import argparse
+import shutil
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
+
+from loader_cases import (  # noqa: E402  (as a script it finds them only now)
+    RealLoader,
+    compare,
+    corpus_sources,
+    make_case,
+    our_outcome,
+    random_source,
+    smaller,
+    write,
+)
+from real_kafka import VERSION, real_kafka_here  # noqa: E402
+
+RECORD_MARK = "<!-- last run -->\n"
+COMMAND_EVERY = 10
+"""So many cases to one that goes through the command too."""
+
+
+class Tally:
+    """What the cases came to."""
+
+    def __init__(self):
+        self.tried = self.refused = self.by_command = self.different = 0
+
+    def __str__(self):
+        return (
+            f"{self.tried} cases ({self.by_command} through the command too): {self.tried - self.different} alike, of"
+            f" them {self.refused} that a broker refuses to start with; {self.different} differ"
+        )
+
+
+def sources_for(count, seed, real, corpus, folder):
+    """Corpus partitions, and random logs: more where more cases are tried."""
+    made = [random_source(real, folder, seed * 10_000 + at) for at in range(max(60, min(count // 20, 1000)))]
+    found = corpus_sources(corpus)
+    # random logs have the odd things, the corpus has what a broker and other clients wrote: half and half
+    return made * max(1, len(found) // len(made)) + found * max(1, len(made) // len(found))
+
+
+def fuzz(real, sources, folder, *, seed, count, show=print):
+    """Try `count` cases; `show` gets each that differs, and what differs. The tally."""
+    tally = Tally()
+    for number in range(seed * 1_000_000, seed * 1_000_000 + count):
+        case = make_case(number, sources)
+        with_command = number % COMMAND_EVERY == 0
+        found, outcome = compare(case, real, folder, with_command=with_command)
+        tally.tried += 1
+        tally.by_command += with_command
+        tally.refused += outcome.thrown is not None and not found
+        if found:
+            tally.different += 1
+            show(case, found)
+    return tally
+
+
+def keep(case, real, folder, target):
+    """A directory with the smaller case and both results."""
+    small = smaller(case, real, folder)
+    found, _ = compare(small, real, folder)
+    write(small.files(), target / "before")
+    theirs = write(small.files(), target / "real" / "t-0")
+    real.begin(theirs, small.start)
+    outcome = real.outcome(theirs)
+    try:
+        ours = our_outcome(small, write(small.files(), target / "ours"))
+    except Exception as error:
+        ours = error
+    lines = [str(small), *found, f"real: {outcome.thrown or outcome.offsets}"]
+    lines += [f"ours: {getattr(ours, 'thrown', ours) or ours.offsets}"]
+    (target / "case.txt").write_text("\n".join(lines) + "\n")
+
+
+def record(page, line):
+    text, mark, _ = page.read_text().partition(RECORD_MARK)
+    page.write_text(f"{text}{mark}{line}\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--keep", type=Path, help="directory for cases that differ")
+    parser.add_argument("--record", type=Path, help="page whose last line gets the result")
+    options = parser.parse_args()
+    kept = options.keep or Path(tempfile.mkdtemp(prefix="loader-cases-"))
+    # a file system in memory, if there is one: the real loader waits for the disk after every file
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-loader-", dir=memory if memory.is_dir() else None))
+    begun = time.monotonic()
+    try:
+        (folder / "work").mkdir()
+        with tarfile.open(HERE.parent / "fixtures" / "corpus" / "corpus.tar.xz") as tar:
+            tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        with RealLoader(real_kafka_here().class_path) as real:
+            sources = sources_for(options.count, options.seed, real, folder / "corpus", folder / "work")
+
+            def show(case, found):
+                print(case, *found[:8], sep="\n    ", flush=True)
+                if not (kept / str(case.seed)).exists():
+                    keep(case, real, folder / "work", kept / str(case.seed))
+
+            tally = fuzz(real, sources, folder / "work", seed=options.seed, count=options.count, show=show)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    result = f"{tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
+    print(result)
+    if options.record:
+        record(options.record, f"{time.strftime('%Y-%m-%d')}, Kafka {VERSION}: {result}.")
+    if tally.different:
+        print(f"kept in {kept}")
+    return 1 if tally.different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

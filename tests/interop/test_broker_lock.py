@@ -1,0 +1,183 @@
+"""The lock of a log directory between `kafkalog` and Java, by the class that a broker locks with.
+
+Each of the two keeps the other out; two of ours let each other in; readers ask and take none.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+from recovering import ENVIRONMENT, kafkalog, our_lock
+
+pytestmark = pytest.mark.xdist_group("broker-lock")  # what its fixtures make is made once
+
+LOCKED = 11
+TORN, RECOVERED = "torn-0", "recovered-0"
+WRITERS = {
+    "recover": ["recover", "DATA"],
+    "recover a partition": ["recover", f"DATA/{TORN}"],
+    "recover like a broker": ["recover", "--like-broker", "DATA"],
+    "recover indexes": ["recover", "--indexes-only", "DATA"],
+    "recover and discard": ["recover", "--discard", "DATA"],
+    "undo": ["undo", "DATA", "RUN"],
+    "undo a partition": ["undo", f"DATA/{RECOVERED}", "RUN"],
+    "purge": ["purge", "--older-than", "0s", "DATA"],
+}
+READERS = {
+    "ls": ["ls", "DATA"],
+    "ls json": ["ls", "--format", "json", "DATA"],
+    "dump-log": ["dump-log", "--files", f"DATA/{TORN}/00000000000000000000.log"],
+    "dump-log of all": ["dump-log", "--format", "json", "DATA"],
+    "dump-index": ["dump-index", "DATA"],
+    "lookup-offset": ["lookup-offset", f"DATA/{TORN}", "60"],
+    "verify": ["verify", "DATA"],
+    "what recover would do": ["recover", "--dry-run", "DATA"],
+    "what undo would do": ["undo", "--dry-run", "DATA", "RUN"],
+    "what purge would do": ["purge", "--dry-run", "--older-than", "0s", "DATA"],
+}
+
+
+class LogDir:
+    """A log directory with a partition to recover, and one that was recovered."""
+
+    def __init__(self, path):
+        self.path = path
+        done = kafkalog("recover", "--format", "json", path / RECOVERED)
+        self.run = next(json.loads(line)["run"] for line in done.stdout.splitlines())
+        (path / ".lock").unlink()
+
+    def arguments(self, words):
+        return [word.replace("DATA", str(self.path)).replace("RUN", self.run) for word in words]
+
+
+@pytest.fixture
+def log_dir(corpus, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(corpus / "crash-torn" / "before", data)
+    (data / "crash-torn-0").rename(data / TORN)
+    (data / TORN / "00000000000000000057.index").unlink()
+    shutil.copytree(data / TORN, data / RECOVERED)
+    return LogDir(data)
+
+
+def tree(root):
+    """All that there is: kind, mode, content and mtime of files and directories, with those of the root."""
+    found = {}
+    for path in [root, *sorted(root.rglob("*"))]:
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(root))] = (status.st_mode, content, status.st_mtime_ns, status.st_ino)
+    return found
+
+
+def contents(root):
+    """What files there are, with their contents; locks, which have none, are left out."""
+    return {
+        path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name not in {".lock", "lock"}
+    }
+
+
+@pytest.fixture(scope="module")
+def class_path(real_kafka):
+    return real_kafka.class_path
+
+
+class Java:
+    """A JVM that has locked, or could not lock, a log directory as a broker does."""
+
+    def __init__(self, process):
+        self._process = process
+        words = process.stdout.readline().split()
+        self.pid = int(words[1]) if words[0] == "held" else None
+
+    def release(self):
+        self._process.stdin.close()
+        self._process.wait(20)
+
+
+@contextmanager
+def java_lock(class_path, data):
+    command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx64m", "-cp", class_path, "HoldLock", str(data / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        java = Java(process)
+        yield java
+        java.release()
+
+
+def test_java_keeps_writers_out(log_dir, class_path):
+    with java_lock(class_path, log_dir.path) as java:
+        before = tree(log_dir.path)
+        for name, words in WRITERS.items():
+            done = kafkalog(*log_dir.arguments(words))
+            assert done.returncode == LOCKED, (name, done)
+            assert f"pid {java.pid}" in done.stderr, name
+            assert str(log_dir.path / ".lock") in done.stderr, name
+            assert tree(log_dir.path) == before, name
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_each_of_them_has_something_to_do(log_dir, name):
+    before = contents(log_dir.path)
+    assert kafkalog(*log_dir.arguments(WRITERS[name])).returncode == 0
+    assert contents(log_dir.path) != before
+
+
+def test_waiting_for_java_in_vain(log_dir, class_path):
+    with java_lock(class_path, log_dir.path) as java:
+        before = tree(log_dir.path)
+        for name in ("recover", "undo", "purge"):
+            started = time.monotonic()
+            done = kafkalog(*log_dir.arguments(WRITERS[name]), "--wait", "1")
+            assert done.returncode == LOCKED, (name, done)
+            assert 1 <= time.monotonic() - started < 8, name
+            assert f"pid {java.pid}" in done.stderr, name
+            assert tree(log_dir.path) == before, name
+
+
+def test_waiting_until_java_lets_go(log_dir, class_path):
+    with java_lock(class_path, log_dir.path) as java:
+        command = [sys.executable, "-m", "kafkalog_cli", "recover", "--wait", "60", str(log_dir.path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT) as waiting:
+            with pytest.raises(subprocess.TimeoutExpired):
+                waiting.wait(1.5)
+            java.release()
+            assert waiting.wait(30) == 0
+
+
+def test_readers_work_and_leave_no_trace(log_dir, class_path):
+    without = {name: kafkalog(*log_dir.arguments(words)) for name, words in READERS.items()}
+    assert not (log_dir.path / ".lock").exists()
+    with java_lock(class_path, log_dir.path):
+        before = tree(log_dir.path)
+        for name, words in READERS.items():
+            done = kafkalog(*log_dir.arguments(words))
+            assert done.returncode == without[name].returncode, (name, done)
+            if not name.startswith(("ls", "verify")):  # which tell of the lock
+                assert done.stdout == without[name].stdout, name
+            assert tree(log_dir.path) == before, name
+
+
+def test_ls_tells_who_has_the_lock(log_dir, class_path):
+    with java_lock(class_path, log_dir.path) as java:
+        assert str(java.pid) in kafkalog("ls", log_dir.path).stdout
+
+
+def test_our_lock_keeps_java_out_and_lets_ours_in(log_dir, class_path):
+    with our_lock(log_dir.path), our_lock(log_dir.path):
+        with java_lock(class_path, log_dir.path) as java:
+            assert java.pid is None
+        assert kafkalog("recover", log_dir.path).returncode == 0
+    with java_lock(class_path, log_dir.path) as java:
+        assert java.pid is not None
+
+
+def test_java_that_failed_leaves_our_lock(log_dir, class_path):
+    """A broker closes its channel when it cannot have the lock; that is its own descriptor, not ours."""
+    with our_lock(log_dir.path):
+        for _ in range(2):
+            with java_lock(class_path, log_dir.path) as java:
+                assert java.pid is None

@@ -1,0 +1,131 @@
+"""Progress of long runs: when it is said, what it says, and that a terminal line is taken away again."""
+
+import io
+import json
+import threading
+
+import pytest
+from test_schemas import check
+
+from kafkalog_cli.output.progress import Progress, clock_time, sized
+
+
+class Terminal(io.BytesIO):
+    def isatty(self):
+        return True
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def progress(stream, *, as_json=False, total_bytes=None):
+    clock = Clock()
+    return clock, Progress(stream, "verify", as_json=as_json, total_bytes=total_bytes, clock=clock)
+
+
+def text(stream):
+    return stream.getvalue().decode()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_short_run_says_nothing(as_json):
+    stream = Terminal()
+    clock, shown = progress(stream, as_json=as_json)
+    with shown:
+        for _ in range(9):
+            clock.now += 0.1
+            shown.advance(1000)
+    assert text(stream) == ""
+
+
+def test_a_pipe_gets_nothing():
+    stream = io.BytesIO()
+    clock, shown = progress(stream)
+    with shown:
+        clock.now += 60
+        shown.advance(1000)
+    assert text(stream) == ""
+
+
+def test_a_terminal_gets_one_line_that_is_written_over_and_goes():
+    stream = Terminal()
+    clock, shown = progress(stream, total_bytes=4 << 30)
+    with shown:
+        clock.now += 2
+        shown.advance(1 << 30, "a/topic-0")
+        clock.now += 0.1
+        shown.advance(1 << 20)  # too soon after the last
+        clock.now += 1.9
+        shown.advance((1 << 30) - (1 << 20), "a/\x1b[31mtopic-1")
+    assert text(stream).split("\r\x1b[K") == [
+        "",
+        "verify: 25 %, 1.0 GiB of 4.0 GiB, 512 MiB/s, 0:06 left, a/topic-0",
+        "verify: 50 %, 2.0 GiB of 4.0 GiB, 512 MiB/s, 0:04 left, a/\\x1b[31mtopic-1",
+        "",
+    ]
+
+
+def test_a_line_is_no_wider_than_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    clock, shown = progress(stream)
+    clock.now += 2
+    shown.advance(1 << 20, "x" * 100)
+    assert text(stream) == "\r\x1b[K" + "verify: 1.0 MiB, 512 KiB/s, xxxxxxxxxxxx"[:39]
+
+
+def test_programs_get_an_object_a_second_in_a_pipe_too():
+    stream = io.BytesIO()
+    clock, shown = progress(stream, as_json=True)
+    with shown:
+        for _ in range(30):
+            clock.now += 0.25
+            shown.advance(100)
+        shown.expect(6000)
+        clock.now += 1
+        shown.advance(400)
+    lines = text(stream).splitlines()
+    assert check(lines) == {"kafkalog.progress/1"}
+    objects = [json.loads(line) for line in lines]
+    assert [one["done_bytes"] for one in objects] == [400, 800, 1200, 1600, 2000, 2400, 2800, 3400]
+    assert [one["seconds_left"] for one in objects[:-1]] == [None] * 7
+    assert objects[-1] | {"schema": "", "type": ""} == {
+        "schema": "", "type": "", "work": "verify", "done_bytes": 3400, "total_bytes": 6000, "bytes_per_second": 400,
+        "seconds_left": 6.5,
+    }  # fmt: skip
+
+
+def test_threads_may_advance_it():
+    stream = io.BytesIO()
+    clock, shown = progress(stream, as_json=True)
+
+    def work():
+        for _ in range(2000):
+            shown.advance(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    clock.now += 1
+    shown.advance(1)
+    assert json.loads(text(stream))["done_bytes"] == 8001
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "words"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (20 << 20, "20 MiB"), (3 << 40, "3.0 TiB")],
+)
+def test_sizes(size_bytes, words):
+    assert sized(size_bytes) == words
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.4, "0:00"), (59.6, "1:00"), (754, "12:34"), (3723, "1:02:03")])
+def test_times(seconds, words):
+    assert clock_time(seconds) == words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
 from kafkalog_cli.errors import ExitCode
@@ -30,12 +31,13 @@ class BatchMarks:
 
     def see(self, stretch: Stretch) -> None:
         """See LogObserver."""
-        columns = stretch.batches
+        columns: Any = stretch.batches
         if columns.matrix is not None:
             import numpy as np
 
-            marks = (columns.matrix[7] & CONTROL_MASK != 0) & (columns.matrix[10] >= 0) & (columns.matrix[5] >= 2)
-            epochs = columns.matrix[4][columns.matrix[4] >= 0]
+            is_control = columns.attributes & CONTROL_MASK != 0
+            marks = is_control & (columns.producer_id >= 0) & (columns.magic >= 2)
+            epochs = columns.leader_epoch[columns.leader_epoch >= 0]
             self._note(
                 bool(marks.any()),
                 bool((np.diff(epochs, prepend=self._epoch) < 0).any()),

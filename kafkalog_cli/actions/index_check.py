@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum, unique
 from operator import ge, gt
+from typing import Any
 
 from kafkalog_cli.actions.index_verdict import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
 from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
@@ -121,14 +122,15 @@ class OffsetIndexCheck:
         """
         import numpy as np
 
-        position, base_offset, last_offset, magic = stretch.batches.matrix[[0, 2, 3, 5]]
+        batches: Any = stretch.batches
+        position, base_offset, last_offset = batches.position, batches.base_offset, batches.last_offset
         end = bisect_left(self._position, stretch.end, at)
         if end == at:
             return at
         slots = slice(at, end)
         entry_position = np.frombuffer(self._position, np.int64)[slots]
         rows = np.minimum(position.searchsorted(entry_position), len(position) - 1)
-        fits = (position[rows] == entry_position) & (entry_position > 0) & (magic[rows] >= 2)
+        fits = (position[rows] == entry_position) & (entry_position > 0) & (batches.magic[rows] >= 2)
         fits &= last_offset[rows] == np.frombuffer(self._offset, np.int64)[slots]
         styles = np.where(base_offset[rows] == last_offset[rows], int(ANY_STYLE), int(_BATCH_END)).astype(np.uint8)
         np.frombuffer(self._finding, np.uint8)[slots][fits] = Finding.FITS

@@ -137,8 +137,8 @@ class ProducerTrail:
 
         They are the markers, the batches of transactions, and those that snapshots lie before.
         """
-        matrix = stretch.batches.matrix
-        last_offset, producer, attributes = matrix[3], matrix[10], matrix[7]
+        batches: Any = stretch.batches
+        last_offset, producer, attributes = batches.last_offset, batches.producer_id, batches.attributes
         if not self._due and not (producer >= 0).any():
             return ()
         special = attributes & (CONTROL_MASK | TRANSACTIONAL_MASK) != 0

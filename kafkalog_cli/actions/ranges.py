@@ -155,16 +155,16 @@ def _wants(row: tuple[int, ...], buffer: memoryview, wanted: Range) -> bool:
 def _cut_matrix(block: RecordBlock, wanted: Range, most_records: int | None) -> RecordBlock:
     import numpy as np
 
-    matrix = block.records.matrix
-    mask = np.ones(matrix.shape[1], dtype=bool)
+    records: Any = block.records
+    mask = np.ones(len(records), dtype=bool)
     if wanted.from_offset is not None:
-        mask &= matrix[0] >= wanted.from_offset
+        mask &= records.offset >= wanted.from_offset
     if wanted.to_offset is not None:
-        mask &= matrix[0] < wanted.to_offset
+        mask &= records.offset < wanted.to_offset
     if wanted.since_ms is not None:
-        mask &= matrix[1] >= wanted.since_ms
+        mask &= records.timestamp >= wanted.since_ms
     if wanted.until_ms is not None:
-        mask &= matrix[1] < wanted.until_ms
+        mask &= records.timestamp < wanted.until_ms
     if wanted.key is not None:
         mask = _with_key(block, mask, wanted.key)
     kept = np.cumsum(mask)
@@ -173,19 +173,20 @@ def _cut_matrix(block: RecordBlock, wanted: Range, most_records: int | None) -> 
         kept = np.minimum(kept, most_records)
     ends: Any = block.record_ends
     new_ends = np.concatenate((np.zeros(1, dtype=np.int64), kept))[ends]
-    return replace(block, records=RecordColumns.from_matrix(matrix[:, mask]), record_ends=new_ends)
+    return replace(block, records=RecordColumns.from_matrix(records.matrix[:, mask]), record_ends=new_ends)
 
 
 def _with_key(block: RecordBlock, mask: Any, key: bytes) -> Any:
     """The mask without records that have another key. Byte by byte, so that a long key needs no more memory."""
     import numpy as np
 
-    matrix, data = block.records.matrix, np.frombuffer(block.buffer, dtype=np.uint8)
-    rows = np.flatnonzero(mask & (matrix[4] == len(key)) & (matrix[3] != OUTSIDE))
+    records: Any = block.records
+    data = np.frombuffer(block.buffer, dtype=np.uint8)
+    rows = np.flatnonzero(mask & (records.key_size == len(key)) & (records.key_position != OUTSIDE))
     for at, byte in enumerate(key):
         if not len(rows):
             break
-        rows = rows[data[matrix[3][rows] + at] == byte]
+        rows = rows[data[records.key_position[rows] + at] == byte]
     mask = np.zeros_like(mask)
     mask[rows] = True
     return mask

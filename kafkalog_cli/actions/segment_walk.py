@@ -138,7 +138,7 @@ class Stretch:
         return self._disordered
 
     def _first_disordered(self) -> int | None:
-        if self.batches.matrix is not None and _all_ascend(self.batches.matrix, self.reached_before):
+        if self.batches.matrix is not None and _all_ascend(self.batches, self.reached_before):
             return None
         before = (self.reached_before, *self.last_offset[:-1])
         base, last = self.base_offset, self.last_offset
@@ -311,9 +311,9 @@ def good_rows(chunk: Chunk) -> list[Rows]:
     return runs
 
 
-def _all_ascend(matrix: Any, reached_before: int) -> bool:
+def _all_ascend(batches: Any, reached_before: int) -> bool:
     """Whether each batch begins behind the one before it, by the columns that the compiled kernels made."""
-    base, last = matrix[2], matrix[3]
+    base, last = batches.base_offset, batches.last_offset
     begins_behind = int(base[0]) > reached_before and bool((base[1:] > last[:-1]).all())
     return begins_behind and bool((last >= base).all())
 

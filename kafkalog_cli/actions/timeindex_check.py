@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import IntEnum, unique
 from operator import gt
+from typing import Any
 
 from kafkalog_cli.actions.index_verdict import Entry, Verdict, verdict_code, worst_code
 from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
@@ -115,7 +116,8 @@ class TimeIndexCheck:
         """
         import numpy as np
 
-        last_offset, timestamps = stretch.batches.matrix[[3, 9]]
+        batches: Any = stretch.batches
+        last_offset, timestamps = batches.last_offset, batches.max_timestamp
         end = bisect_right(self._offset, stretch.last_reached, at)
         if end == at:
             return at

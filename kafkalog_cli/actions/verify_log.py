@@ -168,10 +168,9 @@ class LogCheck:
         """A batch cannot have more records than offsets."""
         counts: Any = batches.records_count
         if batches.matrix is not None:
-            odd = (
-                ((counts > batches.matrix[3] - batches.matrix[2] + 1) & (batches.matrix[5] >= 2)).nonzero()[0].tolist()
-            )
-            odd = [row for row in odd if batches.valid[row]]
+            columns: Any = batches
+            too_many = counts > columns.last_offset - columns.base_offset + 1
+            odd = [row for row in (too_many & (columns.magic >= 2)).nonzero()[0].tolist() if batches.valid[row]]
         else:
             spans = zip(counts, batches.base_offset, batches.last_offset, batches.magic, batches.valid, strict=True)
             odd = [
@@ -316,8 +315,8 @@ class LogCheck:
 def _rows_behind_gaps(stretch: Stretch) -> list[int]:
     """Rows, but for the first, whose offsets do not follow those of the row before."""
     if stretch.batches.matrix is not None:
-        base, last = stretch.batches.matrix[2], stretch.batches.matrix[3]
-        rows: list[int] = ((base[1:] - last[:-1] != 1).nonzero()[0] + 1).tolist()
+        columns: Any = stretch.batches
+        rows: list[int] = ((columns.base_offset[1:] - columns.last_offset[:-1] != 1).nonzero()[0] + 1).tolist()
         return rows
     pairs = enumerate(zip(stretch.last_offset, stretch.base_offset[1:], strict=False), 1)
     return [row for row, (before, first) in pairs if first != before + 1]

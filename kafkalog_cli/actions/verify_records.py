@@ -10,7 +10,7 @@ from typing import Any
 from kafkalog_cli.actions.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify_times import TimesSeen
-from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, NO_TIMESTAMP, Batch, BatchColumns
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock, field_bytes
@@ -112,8 +112,8 @@ def _control_rows(block: RecordBlock) -> Iterable[int]:
     first, end = block.first_row, block.end_row
     batches = block.batches
     if batches.matrix is not None:
-        part = batches.matrix[:, first:end]
-        rows: list[int] = ((part[7] & 0x20 != 0) & (part[5] >= 2)).nonzero()[0].tolist()
+        part: Any = batches.part(first, end)
+        rows: list[int] = ((part.attributes & CONTROL_MASK != 0) & (part.magic >= 2)).nonzero()[0].tolist()
         return [first + row for row in rows]
     return [row for row, batch in enumerate(batches.rows(first, end), first) if batch.is_control]
 
@@ -130,9 +130,9 @@ def _array_problems(block: RecordBlock) -> Iterator[_Problem]:
     starts = np.concatenate((ends[:1] * 0, ends[:-1]))
     rows = np.flatnonzero(ends > starts)
     starts, ends = starts[rows], ends[rows]
-    part = block.batches.matrix[:, block.first_row : block.end_row][:, rows]
+    part: Any = BatchColumns.from_matrix(block.batches.matrix[:, block.first_row : block.end_row][:, rows])
     records: Any = block.records
-    offset, base, last = records.offset, part[2], part[3]
+    offset, base, last = records.offset, part.base_offset, part.last_offset
     bad = ((base != NO_OFFSET) & (offset[starts] < base)) | (offset[ends - 1] > last)
     back = np.flatnonzero(offset[1:] <= offset[:-1]) + 1
     if len(back):
@@ -141,10 +141,10 @@ def _array_problems(block: RecordBlock) -> Iterator[_Problem]:
     for row in np.flatnonzero(bad).tolist():
         yield FindingKind.RECORD_OFFSET, first + int(rows[row]), _OFFSETS
     largest = np.maximum.reduceat(records.timestamp, starts)
-    differs = (largest != part[9]) & (part[5] >= 1)
+    differs = (largest != part.max_timestamp) & (part.magic >= 1)
     for row in np.flatnonzero(differs).tolist():
         if first + int(rows[row]) not in block.faults:
-            message = _timestamp_message(int(largest[row]), int(part[9][row]))
+            message = _timestamp_message(int(largest[row]), int(part.max_timestamp[row]))
             yield FindingKind.MAX_TIMESTAMP, first + int(rows[row]), message
     invalid = np.flatnonzero(records.valid == 0)
     if len(invalid):

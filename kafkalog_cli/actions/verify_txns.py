@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from kafkalog_cli.actions.diagnose import Finding, finding
 from kafkalog_cli.actions.finding_kinds import FindingKind
@@ -33,9 +34,9 @@ class AbortedCheck:
 
     def see(self, stretch: Stretch) -> None:
         """Note the batches of transactions."""
-        batches = stretch.batches
+        batches: Any = stretch.batches
         if batches.matrix is not None:
-            rows = (batches.matrix[7] & TRANSACTIONAL_MASK).nonzero()[0].tolist()
+            rows = (batches.attributes & TRANSACTIONAL_MASK).nonzero()[0].tolist()
         else:
             rows = [row for row, bits in enumerate(batches.attributes) if bits & TRANSACTIONAL_MASK]
         for row in rows:

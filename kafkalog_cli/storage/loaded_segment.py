@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, NO_OFFSET, Batch, BatchColumns, wrap_int64
@@ -393,11 +393,11 @@ def _end_position(chunk: Chunk, rows: int) -> int:
 
 def _valid_rows(chunk: Chunk) -> int:
     """How many batches come before the first with a bad CRC."""
-    batches = chunk.batches
+    batches: Any = chunk.batches
     if batches.matrix is not None:
         import numpy as np
 
-        bad = np.flatnonzero(batches.matrix[14] != 1)
+        bad = np.flatnonzero(batches.valid != 1)
         return int(bad[0]) if len(bad) else len(batches)
     return next((row for row, valid in enumerate(batches.valid) if valid != 1), len(batches))
 
@@ -405,11 +405,9 @@ def _valid_rows(chunk: Chunk) -> int:
 def _assign_epochs(chunk: Chunk, rows: int, epochs: LeaderEpochs) -> None:
     """Note where later leader epochs start; a table of them is long only in a damaged log."""
     latest = -1 if epochs.latest_epoch is None else epochs.latest_epoch
-    batches = chunk.batches
+    batches: Any = chunk.batches
     if batches.matrix is not None:
-        import numpy as np
-
-        later = np.flatnonzero((batches.matrix[4, :rows] > latest) & (batches.matrix[5, :rows] >= 2)).tolist()
+        later = ((batches.leader_epoch[:rows] > latest) & (batches.magic[:rows] >= 2)).nonzero()[0].tolist()
     else:
         later = [row for row in range(rows) if batches.leader_epoch[row] > latest and batches.magic[row] >= 2]
     for row in later:

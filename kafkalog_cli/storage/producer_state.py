@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
@@ -267,9 +267,8 @@ def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
 
 def _rows_of_producers(batches: BatchColumns) -> list[int]:
     if batches.matrix is not None:
-        import numpy as np
-
-        rows: list[int] = np.flatnonzero((batches.matrix[10] >= 0) & (batches.matrix[5] >= 2)).tolist()
+        columns: Any = batches
+        rows: list[int] = ((columns.producer_id >= 0) & (columns.magic >= 2)).nonzero()[0].tolist()
         return rows
     pairs = zip(batches.producer_id, batches.magic, strict=True)
     return [row for row, (producer_id, magic) in enumerate(pairs) if producer_id >= 0 and magic >= 2]

@@ -104,6 +104,9 @@ def damaged(data, steps):
 
 @given(first=damages, second=damages)
 @example(first=[("zero", 35, 90)], second=[])  # the base offset of the batch behind it too
+@example(
+    first=[], second=[("cut", 134, 14), ("cut", 245, 90)]
+)  # bytes that are no batch, and say they end where the file ends
 def test_all_good_batches_and_no_others(tmp_path_factory, first, second):
     source_as_written = partition(tmp_path_factory.mktemp("written") / "t-0")
     source = partition(tmp_path_factory.mktemp("salvage") / "t-0")

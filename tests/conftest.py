@@ -5,6 +5,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from evidence import evidence, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 fixture and hooks
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("quick", max_examples=25, deadline=None)

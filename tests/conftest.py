@@ -5,6 +5,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from evidence import evidence, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 fixture and hooks
 from hypothesis import HealthCheck, settings
 
 # A red check is of the change at hand, so these two try the same examples each time; `make test-fuzz` tries new ones.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,7 @@ class SegmentDump:
         self._options = options
         self._choice = choice
         self._last_offset = NO_OFFSET
+        self._shows_batch = False
         self.shown_records = 0
 
     def _chunks(self, work: Work | None = None) -> Iterator[ChunkBlocks | Fault]:
@@ -137,10 +138,15 @@ class SegmentDump:
         most = None if options.max_records is None else options.max_records - self.shown_records
         block = cut(block, options.wanted or Range(), most)
         self.shown_records += len(block.records)
-        if (options.wanted is not None and options.wanted.key is not None) or most is not None:
-            yield from with_records(block)
-        else:
+        if (options.wanted is None or options.wanted.key is None) and most is None:
             yield block
+            return
+        if block.begun and self._shows_batch:
+            yield block
+            return
+        self._shows_batch = len(block.records) > 0
+        # Of a batch that goes on here nothing was shown: its own line is still to come.
+        yield from with_records(replace(block, begun=0))
 
     def _is_enough(self) -> bool:
         most = self._options.max_records

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkalog_cli.actions.ranges import Range, cut
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import Fault
@@ -22,7 +24,7 @@ def first_record(
         for block in reader.blocks(chunk):
             first = cut(block, wanted, 1)
             if len(first.records):
-                return first, None
+                return replace(first, begun=0, goes_on=False), None
             for fault in block.faults.values():
                 return None, fault
     return None, scan.fault

@@ -8,8 +8,10 @@ from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.storage.clean_marker import keep_marker_away
 from kafkalog_cli.storage.durable import not_changed
 from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
+from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.manifest import ChangeKind, Manifest, RunState, read_manifest, run_directory, run_ids
 from kafkalog_cli.storage.names import WorkState
 from kafkalog_cli.storage.partition import Partition
@@ -92,7 +94,10 @@ def plan_purge(
 def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
     """Remove what the plan says, under the partition's lock. Raises Refused, NotChanged, SyncFailed."""
     remove_files(fs, plan.path, [due.file for due in plan.files])
+    log_dir = log_dir_of(fs, plan.path)
     for run in plan.runs:
+        if log_dir is not None:
+            keep_marker_away(fs, log_dir, run.run_id, plan.path.rpartition("/")[2])
         remove_run_directory(fs, plan.path, run.run_id)
 
 

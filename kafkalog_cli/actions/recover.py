@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, unique
+from threading import Lock
 from typing import NamedTuple, cast
 
 from kafkalog_cli.actions.recover_like_broker import plan_like_broker
 from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan, fingerprints_of
 from kafkalog_cli.actions.recover_repair import Scope, plan_repair
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.errors import ExitCode, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage import journal
 from kafkalog_cli.storage.checkpoints import LineEdit, RootCheckpoints, read_root_checkpoints
@@ -20,7 +22,7 @@ from kafkalog_cli.storage.journal import CheckpointEdits
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log_loader import StartState
-from kafkalog_cli.storage.manifest import Manifest, RunInfo
+from kafkalog_cli.storage.manifest import Manifest, RunInfo, read_manifest
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.topic_config import Setting
@@ -64,15 +66,17 @@ class StartStates:
 
     def __init__(self, fs: Filesystem) -> None:
         self._fs = fs
+        self._reading = Lock()
         self._roots: dict[str, tuple[bool, RootCheckpoints]] = {}
 
     def of(self, log_dir: str | None, partition: Partition) -> StartState:
         """The state of a partition of `log_dir`; where that is None nothing is known."""
         if log_dir is None:
             return StartState(is_clean=False)
-        if log_dir not in self._roots:
-            is_clean = self._fs.status(f"{log_dir}/{FileKind.CLEAN_SHUTDOWN.value}") is not None
-            self._roots[log_dir] = is_clean, read_root_checkpoints(self._fs, log_dir)
+        with self._reading:  # who asks second must not look when the first has taken the marker away
+            if log_dir not in self._roots:
+                is_clean = self._fs.status(f"{log_dir}/{FileKind.CLEAN_SHUTDOWN.value}") is not None
+                self._roots[log_dir] = is_clean, read_root_checkpoints(self._fs, log_dir)
         is_clean, checkpoints = self._roots[log_dir]
         kinds = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
         offsets = (checkpoints.offset(kind, partition.topic, partition.number) or 0 for kind in kinds)
@@ -137,6 +141,16 @@ def apply_recovery(
         return None
     if fingerprints_of(fs, plan.path) != plan.fingerprints:
         raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+    try:
+        return _apply(fs, plan, run, request, held)
+    except BaseException as error:
+        _give_marker_back(fs, plan, run.run_id, error)
+        raise
+
+
+def _apply(
+    fs: WritableFilesystem, plan: RecoverPlan, run: RunInfo, request: RecoverRequest, held: LockHandle | None
+) -> Applied:
     names = [plan.path.rpartition("/")[2]]
     is_held = plan.log_dir is not None and hold_marker(fs, plan.log_dir, run.run_id, names)
     edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
@@ -151,6 +165,18 @@ def apply_recovery(
         return Applied(manifest, Marker.AWAY)
     is_back = release_marker(fs, plan.log_dir, run.run_id, names)
     return Applied(manifest, Marker.BACK if is_back else Marker.NONE)
+
+
+def _give_marker_back(fs: WritableFilesystem, plan: RecoverPlan, run_id: str, error: BaseException) -> None:
+    """After an error that left all as it was there is no run that could be undone, and that the marker waits for.
+
+    Where a sync failed nothing is given back: what the disk has is not known.
+    """
+    if plan.log_dir is None or isinstance(error, SyncFailed) or isinstance(error.__cause__, SyncFailed):
+        return
+    with suppress(OSError, KafkalogError):
+        if read_manifest(fs, plan.path, run_id) is None:
+            release_marker(fs, plan.log_dir, run_id, [plan.path.rpartition("/")[2]])
 
 
 def _is_sound(fs: Filesystem, plan: RecoverPlan, request: RecoverRequest) -> bool:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan, Remark, fingerprints_of
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, Unreadable
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.load_error import LoadFailed
 from kafkalog_cli.storage.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log_loader import LoadedLog, LogLoader, StartState
-from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.names import SEGMENT_KINDS, FileKind
 from kafkalog_cli.storage.partition import Partition
+
+_MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
+"""Reading a map of an index that the disk does not give is an InternalError; of logs and transaction indexes the
+IOException comes as a KafkaException."""
 
 
 def plan_like_broker(
@@ -25,10 +29,8 @@ def plan_like_broker(
     draft = Draft(fs, partition.path)
     try:
         loaded = LogLoader(draft, start, settings).load()
-    except LoadFailed as refusal:
-        message = f"a broker does not start with it: {refusal}"
-        step = "recover it without --like-broker, or with --salvage"
-        remark = Remark(partition.path, message, ExitCode.REFUSED, next_step=step)
+    except (LoadFailed, Unreadable, OSError) as failure:
+        remark = _refusal(partition, failure)
         return RecoverPlan(
             partition.path,
             partition.topic,
@@ -53,6 +55,25 @@ def plan_like_broker(
         tuple(_remarks(partition, loaded)),
         prints,
     )
+
+
+def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> Remark:
+    """What a broker does that cannot load the partition: an IOException of a small file costs it the directory only."""
+    if isinstance(failure, LoadFailed):
+        step = "recover it without --like-broker, or with --salvage"
+        return Remark(partition.path, f"a broker does not start with it: {failure}", ExitCode.REFUSED, next_step=step)
+    path = failure.details["path"] if isinstance(failure, Unreadable) else failure.filename
+    reason = failure.details["reason"] if isinstance(failure, Unreadable) else failure.strerror
+    name = str(path or partition.path).rpartition("/")[2]
+    if name.endswith(_MAPPED_OR_WRAPPED):
+        message = f"a broker does not start with it: {name} cannot be read: {reason}"
+    else:
+        message = (
+            f"a broker takes the whole log directory offline, and does not start if it has no other:"
+            f" {name} cannot be read: {reason}"
+        )
+    step = "copy what can be read to another disk; there, recover it without --like-broker, or with --salvage"
+    return Remark(str(path or partition.path), message, ExitCode.REFUSED, next_step=step)
 
 
 def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog) -> list[LineEdit]:

@@ -12,11 +12,12 @@ from typing import NamedTuple
 from kafkalog_cli.actions.batch_marks import BatchMarks
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.index_reports import PartitionReports
-from kafkalog_cli.actions.index_verdict import FileReport
+from kafkalog_cli.actions.index_verdict import FileReport, NoteKind
 from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan, Remark, fingerprints_of
 from kafkalog_cli.actions.segment_reports import Means
 from kafkalog_cli.actions.segment_walk import SegmentWalk
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
@@ -36,7 +37,7 @@ from kafkalog_cli.storage.names import (
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.storage.producer_state import ProducerState
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan import Scan, unreadable_ranges
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP
@@ -47,6 +48,8 @@ SALVAGE_STEP = (
     "with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica, recover"
     " --salvage first"
 )
+
+UNREADABLE_STEP = f"copy what can be read to another disk; {SALVAGE_STEP}"
 
 
 class Impossible(Exception):
@@ -231,6 +234,9 @@ class _Repair:
             name = path.rpartition("/")[2]
             with self.draft.reader(name) as log:
                 bad, code = self._damage(log, classify_file(name))
+                unreadable = None if bad is None else next(unreadable_ranges(log, bad, log.size_bytes), None)
+            if unreadable is not None:
+                raise Impossible(_of_bad_sectors(path, unreadable))
             if code is ExitCode.CORRUPTION:
                 message = "it is damaged, and valid batches follow; nothing was changed"
                 raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, SALVAGE_STEP))
@@ -323,9 +329,16 @@ class _Repair:
                 raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED)) from error
         epochs.truncate_from_start(self._log_start_offset)
         data = epochs.encode()
-        if name not in self.draft or self.draft.read(name) != data:
+        if self._content(name) != data:
             self._remark(wrong[0], "made anew from the leader epochs of the batches")
             self.draft.put(name, data)
+
+    def _content(self, name: str) -> bytes | None:
+        """The bytes of a small file, None if there is none or it cannot be read."""
+        try:
+            return self.draft.read(name)
+        except (PathNotFound, Unreadable, OSError):
+            return None
 
     def _rebuild_snapshots(self, reports: Iterable[FileReport]) -> None:
         wrong = [
@@ -350,7 +363,7 @@ class _Repair:
         self.remarks.append(Remark(self.draft.path(name), message, ExitCode.WARNINGS, position))
 
     def _remark(self, report: FileReport, what: str) -> None:
-        why = "missing" if report.size_bytes is None else "wrong"
+        why = "missing" if report.size_bytes is None else "cannot be read" if _is_unreadable(report) else "wrong"
         self.remarks.append(Remark(report.path, f"{why}: {what}", ExitCode.WARNINGS))
 
     def _say_what_stays(self, reports: Iterable[FileReport]) -> None:
@@ -360,5 +373,18 @@ class _Repair:
                     self.remarks.append(Remark(report.path, note.message, note.code))
 
 
+def _of_bad_sectors(path: str, unreadable: Fault) -> Remark:
+    """What lies there is not known, so none of it may go."""
+    end = unreadable.position + (unreadable.size_bytes or 0)
+    message = f"{unreadable.message} (to byte {end}); nothing was changed"
+    return Remark(path, message, ExitCode.REFUSED, unreadable.position, UNREADABLE_STEP)
+
+
 def _is_wrong(report: FileReport) -> bool:
-    return report.size_bytes is None or report.exit_code is ExitCode.CORRUPTION
+    return report.size_bytes is None or report.exit_code is ExitCode.CORRUPTION or _is_unreadable(report)
+
+
+def _is_unreadable(report: FileReport) -> bool:
+    """Whether the device does not give all of it; one that may not be opened is another matter."""
+    is_closed = any(note.kind is NoteKind.NOT_OPENED for note in report.notes)
+    return report.exit_code is ExitCode.FAILURE and not is_closed

@@ -19,7 +19,9 @@ from kafkalog_cli.storage.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log_loader import LogLoader, StartState
 from kafkalog_cli.storage.names import FileKind, segment_file_name
 from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.scan import read_readable, unreadable_ranges
 from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET
+from kafkalog_cli.storage.unreadable import unreadable
 
 COPY_BYTES = 1 << 20
 
@@ -28,6 +30,7 @@ class LostOffsets(NamedTuple):
     """Offsets `first` to `last` that stood, or may have stood, in the bytes `start` to `end` of a file.
 
     `last` is None where no valid batch follows. Compaction leaves gaps too: not all of them need have been there.
+    `unreadable_bytes` of these bytes the device does not give.
     """
 
     path: str
@@ -35,13 +38,14 @@ class LostOffsets(NamedTuple):
     end: int
     first: int
     last: int | None
+    unreadable_bytes: int = 0
 
 
 @dataclass(slots=True)
 class Salvaged:
     """What was written: `batches` with `size_bytes` in `segments` files; `skipped` valid batches that did not fit in.
 
-    `unreadable` are files that could not be opened, with the reason.
+    `unreadable` are files that could not be opened or copied, with the reason.
     """
 
     path: str
@@ -58,8 +62,8 @@ class Salvaged:
 def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
     """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
 
-    A batch is valid if its CRC holds and its offsets come after those before. Raises Refused if `out` is there
-    or no offset would stay what it is, and OSError as the disk has it.
+    A batch is valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
+    Raises Refused if `out` is there or no offset would stay what it is, and OSError where `out` cannot be written.
     """
     if fs.status(out) is not None:
         raise Refused(path=out, reason="it is there already; what is salvaged goes into a new directory")
@@ -75,15 +79,24 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
         except KafkalogError as error:
             result.unreadable.append((segment.log.path, str(error)))
     if partition.metadata is not None:
-        attributes = fs.attributes(partition.metadata.path)
-        with fs.create(f"{out}/{FileKind.PARTITION_METADATA.value}", attributes) as file:
-            file.write(0, read_all(fs, partition.metadata.path))
-            file.sync()
+        _copy_metadata(fs, partition.metadata.path, result)
     _write_sidecars(fs, out, settings, _attributes_of_files(fs, partition))
     fs.set_attributes(out, fs.attributes(partition.path))
     fs.sync_directory(out)
     fs.sync_directory(out.rpartition("/")[0] or ("/" if out.startswith("/") else "."))
     return result
+
+
+def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
+    """The topic id: without it a broker sets the data aside."""
+    try:
+        data = read_all(fs, path)
+    except (KafkalogError, OSError) as error:
+        result.unreadable.append((path, unreadable(error).message))
+        return
+    with fs.create(f"{result.path}/{FileKind.PARTITION_METADATA.value}", fs.attributes(path)) as file:
+        file.write(0, data)
+        file.sync()
 
 
 def _attributes_of_files(fs: WritableFilesystem, partition: Partition) -> FileAttributes | None:
@@ -139,7 +152,7 @@ class _Copy:
         self._result = result
 
     def run(self) -> None:
-        """Copy; where nothing is valid no file is made."""
+        """Copy; where nothing is valid no file is made. Raises what `open_read` raises."""
         log = self._segment.log
         with self._fs.open_read(log.path) as source:
             walk = SegmentWalk(source, self._settings.limits, self._settings.kernels)
@@ -147,30 +160,51 @@ class _Copy:
             for stretch in walk:
                 found.add(stretch)
             taken = self._choose(found)
-            self._tell_losses(found, taken, walk)
-            if not taken:
-                return
-            path = f"{self._result.path}/{segment_file_name(self._segment.base_offset, FileKind.LOG)}"
-            with self._fs.create(path, self._fs.attributes(log.path)) as new:
-                size_bytes = 0
-                for start, end in _runs(found, taken):
-                    size_bytes = self._copy(source, new, start, end, size_bytes)
-                new.sync()
+            if taken:
+                taken, size_bytes = self._write(source, found, taken)
+                self._result.size_bytes += size_bytes
+            self._tell_losses(source, found, taken, walk)
         result = self._result
-        result.segments += 1
-        result.batches += len(taken)
-        result.size_bytes += size_bytes
-        if result.first_offset is None:
-            result.first_offset = found.first_offset[taken[0]]
-        result.end_offset = found.last_offset[taken[-1]] + 1
+        if taken:
+            result.segments += 1
+            result.batches += len(taken)
+            if result.first_offset is None:
+                result.first_offset = found.first_offset[taken[0]]
+            result.end_offset = found.last_offset[taken[-1]] + 1
 
-    def _copy(self, source: ReadableFile, new: WritableFile, start: int, end: int, size_bytes: int) -> int:
+    def _write(self, source: ReadableFile, found: _Found, taken: list[int]) -> tuple[list[int], int]:
+        """Copy batches into a new file: those that could be read once more, and the size of the file."""
+        log = self._segment.log
+        path = f"{self._result.path}/{segment_file_name(self._segment.base_offset, FileKind.LOG)}"
+        copied: list[int] = []
+        size_bytes = 0
+        with self._fs.create(path, self._fs.attributes(log.path)) as new:
+            for run in _runs(found, taken):
+                whole = self._copy(source, new, found.position[run[0]], found.end[run[-1]], size_bytes)
+                if whole is not None:
+                    copied += run
+                    size_bytes = whole
+                    continue
+                for row in run:
+                    after = self._copy(source, new, found.position[row], found.end[row], size_bytes)
+                    if after is not None:
+                        copied.append(row)
+                        size_bytes = after
+            new.truncate(size_bytes)
+            new.sync()
+        return copied, size_bytes
+
+    def _copy(self, source: ReadableFile, new: WritableFile, start: int, end: int, at: int) -> int | None:
+        """Copy bytes `start` to `end` to byte `at`, and where they end there; None if they cannot all be read."""
+        buffer = bytearray(min(COPY_BYTES, end - start))
         for position in range(start, end, COPY_BYTES):
-            piece = bytearray(min(COPY_BYTES, end - position))
-            got = source.read_into(position, memoryview(piece))
-            new.write(size_bytes, bytes(piece[:got]))
-            size_bytes += got
-        return size_bytes
+            piece = memoryview(buffer)[: end - position]
+            got, fault = read_readable(source, position, piece)
+            if fault is not None or got < len(piece):
+                return None
+            new.write(at, piece)
+            at += got
+        return at
 
     def _choose(self, found: _Found) -> list[int]:
         """The rows whose offsets go up. What jumps over the batch behind it lies: no CRC holds a base offset."""
@@ -188,27 +222,28 @@ class _Copy:
         self._result.skipped += sum(found.is_valid) - len(taken)
         return taken
 
-    def _tell_losses(self, found: _Found, taken: list[int], walk: SegmentWalk) -> None:
+    def _tell_losses(self, source: ReadableFile, found: _Found, taken: list[int], walk: SegmentWalk) -> None:
         """The offsets between batches that are taken over, where bytes between them are not."""
         position, size_bytes = 0, self._segment.log.size_bytes
         offset = max(self._segment.base_offset, self._result.end_offset or 0)
         for row in taken:
             if found.position[row] > position and found.first_offset[row] > offset:
-                self._lose(position, found.position[row], offset, found.first_offset[row] - 1)
+                self._lose(source, position, found.position[row], offset, found.first_offset[row] - 1)
             position, offset = found.end[row], found.last_offset[row] + 1
         if position < size_bytes and (walk.fault is not None or len(found.position) > len(taken)):
-            self._lose(position, size_bytes, offset, None)
+            self._lose(source, position, size_bytes, offset, None)
 
-    def _lose(self, start: int, end: int, first: int, last: int | None) -> None:
-        self._result.lost.append(LostOffsets(self._segment.log.path, start, end, first, last))
+    def _lose(self, source: ReadableFile, start: int, end: int, first: int, last: int | None) -> None:
+        bad_bytes = sum(min(bad.size_bytes or 0, end - bad.position) for bad in unreadable_ranges(source, start, end))
+        self._result.lost.append(LostOffsets(self._segment.log.path, start, end, first, last, bad_bytes))
 
 
-def _runs(found: _Found, taken: list[int]) -> Iterator[tuple[int, int]]:
-    """Bytes of consecutive batches that are taken over."""
-    start, end = found.position[taken[0]], found.end[taken[0]]
+def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
+    """The rows of batches that are taken over, in runs of those that follow each other without a byte between."""
+    run = [taken[0]]
     for row in taken[1:]:
-        if found.position[row] != end:
-            yield start, end
-            start = found.position[row]
-        end = found.end[row]
-    yield start, end
+        if found.position[row] != found.end[run[-1]]:
+            yield run
+            run = []
+        run.append(row)
+    yield run

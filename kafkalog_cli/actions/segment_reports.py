@@ -21,6 +21,7 @@ from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.log_end import segment_end
 from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.unreadable import unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class SegmentReports:
             try:
                 return stack.enter_context(self._means.fs.open_read(self._segment.log.status.path))
             except KafkalogError as error:
-                self.say(Note(str(error), ExitCode.FAILURE, NoteKind.NOT_OPENED))
+                self.say(Note(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED))
         return None
 
     def _look_through(self, log: ReadableFile, indexes: list[IndexFile]) -> None:

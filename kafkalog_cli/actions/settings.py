@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from threading import RLock
 
 from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError
 from kafkalog_cli.format import meta_properties
@@ -25,7 +26,7 @@ class SettingsSource:
     """Settings by log directory (None: a partition that lies in none) and topic; each is worked out once.
 
     `command_line` and `broker_properties` are name to text, `metadata_path` is what `--metadata` says, `log_dirs`
-    are all log directories of the run: a broker with several keeps its metadata log in one of them.
+    are all log directories of the run: a broker with several keeps its metadata log in one of them. Threads share it.
     """
 
     def __init__(  # noqa: PLR0913
@@ -44,6 +45,7 @@ class SettingsSource:
         self._metadata_path = metadata_path
         self._log_dirs = log_dirs
         self._kernels = kernels
+        self._working = RLock()
         self._meta: dict[str, MetaProperties | None] = {}
         self._metadata: dict[str, ClusterMetadata] = {}
         self._topics: dict[tuple[str | None, str], TopicConfig] = {}
@@ -52,9 +54,10 @@ class SettingsSource:
         """The `meta.properties` of a log directory, None if it has none that can be read."""
         if log_dir is None:
             return None
-        if log_dir not in self._meta:
-            self._meta[log_dir] = _read_meta(self._fs, log_dir)
-        return self._meta[log_dir]
+        with self._working:
+            if log_dir not in self._meta:
+                self._meta[log_dir] = _read_meta(self._fs, log_dir)
+            return self._meta[log_dir]
 
     def broker_id(self, log_dir: str | None) -> int | None:
         """The broker that a log directory belongs to, None if it does not say."""
@@ -69,16 +72,18 @@ class SettingsSource:
         path = self._metadata_log(log_dir)
         if path is None:
             return None
-        if path not in self._metadata:
-            self._metadata[path] = read_cluster_metadata(self._fs, path, self._kernels)
-        return self._metadata[path]
+        with self._working:
+            if path not in self._metadata:
+                self._metadata[path] = read_cluster_metadata(self._fs, path, self._kernels)
+            return self._metadata[path]
 
     def topic_config(self, log_dir: str | None, topic: str) -> TopicConfig:
         """The settings of a topic. Raises as `metadata` does."""
         key = (log_dir, topic)
-        if key not in self._topics:
-            self._topics[key] = resolve_topic_config(topic, self._layers(log_dir, topic))
-        return self._topics[key]
+        with self._working:
+            if key not in self._topics:
+                self._topics[key] = resolve_topic_config(topic, self._layers(log_dir, topic))
+            return self._topics[key]
 
     def broker_settings(self, log_dir: str | None) -> BrokerSettings:
         """The settings of the broker as a whole. Raises as `metadata` does."""

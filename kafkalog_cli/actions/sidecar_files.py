@@ -7,11 +7,21 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.actions.index_verdict import Entry, FileReport, Note, Style, Verdict, fault_note, worst_code
+from kafkalog_cli.actions.index_verdict import (
+    Entry,
+    FileReport,
+    Note,
+    NoteKind,
+    Style,
+    Verdict,
+    fault_note,
+    worst_code,
+)
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.names import DirectoryName, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.storage.scan import read_readable
+from kafkalog_cli.storage.unreadable import unreadable
 
 SEGMENT_SIDECARS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 ROOT_SIDECARS = (
@@ -126,7 +136,9 @@ class DirectoryFiles:
                 buffer = bytearray(min(opened.size_bytes, limit_bytes))
                 got, fault = read_readable(opened, 0, memoryview(buffer))
         except KafkalogError as error:
-            return Content(b"", (Note(str(error), ExitCode.FAILURE),), is_whole=False)
+            return Content(
+                b"", (Note(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED),), is_whole=False
+            )
         if fault is not None:
             return Content(bytes(buffer[:got]), (fault_note(fault, ExitCode.FAILURE),), is_whole=False)
         return Content(bytes(buffer[:got]))

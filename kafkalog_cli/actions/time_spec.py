@@ -8,6 +8,7 @@ from kafkalog_cli.errors import UsageError
 
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO = re.compile(r"-(\d{1,12})([smhd])")
+_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
 _INTEGER = re.compile(r"-?\d{1,19}")
 
 
@@ -41,3 +42,10 @@ def parse_duration_ms(text: str) -> int:
     if not ago:
         raise UsageError(reason=f"{text!r} is no span of time: want 90s, 15m, 2h, 7d")
     return int(ago[1]) * _UNIT_MS[ago[2]]
+
+
+def parse_seconds(text: str) -> float:
+    """`90s`, `15m`, `2h`, `7d`, or a number of seconds. Raises UsageError."""
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    return parse_duration_ms(text) / 1000

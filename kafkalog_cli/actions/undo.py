@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
-from kafkalog_cli.errors import NothingSelected
+from kafkalog_cli.errors import KafkalogError, NothingSelected
 from kafkalog_cli.storage.clean_marker import hold_marker, read_held_marker, release_marker
 from kafkalog_cli.storage.durable import half_changed, not_changed
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
@@ -67,6 +68,19 @@ class UndoResult:
 def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
     """Whether the partition has a directory of that run."""
     return run_id in run_ids(fs, partition.path)
+
+
+def last_first(fs: Filesystem, partitions: Sequence[Partition], run_id: str) -> list[Partition]:
+    """Partitions of one run so that each finds the checkpoints as it left them: the last change first."""
+
+    def place(numbered: tuple[int, Partition]) -> tuple[int, int]:
+        try:
+            manifest = read_manifest(fs, numbered[1].path, run_id)
+        except (KafkalogError, OSError):  # said when its turn comes
+            manifest = None
+        return 0 if manifest is None else manifest.order, numbered[0]
+
+    return [partition for _, partition in sorted(enumerate(partitions), key=place, reverse=True)]
 
 
 def plan_undo(

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
 from kafkalog_cli.actions.diagnose import Finding, finding
 from kafkalog_cli.actions.finding_kinds import FindingKind
+from kafkalog_cli.actions.in_order import InOrder
 from kafkalog_cli.actions.listing_root import RootState, read_root, root_above
 from kafkalog_cli.actions.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, expand, partition_paths
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify_against import Comparison
-from kafkalog_cli.actions.verify_partition import Level, Target, Task, Verification, verify_partition
+from kafkalog_cli.actions.verify_partition import Level, Target, Task, Verification, shown_path, verify_partition
 from kafkalog_cli.actions.verify_places import Places, read_topic_id, topic_facts
-from kafkalog_cli.actions.verify_root import findings_across, root_findings
+from kafkalog_cli.actions.verify_root import CHECKED_ROOT_KINDS, findings_across, root_findings
 from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound, UnsupportedFormat
 from kafkalog_cli.storage.foreign_layouts import foreign_layout
 from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.logdir import PartitionPath
+from kafkalog_cli.storage.names import PARTITION_KINDS, classify_file
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
 
 
@@ -101,7 +102,9 @@ class Verifier:
         yield from self._failed
         if not targets and not self._failed:
             yield Failed("", NothingSelected(reason="no partition under the given paths fits"))
-        yield from self._in_parallel(self._work(target, settings, across) for target in targets)
+        work = (self._work(target, settings, across) for target in targets)
+        with InOrder(work, self._request.jobs, "kafkalog-verify") as results:
+            yield from results
 
     # ---- what there is to do
 
@@ -121,11 +124,7 @@ class Verifier:
         if status is None:
             raise PathNotFound(path=path)
         if not status.is_directory:
-            parent, _, name = path.rpartition("/")
-            parent = parent or ("/" if path.startswith("/") else ".")
-            directory = directory_name(parent)
-            if selection.takes(directory):
-                yield _Target(PartitionPath(parent, directory), frozenset({name}))
+            yield from self._of_file(path)
             return
         trimmed = path.rstrip("/") or "/"
         partitions = list(partition_paths(fs, trimmed))
@@ -136,6 +135,20 @@ class Verifier:
             if selection.is_everything:
                 yield _Target(PartitionPath(trimmed, directory_name(trimmed)), is_root=True)
 
+    def _of_file(self, path: str) -> Iterator[_Target]:
+        fs, selection = self._means.fs, self._request.selection
+        parent, _, name = path.rpartition("/")
+        parent = parent or ("/" if path.startswith("/") else ".")
+        directory, kind = directory_name(parent), classify_file(name).kind
+        if kind in CHECKED_ROOT_KINDS:
+            if selection.is_everything:
+                self._roots.setdefault(parent, root_above(fs, f"{parent.rstrip('/')}/0"))
+                yield _Target(PartitionPath(parent, directory), frozenset({name}), is_root=True)
+        elif kind not in PARTITION_KINDS:
+            raise NotKafkaLayout(path=path, reason="is no file that can be verified, by its name")
+        elif selection.takes(directory):
+            yield _Target(PartitionPath(parent, directory), frozenset({name}))
+
     def _work(
         self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]
     ) -> Callable[[], Result]:
@@ -144,7 +157,10 @@ class Verifier:
             root = cast(RootState, self._root(path))
             level = self._request.level
             findings = (*root_findings(self._means.fs, root), *across[path])
-            return lambda: Verification(path, level, Target.LOG_DIR, findings=findings)
+            if target.wanted is not None:
+                findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
+            shown = shown_path(path, target.wanted)
+            return lambda: Verification(shown, level, Target.LOG_DIR, findings=findings)
         try:
             task = self._task(target, settings)
         except KafkalogError as error:
@@ -193,28 +209,6 @@ class Verifier:
         except KafkalogError as error:
             return Failed(task.partition.path, error)
 
-    # ---- in parallel
-
-    def _in_parallel(self, work: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-        """Do it in threads, some at a time; results in the order of the work."""
-        if self._request.jobs <= 1:
-            for one in work:
-                yield one()
-            return
-        from concurrent.futures import Future, ThreadPoolExecutor
-
-        running: deque[Future[Result]] = deque()
-        with ThreadPoolExecutor(self._request.jobs, "kafkalog-verify") as pool:
-            try:
-                for one in work:
-                    running.append(pool.submit(one))
-                    if len(running) > 2 * self._request.jobs:
-                        yield running.popleft().result()
-                while running:
-                    yield running.popleft().result()
-            finally:
-                pool.shutdown(cancel_futures=True)
-
     # ---- log directories
 
     def _log_dir(self, path: str) -> str | None:
@@ -242,7 +236,7 @@ def _files_together(targets: Iterable[_Target]) -> list[_Target]:
     joined: list[_Target] = []
     for target in targets:
         last = joined[-1] if joined else None
-        is_same = last is not None and last.directory.path == target.directory.path
+        is_same = last is not None and (last.directory.path, last.is_root) == (target.directory.path, target.is_root)
         if is_same and last is not None and last.wanted is not None and target.wanted is not None:
             joined[-1] = last._replace(wanted=last.wanted | target.wanted)
         else:

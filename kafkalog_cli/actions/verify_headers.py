@@ -21,6 +21,7 @@ from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.storage.resync import next_good_batch
 from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.unreadable import unreadable
 
 MAX_MAGIC = 2
 
@@ -63,7 +64,7 @@ class HeaderCheck:
                 with self._fs.open_read(segment.log.path) as file:
                     yield from self._segment(file, segment, is_last=number == len(segments) - 1)
             except KafkalogError as error:
-                yield finding(FindingKind.NOT_READ, segment.log.path, str(error))
+                yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
 
     def _segment(self, file: ReadableFile, segment: Segment, *, is_last: bool) -> Iterator[Finding]:
         path, totals = segment.log.path, self.totals

@@ -19,13 +19,12 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Segment
-from kafkalog_cli.storage.scan import read_readable
+from kafkalog_cli.storage.scan import read_readable, unreadable_ranges
 
 MAX_TOLD = 20
 """Findings of one kind in one segment; what is left is counted."""
 
 MAX_INT32 = (1 << 31) - 1
-_PIECE_BYTES = 1 << 20
 
 Advance = Callable[[int, str], None]
 """Told of bytes that were looked at, and of which file."""
@@ -298,7 +297,7 @@ class LogCheck:
             self._find(FindingKind.UNKNOWN_MAGIC, message, position=position, expected="0 to 2")
 
     def _tell_range(self, file: ReadableFile, damaged: Damaged) -> None:
-        unreadable = unreadable_in(file, damaged.start, damaged.end)
+        unreadable = next(unreadable_ranges(file, damaged.start, damaged.end), None)
         if unreadable is not None:
             self.findings.append(of_fault(self._path, unreadable))
             return
@@ -365,14 +364,3 @@ def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:
         return False
     got, fault = read_readable(file, begin, memoryview(buffer))
     return fault is None and got == len(buffer) == buffer.count(0)
-
-
-def unreadable_in(file: ReadableFile, begin: int, end: int) -> Fault | None:
-    """What the device does not give of bytes `begin` to `end`, None if it gives all."""
-    buffer = bytearray(min(_PIECE_BYTES, end - begin))
-    while begin < end:
-        got, fault = read_readable(file, begin, memoryview(buffer)[: end - begin])
-        if fault is not None or not got:
-            return fault
-        begin += got
-    return None

@@ -16,15 +16,16 @@ from kafkalog_cli.actions.segment_reports import Means
 from kafkalog_cli.actions.verify_files import bad_names, file_findings, size_findings
 from kafkalog_cli.actions.verify_headers import HeaderCheck
 from kafkalog_cli.actions.verify_log import Advance, Gaps, LogCheck, Totals
-from kafkalog_cli.actions.verify_places import TopicFacts
+from kafkalog_cli.actions.verify_places import TopicFacts, read_topic_id
 from kafkalog_cli.actions.verify_root import checkpoint_findings
 from kafkalog_cli.actions.verify_seven import SevenCheck
 from kafkalog_cli.actions.verify_txns import AbortedCheck
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.storage.fs import read_all
-from kafkalog_cli.storage.names import DirectoryKind
+from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.unreadable import unreadable
 
 
 @unique
@@ -72,8 +73,10 @@ class Verification:
 
     @property
     def exit_code(self) -> ExitCode:
-        """That of the worst finding."""
-        return max((found.severity.exit_code for found in self.findings), default=ExitCode.OK)
+        """That of the worst finding; 1 for a file that could not be read, unless there is a corruption elsewhere."""
+        worst = max((found.severity.exit_code for found in self.findings), default=ExitCode.OK)
+        is_read = all(found.kind is not FindingKind.NOT_READ for found in self.findings)
+        return worst if is_read or worst is ExitCode.CORRUPTION else ExitCode.FAILURE
 
     def count(self, severity: Severity) -> int:
         """How many findings are so bad."""
@@ -94,6 +97,11 @@ class Task:
     advance: Advance | None = None
 
 
+def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
+    """What a verification is about: a directory, or the one file of it that is wanted."""
+    return directory if wanted is None or len(wanted) > 1 else f"{directory.rstrip('/')}/{next(iter(wanted))}"
+
+
 def verify_partition(means: Means, task: Task) -> Verification:
     """The verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
     partition = task.partition
@@ -108,7 +116,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
             found += checkpoint_findings(task.root, partition.topic, partition.number, log)
     missing = [f"topic ids and replicas ({task.facts.unknown_because})"] if task.facts.unknown_because else []
     return Verification(
-        partition.path,
+        shown_path(partition.path, task.wanted),
         task.level,
         Target.PARTITION,
         partition.topic,
@@ -160,8 +168,15 @@ def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
     if task.wanted is None:
         found += size_findings(means.fs, partition)
         found += bad_names(means.fs, partition)
+    if _is_wanted(task, FileKind.LEADER_EPOCH_CHECKPOINT):
         found += _epoch_faults(means, partition, check.log)
+    if task.wanted is not None and _is_wanted(task, FileKind.PARTITION_METADATA):  # of a directory, told with its facts
+        found += read_topic_id(means.fs, partition.path).problems
     return _Looked(check.log or seven.log, seven.totals if seven.totals.segments else check.totals)
+
+
+def _is_wanted(task: Task, kind: FileKind) -> bool:
+    return task.wanted is None or kind.value in task.wanted
 
 
 def _epoch_faults(means: Means, partition: Partition, log: LogRange | None) -> Iterator[Finding]:
@@ -171,7 +186,7 @@ def _epoch_faults(means: Means, partition: Partition, log: LogRange | None) -> I
     try:
         entries, faults = checkpoint.decode_leader_epochs(read_all(means.fs, path))
     except (KafkalogError, OSError) as error:
-        yield finding(FindingKind.NOT_READ, path, str(error))
+        yield finding(FindingKind.NOT_READ, path, unreadable(error).message)
         return
     for fault in faults:
         yield of_fault(path, fault, FindingKind.EPOCHS_WRONG)

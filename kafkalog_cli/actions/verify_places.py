@@ -20,11 +20,12 @@ from kafkalog_cli.storage.logdir import PartitionPath
 from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.topic_config import Origin
+from kafkalog_cli.storage.unreadable import unreadable
 
 KRAFT_VERSION = 1
 """Of a `meta.properties`."""
 
-INTERNAL_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+INTERNAL_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class TopicIdFile(NamedTuple):
@@ -43,7 +44,7 @@ def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
     try:
         found, faults = partition_metadata.decode(read_all(fs, path))
     except (KafkalogError, OSError) as error:
-        return TopicIdFile(None, (finding(FindingKind.NOT_READ, path, str(error)),))
+        return TopicIdFile(None, (finding(FindingKind.NOT_READ, path, unreadable(error).message),))
     problems = tuple(of_fault(path, fault, FindingKind.METADATA_FILE) for fault in faults)
     return TopicIdFile(None if found is None else found.topic_id, problems)
 

@@ -13,7 +13,7 @@ from kafkalog_cli.actions.verify_times import TimesSeen
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, NO_TIMESTAMP, Batch, BatchColumns
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.records import RecordBlock, field_bytes
+from kafkalog_cli.format.records import RecordBlock, RecordColumns, field_bytes
 
 MAX_TOLD = 20
 """Findings of one kind in one segment; what is left is counted."""
@@ -31,21 +31,22 @@ class RecordsCheck:
         self._told: list[tuple[FindingKind, Batch | None, str, Fault | None]] = []
         self._counts: Counter[FindingKind] = Counter()
         self._reached = NO_OFFSET
+        self._batch = _BatchSeen()
 
     def see(self, block: RecordBlock) -> None:
         """Look at some records."""
         for row, fault in block.faults.items():
             self._tell(None, block.batches.row(row), "", fault)
-        if len(block.records):
-            check = _plain_problems if block.records.matrix is None or not _is_array(block) else _array_problems
-            for kind, row, message in check(block):
+        if len(block.records) or block.begun:
+            for kind, row, message in self._problems(block):
                 if kind is FindingKind.RECORD_OFFSET and not self._has_offsets:
                     continue
                 self._tell(kind, block.batches.row(row), message)
             self.times.see(block.records.timestamp, block.records.offset, None)
             self._look_at_control(block)
+        if not block.goes_on:
             self._look_at_overlap(block)
-        self._reached = max(self._reached, int(block.batches.last_offset[block.end_row - 1]))
+            self._reached = max(self._reached, int(block.batches.last_offset[block.end_row - 1]))
 
     def findings(self, path: str) -> Iterator[Finding]:
         """What was found, in the order of the file; at the end what is only counted."""
@@ -74,12 +75,28 @@ class RecordsCheck:
         if self._counts[kind] <= MAX_TOLD:
             self._told.append((kind, batch, message, fault))
 
+    def _problems(self, block: RecordBlock) -> Iterator[_Problem]:
+        """What the records of each batch tell, once they were all there."""
+        if block.records.matrix is not None and _is_array(block) and not (block.begun or block.goes_on):
+            yield from _array_problems(block)
+            return
+        begin = 0
+        rows = enumerate(block.batches.rows(block.first_row, block.end_row), block.first_row)
+        for (row, batch), end in zip(rows, map(int, block.record_ends), strict=True):
+            if not block.begun:
+                self._batch = _BatchSeen()
+            if end > begin:
+                self._batch.see(block.records, begin, end)
+            if not block.goes_on:
+                yield from self._batch.problems(row, batch, is_whole=row not in block.faults)
+            begin = end
+
     def _look_at_overlap(self, block: RecordBlock) -> None:
         """Where a compressed message set begins only its records tell; it ends with the last of them."""
-        batch, offsets = block.batches.row(block.first_row), block.records.offset
+        batch = block.batches.row(block.first_row)
         if not self._has_offsets or batch.magic >= 2 or not batch.codec or block.faults:
             return
-        first, last = int(offsets[0]), int(offsets[len(offsets) - 1])
+        first, last = self._batch.first_offset, self._batch.last_offset
         if first <= self._reached:
             message = f"its records begin with offset {first}, a batch before it ends with {self._reached}"
             self._tell(FindingKind.RECORD_OFFSET, batch, message)
@@ -152,25 +169,42 @@ def _array_problems(block: RecordBlock) -> Iterator[_Problem]:
             yield FindingKind.INNER_MESSAGE, first + int(rows[row]), _INNER_CRC
 
 
-def _plain_problems(block: RecordBlock) -> Iterator[_Problem]:
-    """As `_array_problems`, batch by batch."""
-    begin = 0
-    records = block.records
-    rows = enumerate(block.batches.rows(block.first_row, block.end_row), block.first_row)
-    for (row, batch), end in zip(rows, map(int, block.record_ends), strict=True):
-        if end == begin:
-            continue
-        offsets = [int(records.offset[at]) for at in range(begin, end)]
-        known = batch.base_offset != NO_OFFSET
-        ordered = all(one < other for one, other in pairwise(offsets))
-        if (known and offsets[0] < batch.base_offset) or offsets[-1] > batch.last_offset or not ordered:
+class _BatchSeen:
+    """What the records of one batch tell, as `_array_problems`; they may come in parts."""
+
+    __slots__ = ("_is_ordered", "_is_valid", "_largest", "first_offset", "last_offset")
+
+    def __init__(self) -> None:
+        self.first_offset = self.last_offset = NO_OFFSET
+        self._largest: int | None = None
+        self._is_ordered = self._is_valid = True
+
+    def see(self, records: RecordColumns, begin: int, end: int) -> None:
+        """Records of the batch, at least one, behind those before."""
+        offsets, timestamps, valid = (
+            [int(column[at]) for at in range(begin, end)]
+            for column in (records.offset, records.timestamp, records.valid)
+        )
+        if self._largest is None:
+            self.first_offset, self._largest = offsets[0], max(timestamps)
+        else:
+            self._is_ordered &= self.last_offset < offsets[0]
+            self._largest = max(self._largest, *timestamps)
+        self._is_ordered &= all(one < other for one, other in pairwise(offsets))
+        self._is_valid &= all(valid)
+        self.last_offset = offsets[-1]
+
+    def problems(self, row: int, batch: Batch, *, is_whole: bool) -> Iterator[_Problem]:
+        """What does not agree with the header of the batch."""
+        if self._largest is None:
+            return
+        begins_early = batch.base_offset != NO_OFFSET and self.first_offset < batch.base_offset
+        if begins_early or self.last_offset > batch.last_offset or not self._is_ordered:
             yield FindingKind.RECORD_OFFSET, row, _OFFSETS
-        largest = max(int(records.timestamp[at]) for at in range(begin, end))
-        if batch.magic >= 1 and largest != batch.max_timestamp and row not in block.faults:
-            yield FindingKind.MAX_TIMESTAMP, row, _timestamp_message(largest, batch.max_timestamp)
-        if not all(records.valid[at] for at in range(begin, end)):
+        if batch.magic >= 1 and self._largest != batch.max_timestamp and is_whole:
+            yield FindingKind.MAX_TIMESTAMP, row, _timestamp_message(self._largest, batch.max_timestamp)
+        if not self._is_valid:
             yield FindingKind.INNER_MESSAGE, row, _INNER_CRC
-        begin = end
 
 
 _OFFSETS = "the offsets of its records do not go up, or lie outside the batch"

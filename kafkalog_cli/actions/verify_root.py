@@ -21,6 +21,9 @@ _KINDS = {
     FileKind.CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
     **dict.fromkeys(OFFSET_CHECKPOINTS, FindingKind.CHECKPOINT_DAMAGED),
 }
+CHECKED_ROOT_KINDS = frozenset(_KINDS)
+"""Files at the root of which `root_findings` tells what is in them."""
+
 _ACCEPTED = ("cluster.id is not one that Kafka generates", "directory.id is reserved")
 """Faults of a `meta.properties` that brokers take all the same."""
 

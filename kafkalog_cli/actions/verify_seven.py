@@ -19,6 +19,7 @@ from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.resync import next_good_batch
 from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.unreadable import unreadable
 
 
 class SevenCheck:
@@ -55,7 +56,7 @@ class SevenCheck:
                 with self._means.fs.open_read(segment.log.path) as file:
                     yield from self._segment(file, segment)
             except KafkalogError as error:
-                yield finding(FindingKind.NOT_READ, segment.log.path, str(error))
+                yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
             end = segment.base_offset + segment.log.size_bytes
 
     def _segment(self, file: ReadableFile, segment: Segment) -> Iterator[Finding]:

@@ -16,9 +16,8 @@ from typer.core import TyperGroup
 
 from kafkalog_cli import __version__
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.stream import printable
 
 COMMANDS = {
     "dump-log": "kafkalog_cli.cli.dump_log",
@@ -105,10 +104,11 @@ def _run(argv: list[str], environment: Environment) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except OSError as error:
-        print(f"kafkalog: {printable(str(error))}", file=sys.stderr)  # noqa: T201
-        return int(ExitCode.NO_SPACE if error.errno == errno.ENOSPC else ExitCode.FAILURE)
+        code = ExitCode.NO_SPACE if error.errno == errno.ENOSPC else ExitCode.FAILURE
+        _tell(environment, argv, "os-error", _os_error_text(error), code)
+        return int(code)
     except Exception as error:
-        return _unexpected(error)
+        return _unexpected(error, environment, argv)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
 
 
@@ -117,16 +117,31 @@ def _wants_json(argv: list[str]) -> bool:
     return "--format=json" in argv or ("--format", "json") in pairwise(argv)
 
 
-def _unexpected(error: Exception) -> int:
+def _unexpected(error: Exception, environment: Environment, argv: list[str]) -> int:
     """What the option parser says of the command line; anything else is a bug, told in one line."""
     if hasattr(error, "format_message"):
-        error.show()  # type: ignore[attr-defined]
+        if _wants_json(argv):
+            Messages(environment.stderr, as_json=True).exception(UsageError(reason=error.format_message()))
+        else:
+            error.show()  # type: ignore[attr-defined]
         return int(ExitCode.USAGE)
     if "KAFKALOG_DEBUG" in os.environ:
         raise error
-    text = printable(f"{type(error).__name__}: {error}")
-    print(f"kafkalog: internal error, please report it (KAFKALOG_DEBUG=1 shows more): {text}", file=sys.stderr)  # noqa: T201
+    text = f"internal error, please report it (KAFKALOG_DEBUG=1 shows more): {type(error).__name__}: {error}"
+    _tell(environment, argv, "internal-error", text, ExitCode.FAILURE)
     return int(ExitCode.FAILURE)
+
+
+def _tell(environment: Environment, argv: list[str], kind: str, text: str, code: ExitCode) -> None:
+    """A message about the whole run: one line for people, one object for programs."""
+    Messages(environment.stderr, as_json=_wants_json(argv)).tell(kind, text, exit_code=code)
+
+
+def _os_error_text(error: OSError) -> str:
+    """What went wrong, and with what: standard output, and a file that is open, have no name."""
+    if error.filename is None:
+        return f"{error.strerror or error} (where output goes, or where a file is read)"
+    return f"{os.fsdecode(error.filename)}: {error.strerror}"
 
 
 def _closed_pipe(environment: Environment) -> int:

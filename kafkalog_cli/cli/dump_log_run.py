@@ -209,20 +209,20 @@ class DumpLogRun:
     def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
         for part in self._parts(dump, printer):
             if isinstance(part, Fault):
-                self._fail(path, part.position, part.message)
+                self._fail(path, part.position, part.message, part.kind.value)
             elif isinstance(part, RecordBlock):
                 printer.block(part)
             else:
                 printer.batches(part)
             if printer.aborted is not None:
-                self._fail(path, printer.aborted.position, printer.aborted.message)
+                self._fail(path, printer.aborted.position, printer.aborted.message, printer.aborted.kind)
                 if not self._request.resync:
                     return
                 self._title("\n")
                 printer.aborted = None
         printer.ending(dump.fault, dump.valid_bytes)
         if printer.aborted is not None:
-            self._fail(path, printer.aborted.position, printer.aborted.message)
+            self._fail(path, printer.aborted.position, printer.aborted.message, printer.aborted.kind)
         elif dump.fault is not None and self._request.is_json:
             self._messages.tell("trailing-bytes", dump.fault.message, path=path, position=dump.fault.position)
 
@@ -317,9 +317,10 @@ class DumpLogRun:
         if not self._request.is_json:
             self._out.write(text)
 
-    def _fail(self, path: str | None, position: int | None, message: str) -> None:
+    def _fail(self, path: str | None, position: int | None, message: str, kind: str = "") -> None:
         self._out.flush()
-        self._messages.tell("damage" if position is not None else "unreadable", message, path=path, position=position)
+        word = kind or ("unreadable" if position is None else "damage")
+        self._messages.tell(word, message, path=path, position=position)
         self._codes[-1] = ExitCode.FAILURE
 
     def _write_summary(self, code: ExitCode) -> None:

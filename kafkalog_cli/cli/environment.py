@@ -47,6 +47,9 @@ class Environment:
     stderr: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     fs: WritableFilesystem = field(default_factory=RealFilesystem)
     now_ms: Callable[[], int] = _clock_ms
+    clock: Callable[[], float] = time.monotonic
+    """Seconds from any moment on, for what takes long."""
+    sleep: Callable[[float], None] = time.sleep
     kernels: KernelChoice = field(default_factory=_kernel_choice)
 
 

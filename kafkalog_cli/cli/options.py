@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -25,6 +26,9 @@ LIMITS_PANEL = "Limits"
 OUTPUT_PANEL = "Output"
 SETTINGS_PANEL = "Settings"
 SAFETY_PANEL = "Safety"
+PACE_PANEL = "Time and load"
+
+MOST_JOBS = 8
 
 MaxBatchBytes = Annotated[
     int,
@@ -160,6 +164,58 @@ SingleReplica = Annotated[
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="Print nothing where nothing was done.", rich_help_panel=OUTPUT_PANEL)
 ]
+
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs",
+        metavar="N",
+        min=0,
+        help=f"Partitions at a time; 0: as many as there are cores, at most {MOST_JOBS}.",
+        rich_help_panel=PACE_PANEL,
+    ),
+]
+TimeBudget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Begin no partition once so much time has gone (90, 90s, 15m, 2h); exit code 130 if any was not begun.",
+        rich_help_panel=PACE_PANEL,
+    ),
+]
+IoRate = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Most bytes to read and write in a second, over all partitions at work (50MiB, 100MB, 1e6).",
+        rich_help_panel=PACE_PANEL,
+    ),
+]
+
+
+class Pace(NamedTuple):
+    """How fast a run over partitions may go: partitions at a time, and limits (None: there is none)."""
+
+    jobs: int = 1
+    time_budget_seconds: float | None = None
+    io_bytes_per_second: int | None = None
+
+
+def default_jobs() -> int:
+    """Partitions at a time: one a core."""
+    return max(1, min(os.cpu_count() or 1, MOST_JOBS))
+
+
+def pace_of(jobs: int, time_budget: str | None, io_rate: str | None) -> Pace:
+    """What the options want. Raises UsageError."""
+    from kafkalog_cli.actions.size_spec import parse_size_bytes
+    from kafkalog_cli.actions.time_spec import parse_seconds
+
+    seconds = None if time_budget is None else parse_seconds(time_budget)
+    size_bytes = None if io_rate is None else parse_size_bytes(io_rate)
+    if size_bytes == 0:
+        raise UsageError(reason="--io-rate must be above 0")
+    return Pace(jobs or default_jobs(), seconds, size_bytes)
 
 
 def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None) -> Selection | None:

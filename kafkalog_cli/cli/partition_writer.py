@@ -1,109 +1,95 @@
-"""What commands that change partitions share: each log directory under its lock, one exit code a partition."""
+"""What commands that change partitions share: each log directory and partition under its lock, one exit code each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from typing import BinaryIO, cast
 
 from kafkalog_cli.actions.partition_facts import Places, places_of_partitions
-from kafkalog_cli.actions.refusals import Verdict
-from kafkalog_cli.actions.runs import Clock
-from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import time_of
-from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
-from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.storage.fs import LockHandle
+from kafkalog_cli.cli.interruptions import Undisturbed, terminated_like_interrupted
+from kafkalog_cli.cli.partition_run import Outcome, PartitionRun, ResultT, RunOptions, Work
+from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.storage.lock import LockPolicy, lock_log_dir, lock_partition, log_dir_of
 from kafkalog_cli.storage.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)
-class WriterOptions:
+class WriterOptions(RunOptions):
     """The options that such commands share."""
 
-    selection: Selection | None
-    now: str | None
     dry_run: bool
     wait_seconds: float
     assume_offline: bool
-    quiet: bool
-    json: bool
 
 
-class PartitionWriter:
-    """Goes through partitions in order; what fails ends only its partition or its log directory.
+class PartitionWriter(PartitionRun[ResultT]):
+    """A PartitionRun that changes what it goes through; nothing is locked or changed in a dry run.
 
-    `_lock` is that of the partition in work; None in a dry run, and where locks do not work. `locks_first`: it is
-    taken before the partition is looked at, else by whoever has found something to do.
+    A log directory's lock is taken before its first partition and held to the end; what lies in one that cannot be
+    locked is left alone.
     """
 
-    locks_first = True
-
     def __init__(self, environment: Environment, options: WriterOptions) -> None:
-        self._fs = environment.fs
-        self._options = options
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=options.json)
-        self._json = JsonLines(self._out) if options.json else None
-        self._codes: list[ExitCode] = []
+        self._stdout = Undisturbed(environment.stdout)
+        stdout, stderr = cast(BinaryIO, self._stdout), cast(BinaryIO, Undisturbed(environment.stderr))
+        super().__init__(replace(environment, stdout=stdout, stderr=stderr), options)
+        self._writing = options
         self._policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline)
-        clock_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
-        self._clock = Clock(clock_ms, options.now is not None)
         self._places: Places = {}
-        self._lock: LockHandle | None = None
-
-    def partitions(self, paths: list[str]) -> list[Partition]:
-        """What the paths and the selection name. Raises PathNotFound, NotKafkaLayout, NothingSelected."""
-        return select_partitions(self._fs, paths, self._options.selection or Selection())
+        self._log_dirs: dict[str, KafkalogError | None] = {}
+        self._locks = ExitStack()
 
     def work(self, partitions: Sequence[Partition]) -> ExitCode:
         """Change them; the exit code."""
-        roots = [log_dir_of(self._fs, partition.path) for partition in partitions]
-        log_dirs = list(dict.fromkeys(root for root in roots if root is not None))
-        self._places = places_of_partitions(self._fs, log_dirs)
-        for log_dir, group in groupby(zip(roots, partitions, strict=True), lambda pair: pair[0]):
-            self._log_dir(log_dir, [partition for _, partition in group])
-        return combined_exit_code(self._codes)
+        roots = (log_dir_of(self._fs, partition.path) for partition in partitions)
+        self._places = places_of_partitions(self._fs, list(dict.fromkeys(root for root in roots if root is not None)))
+        with terminated_like_interrupted(), self._locks:
+            return super().work(partitions)
 
-    def partition(self, partition: Partition) -> ExitCode:
-        """Look at one partition, change and show it; its exit code."""
-        raise NotImplementedError
+    def summary(self, code: ExitCode, **counts: int) -> None:
+        """See PartitionRun. Raises BrokenPipeError, now that all is done, if nobody reads what is told."""
+        super().summary(code, **counts)
+        self._stdout.end()
 
-    def _log_dir(self, path: str | None, partitions: list[Partition]) -> None:
-        try:
-            with ExitStack() as stack:
-                if path is not None and not self._options.dry_run:
-                    lock = lock_log_dir(self._fs, path, self._policy)
-                    if lock is not None:
-                        stack.enter_context(lock)
-                for partition in partitions:
-                    self._locked(partition)
-        except KafkalogError as error:
-            self._codes += [error.exit_code] * len(partitions)
-            self._messages.exception(error)
-
-    def _locked(self, partition: Partition) -> None:
-        try:
-            with self._lock_of(partition) if self.locks_first else nullcontext():
-                self._codes.append(self.partition(partition))
-        except KafkalogError as error:
-            self._codes.append(error.exit_code)
-            self._messages.exception(error)
+    def locks_first(self, partition: Partition) -> bool:
+        """Whether the partition is locked before it is looked at; else `partition` calls `locked` when it must."""
+        del partition
+        return True
 
     @contextmanager
-    def _lock_of(self, partition: Partition) -> Iterator[None]:
-        """The lock of a partition; none is taken in a dry run."""
-        if self._options.dry_run:
+    def locked(self, work: Work) -> Iterator[None]:
+        """The lock of a partition, and from here on it is finished, whatever comes. Raises Locked, Refused, NoSpace."""
+        if self._writing.dry_run:
             yield
             return
-        with lock_partition(self._fs, partition.path, self._policy) or nullcontext() as self._lock:
+        work.must_finish = True
+        with lock_partition(work.fs, work.partition.path, self._policy) or nullcontext() as work.lock:
             yield
 
-    def _warn(self, verdicts: Sequence[Verdict]) -> None:
-        for verdict in verdicts:
-            self._messages.tell(verdict.rule.name, verdict.message, path=verdict.path)
+    def _in_work(self, work: Work) -> ResultT:
+        with self.locked(work) if self.locks_first(work.partition) else nullcontext():
+            return self.partition(work)
+
+    def _task(self, work: Work) -> Callable[[], Outcome[ResultT]]:
+        """Called in the order of the partitions, in the main thread."""
+        path = work.log_dir
+        is_new = path is not None and path not in self._log_dirs
+        if path is not None and is_new and not self._writing.dry_run and not self._is_over():
+            self._log_dirs[path] = self._lock(path)
+        error = None if path is None else self._log_dirs.get(path)
+        if error is None:
+            return super()._task(work)
+        return lambda: Outcome(work, error=error, is_told=not is_new)
+
+    def _lock(self, log_dir: str) -> KafkalogError | None:
+        """Why the log directory cannot be had, None once it is locked."""
+        try:
+            lock = lock_log_dir(self._fs, log_dir, self._policy)
+        except KafkalogError as error:
+            return error
+        if lock is not None:
+            self._locks.enter_context(lock)
+        return None

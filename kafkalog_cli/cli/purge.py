@@ -52,12 +52,12 @@ def purge(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.purge_run import PurgeRun
 
     options = WriterOptions(
-        selection_of(topic, partition, topic_pattern),
-        now,
-        dry_run,
-        wait,
-        assume_offline,
-        quiet,
-        output is OutputFormat.JSON,
+        selection=selection_of(topic, partition, topic_pattern),
+        now=now,
+        quiet=quiet,
+        json=output is OutputFormat.JSON,
+        dry_run=dry_run,
+        wait_seconds=wait,
+        assume_offline=assume_offline,
     )
     return PurgeRun(environment_of(context), options, parse_duration_ms(older_than)).run(paths or [])

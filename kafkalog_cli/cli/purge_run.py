@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.purge import apply_purge, plan_purge
+from kafkalog_cli.actions.purge import PurgePlan, apply_purge, plan_purge
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
 from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.output.runs import PURGE, purge_lines, purge_object
 from kafkalog_cli.storage.partition import Partition
 
 
-class PurgeRun(PartitionWriter):
+class PurgeRun(PartitionWriter[PurgePlan]):
     """Removes `.deleted` files that are due and runs older than `older_than_ms`."""
+
+    verb = "purge"
 
     def __init__(self, environment: Environment, options: WriterOptions, older_than_ms: int) -> None:
         super().__init__(environment, options)
@@ -24,32 +27,32 @@ class PurgeRun(PartitionWriter):
             raise UsageError(reason="purge needs a PATH; see kafkalog purge --help")
         partitions = self.partitions(paths)
         code = self.work(partitions)
-        if self._json is not None:
-            self._json.summary(code, partitions=len(partitions), **self._counts)
-        self._out.flush()
+        self.summary(code, partitions=len(partitions), **self._counts)
         return code
 
-    def _locked(self, partition: Partition) -> None:
+    def locks_first(self, partition: Partition) -> bool:
         """Without a trace where there is nothing to purge: a lock would make `.kafkalog`."""
-        if partition.runs or partition.leftovers:
-            super()._locked(partition)
-        else:
-            self._codes.append(self.partition(partition))
+        return bool(partition.runs or partition.leftovers)
 
-    def partition(self, partition: Partition) -> ExitCode:
-        """See PartitionWriter."""
-        plan = plan_purge(self._fs, partition, self._older_than_ms, self._clock, self._places)
-        self._warn(plan.warnings)
+    def partition(self, work: Work) -> PurgePlan:
+        """See PartitionRun."""
+        plan = plan_purge(work.fs, work.partition, self._older_than_ms, self._clock, self._places)
+        work.warn(plan.warnings)
         for kept in plan.kept:
-            self._messages.tell("run-kept", f"run {kept.run_id} stays: {kept.reason}", path=plan.path)
-        if plan.has_work and not self._options.dry_run:
-            apply_purge(self._fs, plan)
-        self._counts["files"] += len(plan.files)
-        self._counts["runs"] += len(plan.runs)
-        self._counts["bytes"] += plan.size_bytes
+            work.tell("run-kept", f"run {kept.run_id} stays: {kept.reason}", plan.path)
+        if plan.has_work and not self._writing.dry_run:
+            apply_purge(work.fs, plan)
+        return plan
+
+    def show(self, result: PurgePlan) -> ExitCode:
+        """See PartitionRun."""
+        self._counts["files"] += len(result.files)
+        self._counts["runs"] += len(result.runs)
+        self._counts["bytes"] += result.size_bytes
+        dry_run = self._writing.dry_run
         if self._json is not None:
-            self._json.object(PURGE, "purge", purge_object(plan, dry_run=self._options.dry_run))
-        elif plan.has_work or not self._options.quiet:
-            for line in purge_lines(plan, dry_run=self._options.dry_run):
+            self._json.object(PURGE, "purge", purge_object(result, dry_run=dry_run))
+        elif result.has_work or not self._options.quiet:
+            for line in purge_lines(result, dry_run=dry_run):
                 self._out.write(line + "\n")
-        return ExitCode.WARNINGS if plan.kept else ExitCode.OK
+        return ExitCode.WARNINGS if result.kept else ExitCode.OK

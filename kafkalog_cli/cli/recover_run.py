@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafkalog_cli import __version__
 from kafkalog_cli.actions.partition_facts import gather_facts
@@ -21,6 +22,7 @@ from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
 from kafkalog_cli.errors import ExitCode, NothingSelected
 from kafkalog_cli.output.recover_json import RECOVERY, plan_object
@@ -70,14 +72,20 @@ class RecoverOptions(WriterOptions):
         )
 
 
-class RecoverRun(PartitionWriter):
-    """Recovers partitions in order. A partition in which there is nothing to do is not even locked."""
+class Recovered(NamedTuple):
+    """What there is to say of one partition; `done` None: nothing was changed."""
 
-    locks_first = False
+    plan: RecoverPlan
+    done: Applied | None
+
+
+class RecoverRun(PartitionWriter[Recovered]):
+    """Recovers partitions. One in which there is nothing to do is not even locked."""
+
+    verb = "recover"
 
     def __init__(self, environment: Environment, options: RecoverOptions) -> None:
         super().__init__(environment, options)
-        self._environment = environment
         self._recovery = options
         self._run_id = new_run_id("recover", environment.now_ms())
         self._starts = StartStates(environment.fs)
@@ -88,29 +96,34 @@ class RecoverRun(PartitionWriter):
         partitions = self._ours(paths)
         self._request = self._recovery.request(self._environment, self._clock.now_ms, partitions)
         code = self.work(partitions)
-        if self._json is not None:
-            self._json.summary(code, partitions=len(partitions), changed=self._changed)
-        self._out.flush()
+        self.summary(code, partitions=len(partitions), changed=self._changed)
         return code
 
-    def partition(self, partition: Partition) -> ExitCode:
+    def locks_first(self, partition: Partition) -> bool:
         """See PartitionWriter."""
-        log_dir = log_dir_of(self._fs, partition.path)
-        plan = plan_recovery(self._fs, partition, log_dir, self._starts, self._request)
-        self._check(partition, plan)
-        if self._options.dry_run:
-            self._show(plan, None)
-            return plan.exit_code
+        del partition
+        return False
+
+    def partition(self, work: Work) -> Recovered:
+        """See PartitionRun."""
+        plan = plan_recovery(work.fs, work.partition, work.log_dir, self._starts, self._request)
+        self._check(work, plan)
+        if self._recovery.dry_run or not plan.has_work:
+            return Recovered(plan, None)
         settings = {setting.name: setting.explanation for setting in plan.settings}
         info = RunInfo(self._run_id, "recover", tuple(sys.argv[1:]), self._clock.now_ms, settings, __version__)
-        done = None
-        if plan.has_work:
-            with self._lock_of(partition):
-                done = apply_recovery(self._fs, plan, info, self._request, held=self._lock)
+        with self.locked(work):
+            return Recovered(plan, apply_recovery(work.fs, plan, info, self._request, held=work.lock))
+
+    def show(self, result: Recovered) -> ExitCode:
+        """See PartitionRun."""
+        plan, done = result
+        self._print(plan, done)
+        if self._recovery.dry_run:
+            return plan.exit_code
         self._changed += done is not None
-        self._show(plan, done)
         if done is not None and done.marker is Marker.AWAY:
-            self._messages.tell("marker", MARKER_STAYS_AWAY, path=log_dir)
+            self._messages.tell("marker", MARKER_STAYS_AWAY, path=plan.log_dir)
         return ExitCode.REFUSED if plan.is_refused else ExitCode.OK
 
     def _ours(self, paths: list[str]) -> list[Partition]:
@@ -128,23 +141,24 @@ class RecoverRun(PartitionWriter):
             raise NothingSelected(reason="no partition that may be changed")
         return kept
 
-    def _check(self, partition: Partition, plan: RecoverPlan) -> None:
+    def _check(self, work: Work, plan: RecoverPlan) -> None:
         """Warn of what the table of refusals warns of. Raises Refused, UnsupportedFormat."""
-        facts = gather_facts(self._fs, partition, plan.log_dir, self._request.settings, places=self._places)
+        settings = self._request.settings
+        facts = gather_facts(work.fs, work.partition, plan.log_dir, settings, places=self._places)
         in_place = frozenset(change.name for change in plan.changes if isinstance(change, Cut))
         intent = Intent(Action.RECOVER, self._clock.now_ms, self._clock.is_given, in_place=in_place)
         verdicts = judge(facts, intent)
         raise_refusals(verdicts)
-        self._warn(verdicts)
+        work.warn(verdicts)
 
-    def _show(self, plan: RecoverPlan, done: Applied | None) -> None:
+    def _print(self, plan: RecoverPlan, done: Applied | None) -> None:
         if self._json is not None:
             run_id = None if done is None else done.manifest.run.run_id
             self._json.object(RECOVERY, "recovery", plan_object(plan, run_id=run_id))
             return
         if self._options.quiet and not plan.has_work and not plan.remarks:
             return
-        for line in plan_lines(plan, with_changes=self._options.dry_run):
+        for line in plan_lines(plan, with_changes=self._recovery.dry_run):
             self._out.write(line + "\n")
         if done is not None:
             undo = f"undo: kafkalog undo {printable(plan.path)} {done.manifest.run.run_id}"

@@ -48,12 +48,12 @@ def undo(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.undo_run import UndoRun
 
     options = WriterOptions(
-        selection_of(topic, partition, topic_pattern),
-        now,
-        dry_run,
-        wait,
-        assume_offline,
-        quiet,
-        output is OutputFormat.JSON,
+        selection=selection_of(topic, partition, topic_pattern),
+        now=now,
+        quiet=quiet,
+        json=output is OutputFormat.JSON,
+        dry_run=dry_run,
+        wait_seconds=wait,
+        assume_offline=assume_offline,
     )
     return UndoRun(environment_of(context), options, run).run(path)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.undo import apply_undo, has_run, plan_undo
+from typing import NamedTuple
+
+from kafkalog_cli.actions.undo import UndoPlan, UndoResult, apply_undo, has_run, last_first, plan_undo
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
 from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError
 from kafkalog_cli.output.runs import UNDO, undo_lines, undo_object
-from kafkalog_cli.storage.partition import Partition
 
 
-class UndoRun(PartitionWriter):
-    """Takes one run back, on all partitions under a path that have it."""
+class _Undone(NamedTuple):
+    plan: UndoPlan
+    result: UndoResult | None
+
+
+class UndoRun(PartitionWriter[_Undone]):
+    """Takes one run back, on all partitions under a path that have it; one after the other, the last change first."""
+
+    verb = "undo"
 
     def __init__(self, environment: Environment, options: WriterOptions, run_id: str) -> None:
         super().__init__(environment, options)
@@ -25,21 +34,23 @@ class UndoRun(PartitionWriter):
         partitions = [found for found in self.partitions([path]) if has_run(self._fs, found, self._run_id)]
         if not partitions:
             raise NothingSelected(reason=f"no partition under {path} has a run {self._run_id}")
-        code = self.work(partitions[::-1])  # the last change first: each finds the checkpoints as it left them
-        if self._json is not None:
-            self._json.summary(code, partitions=len(partitions), undone=self._undone)
-        self._out.flush()
+        code = self.work(last_first(self._fs, partitions, self._run_id))
+        self.summary(code, partitions=len(partitions), undone=self._undone)
         return code
 
-    def partition(self, partition: Partition) -> ExitCode:
-        """See PartitionWriter."""
-        plan = plan_undo(self._fs, partition, self._run_id, self._clock, self._places)
-        self._warn(plan.warnings)
-        result = None if self._options.dry_run else apply_undo(self._fs, plan)
-        self._undone += result is not None and result.undone
+    def partition(self, work: Work) -> _Undone:
+        """See PartitionRun."""
+        plan = plan_undo(work.fs, work.partition, self._run_id, self._clock, self._places)
+        work.warn(plan.warnings)
+        return _Undone(plan, None if self._writing.dry_run else apply_undo(work.fs, plan))
+
+    def show(self, result: _Undone) -> ExitCode:
+        """See PartitionRun."""
+        plan, undone = result
+        self._undone += undone is not None and undone.undone
         if self._json is not None:
-            self._json.object(UNDO, "undo", undo_object(plan, result))
+            self._json.object(UNDO, "undo", undo_object(plan, undone))
         elif plan.has_work or not self._options.quiet:
-            for line in undo_lines(plan, result):
+            for line in undo_lines(plan, undone):
                 self._out.write(line + "\n")
         return ExitCode.OK

@@ -10,6 +10,7 @@ import typer
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
     Format,
+    Jobs,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
@@ -58,9 +59,7 @@ def verify(  # noqa: PLR0913, PLR0917 options
     ] = None,
     metadata: MetadataOption = None,
     now: Now = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=0, help="Partitions at a time; 0: as many as there are cores.")
-    ] = 0,
+    jobs: Jobs = 0,
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
     max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,

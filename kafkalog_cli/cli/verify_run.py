@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from kafkalog_cli.actions.verify import Failed, Result, Verifier, VerifyRequest,
 from kafkalog_cli.actions.verify_against import compare
 from kafkalog_cli.actions.verify_partition import Level, Verification
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import time_of
+from kafkalog_cli.cli.options import default_jobs, time_of
 from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.output.messages import Messages
@@ -22,8 +21,6 @@ from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.output.verify_json import FINDING, VERIFICATION, finding_object, verification_object
 from kafkalog_cli.output.verify_text import verification_lines
-
-MOST_JOBS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +38,9 @@ class VerifyOptions:
     json: bool
 
 
-def default_jobs(level: Level) -> int:
+def jobs_at(level: Level) -> int:
     """Partitions at a time: one a core, and half as many where each has its records read in threads of its own."""
-    cores = os.cpu_count() or 1
-    return max(1, min(cores // 2 if level is Level.DEEP else cores, MOST_JOBS))
+    return max(1, default_jobs() // 2) if level is Level.DEEP else default_jobs()
 
 
 @dataclass(slots=True)
@@ -78,7 +74,7 @@ class VerifyRun:
             raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
         environment, options = self._environment, self._options
         now_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
-        jobs = options.jobs or default_jobs(options.level)
+        jobs = options.jobs or jobs_at(options.level)
         means = Means(environment.fs, options.limits, environment.kernels)
         progress = Progress(environment.stderr, "verify", as_json=options.json)
         self._erase = progress.erase

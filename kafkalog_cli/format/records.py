@@ -92,6 +92,9 @@ class RecordBlock:
     number of records up to and with the i-th of them. `faults` tells, by row, which batches could not
     be read to their end; of such a batch the records before the damage are there as far as Kafka's own
     iterator would have given them (an uncompressed batch: all before it; a compressed one: none).
+
+    A batch of many records comes in parts, each alone in its block: `begun` of its records were in blocks before,
+    and if it `goes_on` the next block has more of it, or the fault that the last part has.
     """
 
     buffer: memoryview
@@ -101,6 +104,13 @@ class RecordBlock:
     record_ends: IntColumn
     records: RecordColumns
     faults: dict[int, Fault] = field(default_factory=dict)
+    begun: int = 0
+    goes_on: bool = False
+
+    @property
+    def batch_count(self) -> int:
+        """The batches that begin in this block."""
+        return 0 if self.begun else self.end_row - self.first_row
 
     def rows(self) -> Iterator[Record]:
         """The records as values, each with its batch."""

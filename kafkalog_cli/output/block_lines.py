@@ -31,13 +31,13 @@ class BlockRenderer(Protocol):
 class _Lines:
     """The lines of one block; `out` is the buffer that they go through."""
 
-    def __init__(self, render: Render, batches: int, out: Any) -> None:
+    def __init__(self, render: Render, block: RecordBlock, out: Any) -> None:
         import numpy as np
 
         self._render = render
-        self._batches = batches
+        self._batches = block.end_row - block.first_row
         self._out = out
-        self._state = np.zeros(4, dtype=np.int64)
+        self._state = np.array([0, 0, block.begun > 0, 0], dtype=np.int64)
         self._part = self._next()
 
     def write(self, write: WriteBytes) -> None:
@@ -90,14 +90,14 @@ class BlockLines:
             block.lines.write(write)
             return
         out = self._take()
-        _Lines(self._renderer.render(block), block.end_row - block.first_row, out).write(write)
+        _Lines(self._renderer.render(block), block, out).write(write)
         self._free.append(out)
 
     def _with_lines(self, block: RecordBlock, out: Any) -> RenderedBlock:
-        lines = _Lines(self._renderer.render(block), block.end_row - block.first_row, out)
+        lines = _Lines(self._renderer.render(block), block, out)
         return RenderedBlock(
             block.buffer, block.batches, block.first_row, block.end_row, block.record_ends, block.records,
-            block.faults, lines,
+            block.faults, block.begun, block.goes_on, lines,
         )  # fmt: skip
 
     def _take(self) -> Any:

@@ -109,7 +109,7 @@ class SevenPrinter:
         for line in self._text.block(block):
             self._out.write(line)
         for fault in block.faults.values():
-            self.aborted = Abort(fault.position, fault.message)
+            self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 
     def ending(self, fault: Fault | None, valid_bytes: int) -> None:
         """Print where the log ends."""

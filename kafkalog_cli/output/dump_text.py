@@ -16,10 +16,11 @@ from kafkalog_cli.output.stream import printable
 
 
 class Abort(NamedTuple):
-    """Where and why the real tool gives up on the file. `position` in bytes."""
+    """Where and why the real tool gives up on the file. `position` in bytes, `kind` a word for programs."""
 
     position: int
     message: str
+    kind: str = "damage"
 
 
 class KeyValueDecoder(Protocol):
@@ -80,7 +81,8 @@ class LogText:
         begin = 0
         batches = block.batches.rows(block.first_row, block.end_row)
         for index, (batch, end) in enumerate(zip(batches, block.record_ends, strict=True), block.first_row):
-            yield self.batch(batch)
+            if not block.begun:
+                yield self.batch(batch)
             for _ in range(int(end) - begin):
                 if self.aborted:
                     return

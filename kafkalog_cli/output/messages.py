@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.errors import KafkalogError
+    from kafkalog_cli.errors import ExitCode, KafkalogError
     from kafkalog_cli.output.ndjson import JsonLines
 
 
@@ -23,10 +23,23 @@ class Messages:
 
             self._json = JsonLines(self._stream)
 
-    def tell(self, kind: str, message: str, *, path: str | None = None, position: int | None = None) -> None:
-        """One message: `kind` is a word for programs, `position` the byte of the file that it is about."""
+    def tell(
+        self,
+        kind: str,
+        message: str,
+        *,
+        path: str | None = None,
+        position: int | None = None,
+        exit_code: ExitCode | None = None,
+    ) -> None:
+        """One message: `kind` is a word for programs, `position` the byte of the file that it is about.
+
+        `exit_code`: the run ends with it.
+        """
         if self._json is not None:
             details = {} if position is None else {"position": position}
+            if exit_code is not None:
+                details["exit_code"] = int(exit_code)
             self._json.error(kind, message, path=path, **details)
         else:
             where = "" if path is None else f"{printable(path)}: "

@@ -104,7 +104,7 @@ class RecordJson:
         begin = 0
         batches = block.batches.rows(block.first_row, block.end_row)
         for batch, end in zip(batches, block.record_ends, strict=True):
-            if self._with_batches:
+            if self._with_batches and not block.begun:
                 yield self.batch(batch)
             count = int(end) - begin
             begin = int(end)

@@ -39,7 +39,7 @@ class JsonPrinter:
 
     def block(self, block: RecordBlock) -> None:
         """Print batches with their records."""
-        self.batch_count += block.end_row - block.first_row
+        self.batch_count += block.batch_count
         self.record_count += len(block.records)
         if block.records.matrix is not None and CompiledRecordJson.can_render(self._options):
             self._compiled_lines().write(block, self._out.write_bytes)
@@ -47,13 +47,13 @@ class JsonPrinter:
             for line in self._plain.block(block):
                 self._out.write(line)
         for fault in block.faults.values():
-            self.aborted = Abort(fault.position, fault.message)
+            self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 
     def ending(self, fault: Fault | None, valid_bytes: int) -> None:
         """Bytes at the end that are no batch are no failure, as in text; the caller tells of them."""
         del valid_bytes
         if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
-            self.aborted = Abort(fault.position, fault.message)
+            self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 
     def _compiled_lines(self) -> BlockLines:
         if self._lines is None:  # only now: it takes numpy

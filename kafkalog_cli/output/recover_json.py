@@ -72,7 +72,14 @@ def salvage_object(source: str, topic: str, partition: int, result: Salvaged) ->
         "first_offset": result.first_offset,
         "end_offset": result.end_offset,
         "lost": [
-            {**json_path(lost.path), "start": lost.start, "end": lost.end, "first": lost.first, "last": lost.last}
+            {
+                **json_path(lost.path),
+                "start": lost.start,
+                "end": lost.end,
+                "first": lost.first,
+                "last": lost.last,
+                "unreadable_bytes": lost.unreadable_bytes,
+            }
             for lost in result.lost
         ],
         "unreadable": [{**json_path(path), "reason": reason} for path, reason in result.unreadable],

@@ -65,7 +65,9 @@ def salvage_lines(source: str, result: Salvaged) -> Iterator[str]:
 
 
 def _lost(lost: LostOffsets) -> str:
-    name = printable(lost.path.rpartition("/")[2])
+    where = f"{printable(lost.path.rpartition('/')[2])}, bytes {lost.start} to {lost.end}"
+    if lost.unreadable_bytes:
+        where += f", of which {lost.unreadable_bytes} cannot be read"
     if lost.last is None:
-        return f"whatever there was from offset {lost.first} on ({name}, bytes {lost.start} to {lost.end})"
-    return f"offsets {lost.first} to {lost.last} ({name}, bytes {lost.start} to {lost.end})"
+        return f"whatever there was from offset {lost.first} on ({where})"
+    return f"offsets {lost.first} to {lost.last} ({where})"

@@ -35,7 +35,8 @@ class SevenText:
         begin = 0
         batches = block.batches.rows(block.first_row, block.end_row)
         for batch, end in zip(batches, block.record_ends, strict=True):
-            yield self.message(batch)
+            if not block.begun:
+                yield self.message(batch)
             for _ in range(end - begin):
                 row = next(rows)
                 if batch.codec and self._deep:

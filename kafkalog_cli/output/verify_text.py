@@ -34,9 +34,12 @@ def finding_lines(found: Finding) -> Iterator[str]:
         yield f"  next: {printable(found.next_step)}"
 
 
+_OF_TARGET = {Target.COMPARISON: "compared, ", Target.LOG_DIR: "its own files: "}
+
+
 def _summary(verification: Verification) -> str:
     verdict = _verdict(verification)
-    parts = [f"compared, {verdict}" if verification.target is Target.COMPARISON else verdict]
+    parts = [_OF_TARGET.get(verification.target, "") + verdict]
     if verification.log is not None:
         parts.append(f"offsets {verification.log.first} to {verification.log.end}")
     totals = verification.totals

@@ -20,6 +20,7 @@ from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesyst
 from kafkalog_cli.storage.lock import LockPolicy, lock_checkpoints
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.storage.names import FileKind, WorkState
+from kafkalog_cli.storage.turns import turn_of
 from kafkalog_cli.storage.unreadable import unreadable
 
 _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
@@ -149,7 +150,7 @@ def change_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]
     Raises Refused for a file that a broker could not read or that is a link: it would take it for empty, and
     what it says would be lost; what `lock_checkpoints` raises; and OSError as the disk has it, with the file as it was.
     """
-    with lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
         for kind in _kinds(edits):
             file = _load(fs, log_dir, kind)
             changed = _edited(file.rows, [edit for edit in edits if edit.kind is kind])
@@ -162,7 +163,7 @@ def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines])
 
     Raises as `change_lines` does. Twice is as once.
     """
-    with lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
         for before in old:
             file = _load(fs, log_dir, before.kind)
             rows = _restored(file.rows, before.lines)

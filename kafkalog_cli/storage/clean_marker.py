@@ -21,9 +21,13 @@ from kafkalog_cli.storage.durable import not_changed, remove_if_there, replace_f
 from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.lock import LockPolicy, lock_checkpoints
 from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.turns import turn_of
 
 HELD_MARKER = ".kafkalog-clean-shutdown"
 """A plain file in log.dir, which a broker ignores; a directory of ours there would keep it from starting."""
+
+PURGED = "purged"
+"""In the place of a run: those that were purged, which nobody can undo; a run's own name never looks like this."""
 
 _PATIENCE = LockPolicy(wait_ms=60_000, assume_offline=True)
 """Whoever has the root files has them for a moment; who may write at all was settled with byte 0."""
@@ -46,7 +50,7 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
     """
     path, held_path = _paths(log_dir)
     try:
-        with lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+        with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
             if fs.status(path) is not None:
                 # A held one beside it is of before a broker's clean stop, or of a crash in this function or the next.
                 held = HeldMarker(read_all(fs, path), fs.attributes(path), {run_id: tuple(sorted(partitions))})
@@ -72,7 +76,7 @@ def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions
     """
     path, held_path = _paths(log_dir)
     try:
-        with lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+        with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
             held = read_held_marker(fs, log_dir)
             if fs.status(path) is not None or held is None:
                 return fs.status(path) is not None
@@ -85,6 +89,25 @@ def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions
             fs.unlink(held_path)
             sync_directory(fs, log_dir)
             return True
+    except OSError as error:
+        raise not_changed(log_dir, error) from error
+
+
+def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partition: str) -> None:
+    """The run can soon not be undone any more: if the marker waits for it, it stays away for good.
+
+    Before the first of what the run kept is removed: a run of which only the directory is left looks like one that
+    never began. Raises as `release_marker` does.
+    """
+    try:
+        with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+            held = read_held_marker(fs, log_dir)
+            if held is None or partition not in held.reasons.get(run_id, ()):
+                return
+            left = tuple(name for name in held.reasons[run_id] if name != partition)
+            lost = tuple(sorted({*held.reasons.get(PURGED, ()), partition}))
+            reasons = {run: names for run, names in {**held.reasons, run_id: left, PURGED: lost}.items() if names}
+            replace_file(fs, _paths(log_dir)[1], _encode(replace(held, reasons=reasons)), None)
     except OSError as error:
         raise not_changed(log_dir, error) from error
 

@@ -223,7 +223,8 @@ class _Replay:
                 if row in block.faults:
                     self._fault(path, block.faults[row])
                     return
-                yield batch, None
+                if not block.goes_on:
+                    yield batch, None
         if end < len(batches):
             self._fault(path, _fault_of(batches[end], FaultKind.CRC_MISMATCH, "a batch that is damaged"))
 

@@ -12,6 +12,7 @@ from typing import TypeGuard
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.storage.changes import Change, Content, Cut, Drop, Move, Put
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile
+from kafkalog_cli.storage.scan import read_readable
 
 PIECE_BYTES = 1 << 20
 HELD_BYTES = 32 << 20
@@ -84,10 +85,14 @@ class Draft:
         return found.name if found is not None and _is_the_file(found) else None
 
     def read(self, name: str) -> bytes:
-        """A whole small file. Raises PathNotFound, Unreadable, OSError."""
+        """A whole small file. Raises PathNotFound, Unreadable, OSError with its path."""
         with self.reader(name) as file:
             data = bytearray(file.size_bytes)
-            return bytes(data[: file.read_into(0, memoryview(data))])
+            try:
+                return bytes(data[: file.read_into(0, memoryview(data))])
+            except OSError as error:
+                error.filename = file.path
+                raise
 
     def reader(self, name: str) -> ReadableFile:
         """A file as drafted. Raises PathNotFound, NotKafkaLayout, Unreadable."""
@@ -204,7 +209,8 @@ class Draft:
             position = 0
             for piece in _DraftedContent(self, self._spool, now).pieces():
                 buffer = bytearray(len(piece))
-                if file.read_into(position, memoryview(buffer)) < len(piece) or buffer != piece:
+                got, fault = read_readable(file, position, memoryview(buffer))
+                if fault is not None or got < len(piece) or buffer != piece:
                     return None
                 position += len(piece)
         return before

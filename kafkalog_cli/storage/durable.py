@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable
 
 from kafkalog_cli.errors import HalfChanged, KafkalogError, NoSpace, NotChanged, SyncFailed
 from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFile, WritableFilesystem
+from kafkalog_cli.storage.names import FileKind
 
 PIECE_BYTES = 1 << 20
 _HOLE_BYTES = 4096
@@ -38,25 +39,33 @@ class NameChanges:
     """The directories whose names were changed and not synced yet.
 
     Of changes that were not synced a power cut may leave any: a file that gave its name away may not have the
-    other one yet. So nothing takes that name before both are on the disk.
+    other one yet. So nothing takes that name before both are on the disk. And no log takes its place before those
+    that left theirs are gone on the disk: a segment beside what was made of it has records twice.
     """
 
     def __init__(self, fs: WritableFilesystem) -> None:
         self._fs = fs
         self._directories: set[str] = set()
         self._given_away: set[str] = set()
+        self._logs_left: set[str] = set()
 
     def announce(self, *, filled: str, left: str | None = None) -> None:
         """A file is about to come to the name `filled`, by a rename from the name `left`."""
-        if filled in self._given_away:
+        if filled in self._given_away or (_is_log(filled) and self._logs_left - {filled}):
             self.sync()
         self.note(filled)
         if left is not None:
-            self.note(left)
+            self.leave(left)
             self._given_away.add(left)
 
+    def leave(self, path: str) -> None:
+        """What has this name is about to lose it, or to be replaced."""
+        self.note(path)
+        if _is_log(path):
+            self._logs_left.add(path)
+
     def note(self, path: str) -> None:
-        """A name is about to be changed whose file has another one, or is not needed."""
+        """Something of a directory's own is about to be changed, or a name that no log depends on."""
         self._directories.add(path.rpartition("/")[0])
 
     def sync(self) -> None:
@@ -65,6 +74,11 @@ class NameChanges:
             sync_directory(self._fs, directory)
         self._directories.clear()
         self._given_away.clear()
+        self._logs_left.clear()
+
+
+def _is_log(path: str) -> bool:
+    return path.endswith(FileKind.LOG.value)
 
 
 def replace_file(  # noqa: PLR0913

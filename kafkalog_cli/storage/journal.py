@@ -9,8 +9,9 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from itertools import count
 
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
 from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put
@@ -28,7 +29,7 @@ from kafkalog_cli.storage.durable import (
 from kafkalog_cli.storage.fs import FileAttributes, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.journal_check import attributes_of_new, check_changes
 from kafkalog_cli.storage.journal_undo import remove_run, restore, sweep
-from kafkalog_cli.storage.lock import LockPolicy, lock_partition
+from kafkalog_cli.storage.lock import LockPolicy, lock_partition, real_directory
 from kafkalog_cli.storage.manifest import (
     ChangeKind,
     FileFacts,
@@ -41,6 +42,9 @@ from kafkalog_cli.storage.manifest import (
     write_manifest,
 )
 from kafkalog_cli.storage.partition_state import facts_of, snapshot
+from kafkalog_cli.storage.turns import turn_of
+
+_orders = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,13 @@ def apply(  # noqa: PLR0913
     changes = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]
     if not changes and (checkpoints is None or not checkpoints.edits):
         return None
+    directory = real_directory(fs, directory)
     lock = held if held is not None else lock_partition(fs, directory, policy or LockPolicy())
+    # What is noted of the checkpoints must be what the change of their lines finds: undo counts on it.
+    turn = nullcontext() if checkpoints is None or not checkpoints.edits else turn_of(checkpoints.log_dir)
     try:
-        return _Application(fs, directory, changes, run, discard, checkpoints).run(facts or {})
+        with turn:
+            return _Application(fs, directory, changes, run, discard, checkpoints).run(facts or {})
     finally:
         if held is None and lock is not None:
             lock.release()
@@ -138,7 +146,15 @@ class _Application:
             self._attributes_of_new = attributes_of_new(self._fs, self._directory, before)
             planned = tuple(self._stage(at, change, origins[at]) for at, change in enumerate(self._changes))
             manifest = Manifest(
-                self._info, RunState.STARTED, self._directory, before, planned, edits, self._discard, facts=facts
+                self._info,
+                RunState.STARTED,
+                self._directory,
+                before,
+                planned,
+                edits,
+                self._discard,
+                facts=facts,
+                order=next(_orders),
             )
             if any(change.kept for change in planned):
                 sync_directory(self._fs, self._run_directory)  # a manifest never speaks of what is not there
@@ -266,9 +282,11 @@ class _Application:
             self._fs.rename(path, new)
         elif change.kind is ChangeKind.PUT:
             names.announce(filled=path)
+            if change.replaces:
+                names.leave(path)
             self._fs.rename(f"{self._run_directory}/{change.staged}", path)
         elif change.kept is None or change.linked:
-            names.note(path)
+            names.leave(path)
             self._fs.unlink(path)
         else:
             names.announce(filled=kept, left=path)

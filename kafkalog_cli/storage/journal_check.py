@@ -84,6 +84,7 @@ class _Walk:
     def _move(self, change: Move) -> None:
         if change.new_name in self._origins:
             raise self._refused(f"{change.new_name} is there")
+        self._check_free(change.new_name)
         self._origins[change.new_name] = self._origins.pop(change.name)
         self._sizes[change.new_name] = self._sizes.pop(change.name)
 
@@ -96,8 +97,18 @@ class _Walk:
             raise self._refused(f"{change.name} is {'not ' if change.replaces else ''}there")
         if change.replaces and origin is None:
             raise ValueError(f"{change.name} was just made by the same plan")
+        if origin is None:
+            self._check_free(change.name)
         self._origins[change.name], self._sizes[change.name] = None, change.content.size_bytes
         return origin
+
+    def _check_free(self, name: str) -> None:
+        """Raises Refused for a name that a directory has: no plan knows of it, and no rename replaces it."""
+        status = self._fs.status(f"{self._directory}/{name}")
+        if status is not None and status.is_directory:
+            raise Refused(
+                path=status.path, reason="a directory has the name of a file that is to be made"
+            )
 
     def _refused(self, reason: str) -> Refused:
         return Refused(path=self._directory, reason=_PLANNED + reason)

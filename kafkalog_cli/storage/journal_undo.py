@@ -19,6 +19,7 @@ from kafkalog_cli.storage.durable import (
     write_with_holes,
 )
 from kafkalog_cli.storage.fs import WritableFilesystem
+from kafkalog_cli.storage.lock import real_directory
 from kafkalog_cli.storage.manifest import (
     MANIFEST,
     ChangeKind,
@@ -38,6 +39,7 @@ _CHANGED_SINCE = "the partition is not what the run left: "
 
 def check_undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> None:
     """Raises Refused if the run cannot be taken back: it kept nothing, or the partition is not what it left."""
+    directory = real_directory(fs, directory)
     if manifest.discard and manifest.state is RunState.DONE:
         raise Refused(path=directory, reason=f"run {manifest.run.run_id} kept nothing (--discard)")
     if manifest.edits and log_dir is None:
@@ -59,6 +61,7 @@ def undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: st
     `check_undo` comes first. Raises OSError and SyncFailed as the disk has it, HalfChanged if what came out is
     not what was there before, as when somebody else changed it meanwhile.
     """
+    directory = real_directory(fs, directory)
     attributes = fs.attributes(f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}")
     if manifest.state is not RunState.UNDONE:
         if manifest.state is RunState.DONE:
@@ -196,7 +199,9 @@ class _Restorer:
         found = facts_of(self._fs, path)
         if found is None or (found.size_bytes, found.mtime_ns) != (change.to_bytes, change.mtime_ns):
             return  # not made, or taken back already
-        self._names.note(path)
+        if change.replaces:
+            self._names.announce(filled=path)
+        self._names.leave(path)
         if not change.replaces:
             self._fs.unlink(path)
         elif change.kept is None:

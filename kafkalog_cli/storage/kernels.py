@@ -46,17 +46,26 @@ class KernelChoice:
         self._warm_up = warm_up
         self._forced = forced
         self._plain_rows = 0
+        self._expected_bytes = 0
         self._compiled: Any = None
         self._unavailable = False
         self._loading = Lock()
 
-    def compiled(self, rows_done: int, rows_to_come: int) -> Any:
-        """The module of compiled kernels if they should do the rows to come, else None."""
+    def expect(self, size_bytes: int) -> None:
+        """So much log is to be scanned in all: many small logs are worth compiled kernels too, and their threads."""
+        self._expected_bytes = size_bytes
+
+    def compiled(self, rows_done: int, rows_to_come: int, bytes_to_come: int = 0) -> Any:
+        """The module of compiled kernels if they should do the rows to come, which are in so many bytes; else None."""
         self._plain_rows += 0 if self._compiled else rows_done
         if self._unavailable or self._forced is False:
             return None
-        if self._compiled is None and (self._forced or rows_to_come >= self._threshold()):
-            self._load_once()
+        if self._compiled is None:
+            all_rows = rows_to_come
+            if bytes_to_come:  # what else is expected has as many rows a byte
+                all_rows = max(rows_to_come, rows_to_come * self._expected_bytes // bytes_to_come)
+            if self._forced or all_rows >= self._threshold():
+                self._load_once()
         return self._compiled if self._forced or rows_to_come >= LOADED_ROWS else None
 
     def from_the_start(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, NO_OFFSET, Batch, BatchColumns, wrap_int64
-from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.legacy import MESSAGE_V1
@@ -16,6 +16,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.large_batch import is_large_batch_valid
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
@@ -27,6 +28,9 @@ from kafkalog_cli.storage.producer_state import CompletedTxn, ProducerReplay, Pr
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
 from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET, SegmentIndexes
+
+_READ_BEYOND = (FaultKind.UNREADABLE, FaultKind.INVALID_MAGIC)
+"""Faults of a header that do not keep a broker from reading what should be the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +197,9 @@ class LoadedSegment:
         fault = scan.fault
         if fault is None or fault.kind is FaultKind.TRAILING_BYTES:
             return None
-        odd = next(self._chain(log, fault.position), None)
+        # A range that cannot be read begins somewhere in a batch.
+        position = scan.valid_bytes if fault.kind is FaultKind.UNREADABLE else fault.position
+        odd = next(self._chain(log, position), None)
         if odd is None:
             return None
         alone = Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), scan.generation)
@@ -208,6 +214,8 @@ class LoadedSegment:
             fault = chain.fault
             if fault is None or fault.kind is FaultKind.TRAILING_BYTES:
                 return
+            if fault.kind is FaultKind.UNREADABLE:
+                raise _cannot_read(self.log_name, fault)
             if fault.kind is not FaultKind.INVALID_MAGIC:
                 reason = f"{self.log_name} at position {fault.position}: {fault.message}"
                 raise LoadFailed("CorruptRecordException", reason)
@@ -220,12 +228,15 @@ class LoadedSegment:
             return batch.base_offset
         scan = scan_of(log, batch, self._settings.limits)
         reader = RecordReader(self._settings.limits, timestamps_only=True)
+        first: int | None = None
         for chunk in scan:
             for block in reader.blocks(chunk):
                 for fault in block.faults.values():
                     raise LoadFailed("InvalidRecordException", fault.message)
-                if len(block.records):
-                    return int(block.records.offset[0])
+                if len(block.records) and first is None:
+                    first = int(block.records.offset[0])
+        if first is not None:
+            return first
         if scan.fault is not None:
             raise LoadFailed("InvalidRecordException", f"{self.log_name}: {scan.fault.message}")
         return batch.last_offset
@@ -329,7 +340,10 @@ class LoadedSegment:
                 return _end_position(chunk, done), error
         fault = scan.fault
         if fault is not None and fault.kind is FaultKind.UNREADABLE:
-            raise LoadFailed("KafkaStorageException", f"{self.log_name}: {fault.message}")
+            header = header_at(log, scan.valid_bytes)
+            # Where the header lies, or no whole batch follows, nothing more is read.
+            if isinstance(header, Batch) or (header is not None and header.kind in _READ_BEYOND):
+                raise _cannot_read(self.log_name, fault)
         if fault is not None and fault.kind is FaultKind.BATCH_TOO_LARGE and is_large_batch_valid(log, fault.position):
             raise LoadFailed("KafkaStorageException", f"{self.log_name}: a valid {fault.message}")
         return scan.valid_bytes, None
@@ -373,6 +387,11 @@ class LoadedSegment:
         for name, opened in ((self.index_name, self._offset_index), (self.time_index_name, self._time_index)):
             if opened is not None:
                 self.draft.cut(name, len(opened) * opened.layout.size)
+
+
+def _cannot_read(name: str, fault: Fault) -> LoadFailed:
+    """FileLogInputStream and FileChannelRecordBatch wrap an IOException, so that nobody takes the disk for bad."""
+    return LoadFailed("KafkaException", f"{name}: bytes from {fault.position} on {fault.message}")
 
 
 def _of_negative_magic(log: ReadableFile, position: int) -> Batch:

@@ -106,11 +106,21 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
     return _take(fs, _inside(own, PARTITION_LOCK), 0, True, policy)
 
 
+def real_directory(fs: Filesystem, directory: str) -> str:
+    """Where a directory lies that is given by a symbolic link: attributes are the directory's, not the link's."""
+    status = fs.status(directory.rstrip("/") or "/")
+    return os.path.realpath(directory) if status is not None and status.is_symlink else directory
+
+
 def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
     """The partition's `.kafkalog`, made if it is missing, with the partition's owner and mode. Raises as above."""
+    directory = real_directory(fs, directory)
     own = _inside(directory, OWN_DIRECTORY)
     try:
-        if fs.status(own) is None:
+        found = fs.status(own)
+        if found is not None and (found.is_symlink or not found.is_directory):
+            raise Refused(path=own, reason="it is a link, or a file: what a run keeps must lie in the partition")
+        if found is None:
             attributes = fs.attributes(directory)
             fs.make_directory(own)
             fs.set_attributes(own, attributes)

@@ -103,7 +103,10 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One run on one partition. `facts` is what the action tells of it, in JSON's types; `discard`: nothing is kept."""
+    """One run on one partition. `facts` is what the action tells of it, in JSON's types; `discard`: nothing is kept.
+
+    `order` goes up over the partitions that a run changes: each finds the checkpoints as the one before left them.
+    """
 
     run: RunInfo
     state: RunState
@@ -115,6 +118,7 @@ class Manifest:
     after: Snapshot | None = None
     finished_ms: int | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
+    order: int = 0
 
 
 def new_run_id(action: str, now_ms: int) -> str:
@@ -177,6 +181,7 @@ def encode(manifest: Manifest) -> bytes:
         "before": _encode_snapshot(manifest.before),
         "after": None if manifest.after is None else _encode_snapshot(manifest.after),
         "facts": dict(manifest.facts),
+        "order": manifest.order,
     }
     return json.dumps(document, indent=1).encode("ascii") + b"\n"
 
@@ -198,6 +203,7 @@ def decode(path: str, data: bytes) -> Manifest:
             None if document["after"] is None else _snapshot(document["after"]),
             document["finished_ms"],
             document["facts"],
+            document.get("order", 0),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(path=path, reason=f"the manifest cannot be read ({error})") from error

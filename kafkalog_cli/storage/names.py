@@ -49,6 +49,16 @@ class FileKind(Enum):
 SEGMENT_KINDS = frozenset({FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 """The files of one segment, which share its base offset. A producer snapshot is named by an offset of its own."""
 
+PARTITION_KINDS = SEGMENT_KINDS | {
+    FileKind.PRODUCER_SNAPSHOT,
+    FileKind.SEVEN_LOG,
+    FileKind.METADATA_SNAPSHOT,
+    FileKind.LEADER_EPOCH_CHECKPOINT,
+    FileKind.PARTITION_METADATA,
+    FileKind.QUORUM_STATE,
+}
+"""The files of a partition directory."""
+
 
 @unique
 class WorkState(Enum):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.allowance import NOT_YET
 from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Chunk, Scan
+from kafkalog_cli.storage.scan import CHUNK_BYTES, Chunk, Scan
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +25,9 @@ MOST_THREADS = 4
 SPARE_READERS = 2
 TASK_BYTES = 256 << 10
 """Compressed bytes that a task takes: the more tasks, the better they spread; decompressed they make about a block."""
+
+LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
+"""What is larger than this, for its batch is, is the last that is scanned until it is done with: one such at a time."""
 
 Rows = tuple[int, int]
 ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
@@ -69,6 +73,7 @@ class ReadAhead:
                 break
         else:
             return
+        del chunk  # it may be a large one
         from concurrent.futures import ThreadPoolExecutor
 
         threads = max(2, min(os.cpu_count() or 1, MOST_THREADS))
@@ -100,10 +105,11 @@ class _Pipeline:
         self._free = readers
         self._rows = rows
         self._work = work
-        self._scanning: Future[Chunk | None] | None = pool.submit(next, chunks, None)
+        self._scanning: Future[Chunk | None] | None = None
         self._ready: deque[tuple[Chunk, int]] = deque()
         self._waiting: deque[tuple[Chunk, Rows]] = deque()
         self._tasks: deque[_Task] = deque()
+        self._scan()
 
     def __iter__(self) -> Iterator[ChunkBlocks]:
         while True:
@@ -112,6 +118,12 @@ class _Pipeline:
                 return
             chunk, tasks = self._ready.popleft()
             yield chunk, self._blocks(tasks)
+            if len(chunk.view) > LARGE_CHUNK_BYTES:
+                del chunk
+                self._scan()
+
+    def _scan(self) -> None:
+        self._scanning = self._pool.submit(next, self._chunks, None)
 
     def _look_ahead(self, *, must_wait: bool = False) -> None:
         """Take in chunks that are scanned, have the next one scanned, and keep the readers busy."""
@@ -119,8 +131,10 @@ class _Pipeline:
             if not (must_wait or self._scanning.done()):
                 break
             chunk = self._scanning.result()
-            self._scanning = None if chunk is None else self._pool.submit(next, self._chunks, None)
+            self._scanning = None
             if chunk is not None:
+                if len(chunk.view) <= LARGE_CHUNK_BYTES:
+                    self._scan()
                 parts = [] if self._rows is None else list(_tasks_of(chunk, self._rows(chunk)))
                 self._waiting.extend((chunk, part) for part in parts)
                 self._ready.append((chunk, len(parts)))
@@ -128,7 +142,7 @@ class _Pipeline:
         while self._waiting and self._free:
             chunk, (first, end) = self._waiting.popleft()
             reader = self._free.pop()
-            blocks = reader.blocks(chunk, first, end)
+            blocks = reader.blocks(chunk, first, end, ahead=True)
             if self._work is not None:
                 blocks = self._work(blocks)
             self._tasks.append(_Task(reader, blocks, self._pool.submit(next, blocks, None)))
@@ -138,6 +152,8 @@ class _Pipeline:
             self._look_ahead()
             task = self._tasks.popleft()
             block = self._result(task.first)
+            if block is NOT_YET:
+                block = next(task.blocks, None)
             while block is not None:
                 yield block
                 block = next(task.blocks, None)

@@ -13,15 +13,19 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
 )
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
-from kafkalog_cli.format.kernels.plain_rows import MOST_RECORDS
-from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.storage.allowance import AHEAD_BYTES, NOT_YET, Allowance
+from kafkalog_cli.storage.read_large import LargeBatch
 from kafkalog_cli.storage.scan import Chunk
 
 ARENA_BYTES = 2 << 20
 """Decompressed bytes after which a block is handed out."""
+KEPT_ARENA_BYTES = 2 * AHEAD_BYTES
+"""A larger one is not kept for other batches: each reader has its own."""
 
-_UNCOMPRESSED, _COMPRESSED, _UNUSUAL = 0, 1, 2
+_UNCOMPRESSED, _COMPRESSED, _LARGE, _UNUSUAL = range(4)
+_OVER_ALLOWANCE = -2
 
 PlainRead = Callable[[int, int], Iterator[RecordBlock]]
 
@@ -29,12 +33,13 @@ PlainRead = Callable[[int, int], Iterator[RecordBlock]]
 class CompiledReader:
     """Decodes chunks into blocks; its buffers are reused, so a block lives until the next is asked for."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         self._arena = bytearray(2 * ARENA_BYTES)
         self._records: Any = None
 
-    def blocks(self, chunk: Chunk, first_row: int, end_row: int, read_plain: PlainRead) -> Iterator[RecordBlock]:
+    def blocks(
+        self, chunk: Chunk, first_row: int, end_row: int, allowance: Allowance, read_plain: PlainRead
+    ) -> Iterator[RecordBlock]:
         """Blocks of rows `first_row` to `end_row`; `read_plain` reads rows that the kernels do not."""
         matrix = chunk.batches.matrix
         for kind, begin, end in _runs(matrix, first_row, end_row):
@@ -44,63 +49,94 @@ class CompiledReader:
                 starts = matrix[0, begin:end] - chunk.position + RECORD_BATCH.size
                 ends = starts - RECORD_BATCH.size + matrix[1, begin:end]
                 yield from self._decode(chunk.batches, begin, chunk.view, starts, ends, read_plain)
+            elif kind == _COMPRESSED:
+                yield from self._decompress(chunk, begin, end, allowance, read_plain)
             else:
-                yield from self._decompress(chunk, begin, end, read_plain)
+                for row in range(begin, end):
+                    yield from self._large(chunk, row, allowance, read_plain)
 
-    def _decompress(self, chunk: Chunk, begin: int, end: int, read_plain: PlainRead) -> Iterator[RecordBlock]:
-        import numpy as np
+    def _large(self, chunk: Chunk, row: int, allowance: Allowance, read_plain: PlainRead) -> Iterator[RecordBlock]:
+        batch, view = chunk.batches.row(row), chunk.view
+        start = batch.position - chunk.position + RECORD_BATCH.size
+        end = start - RECORD_BATCH.size + batch.size_bytes
+        if batch.codec:
+            written = self._into_arena(batch.codec, view[start:end], 0, allowance)
+            if written == _OVER_ALLOWANCE:
+                yield NOT_YET
+                written = self._into_arena(batch.codec, view[start:end], 0, allowance)
+            if written < 0:
+                yield from read_plain(row, row + 1)
+                return
+            view, start, end = memoryview(self._arena), 0, written
+        yield from LargeBatch(chunk.batches, row, view, start, end, self._matrix(PART_RECORDS)).blocks()
+        del view
+        self._give_back()
 
-        matrix = chunk.batches.matrix
+    def _decompress(
+        self, chunk: Chunk, begin: int, end: int, allowance: Allowance, read_plain: PlainRead
+    ) -> Iterator[RecordBlock]:
         starts: list[int] = []
         ends: list[int] = []
-        filled = 0
-        part = matrix[:, begin:end]
-        rows = zip(
-            range(begin, end),
-            part[0].tolist(),
-            part[1].tolist(),
-            (part[7] & CODEC_MASK).tolist(),
-            part[13].tolist(),
-            strict=True,
-        )
-        first = begin
-        for row, position, size, codec, count in rows:
-            start = position - chunk.position
-            written = 0
-            if count > MOST_RECORDS:  # refused by the plain path, which needs less memory to see it
-                written = -1
-            elif count > 0:
-                packed = chunk.view[start + RECORD_BATCH.size : start + size]
-                written = self._into_arena(codec, packed, filled, int(matrix[5, row]))
+        filled, first = 0, begin
+        for row, codec, packed in _packed(chunk, begin, end):
+            written = self._into_arena(codec, packed, filled, allowance)
+            if written == _OVER_ALLOWANCE:
+                if starts:
+                    yield from self._decode_arena(chunk, first, starts, ends, read_plain)
+                    starts, ends, filled, first = [], [], 0, row
+                else:
+                    yield NOT_YET
+                written = self._into_arena(codec, packed, filled, allowance)
+            if written >= 0:
+                starts.append(filled)
+                filled += written
+                ends.append(filled)
+            if written < 0 or filled >= ARENA_BYTES:
+                yield from self._decode_arena(chunk, first, starts, ends, read_plain)
+                self._give_back()
+                starts, ends, filled, first = [], [], 0, row + 1
             if written < 0:
-                yield from self._decode_arena(chunk, first, np.array(starts), np.array(ends), read_plain)
                 yield from read_plain(row, row + 1)
-                starts, ends, filled, first = [], [], 0, row + 1
-                continue
-            starts.append(filled)
-            filled += written
-            ends.append(filled)
-            if filled >= ARENA_BYTES:
-                yield from self._decode_arena(chunk, first, np.array(starts), np.array(ends), read_plain)
-                starts, ends, filled, first = [], [], 0, row + 1
-        yield from self._decode_arena(chunk, first, np.array(starts), np.array(ends), read_plain)
+        yield from self._decode_arena(chunk, first, starts, ends, read_plain)
 
-    def _into_arena(self, codec: int, data: memoryview, filled: int, magic: int) -> int:
-        """Bytes written, -1 where the plain path shall say what is wrong."""
+    def _into_arena(self, codec: int, data: memoryview, filled: int, allowance: Allowance) -> int:
+        """Bytes written, -1 where the plain path shall say what is wrong, or _OVER_ALLOWANCE."""
+        if not len(data):
+            return 0
+        limits = allowance.limits
         try:
-            written = decompress_into(codec, data, self._arena, filled, magic=magic, limits=self._limits)
+            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
         except BufferError:  # somebody still holds a block of this arena, and it must grow
             old = self._arena
             self._arena = bytearray(2 * len(old))
             self._arena[:filled] = old[:filled]
-            written = decompress_into(codec, data, self._arena, filled, magic=magic, limits=self._limits)
-        return -1 if isinstance(written, CompressionFault) else written
+            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
+        if isinstance(written, CompressionFault):
+            return _OVER_ALLOWANCE if allowance.is_short(written.kind) else -1
+        return written
+
+    def _give_back(self) -> None:
+        if len(self._arena) > KEPT_ARENA_BYTES:
+            self._arena = bytearray(2 * ARENA_BYTES)
+
+    def _matrix(self, rows: int) -> Any:
+        """Room for so many records."""
+        import numpy as np
+
+        from kafkalog_cli.format.kernels import compiled
+
+        if self._records is None or self._records.shape[1] < rows:
+            self._records = np.empty((compiled.RECORD_COLUMNS, rows * 5 // 4 + 1), dtype=np.int64)
+        return self._records
 
     def _decode_arena(
-        self, chunk: Chunk, first: int, starts: Any, ends: Any, read_plain: PlainRead
+        self, chunk: Chunk, first: int, starts: list[int], ends: list[int], read_plain: PlainRead
     ) -> Iterator[RecordBlock]:
-        if len(starts):
-            yield from self._decode(chunk.batches, first, memoryview(self._arena), starts, ends, read_plain)
+        import numpy as np
+
+        if starts:
+            view = memoryview(self._arena)
+            yield from self._decode(chunk.batches, first, view, np.array(starts), np.array(ends), read_plain)
 
     def _decode(  # noqa: PLR0913, PLR0917
         self, batches: BatchColumns, begin: int, view: memoryview, starts: Any, ends: Any, read_plain: PlainRead
@@ -114,12 +150,11 @@ class CompiledReader:
         while len(starts):
             part = batches.matrix[:, begin : begin + len(starts)]
             needed = compiled.record_capacity(part[13], starts, ends)
-            if self._records is None or self._records.shape[1] < needed:
-                self._records = np.empty((compiled.RECORD_COLUMNS, needed * 5 // 4 + 1), dtype=np.int64)
+            out = self._matrix(needed)
             record_ends = np.zeros(len(starts), dtype=np.int64)
-            done = int(decode(buffer, starts, ends, part, self._records, record_ends))
+            done = int(decode(buffer, starts, ends, part, out, record_ends))
             if done:
-                records = self._records[:, : int(record_ends[done - 1])]
+                records = out[:, : int(record_ends[done - 1])]
                 columns = RecordColumns.from_matrix(records)
                 yield RecordBlock(view, batches, begin, begin + done, record_ends[:done], columns)
             if done < len(starts):
@@ -127,6 +162,15 @@ class CompiledReader:
                 done += 1
             begin += done
             starts, ends = starts[done:], ends[done:]
+
+
+def _packed(chunk: Chunk, begin: int, end: int) -> Iterator[tuple[int, int, memoryview]]:
+    """Row, codec and compressed records of batches; no bytes where the header knows of no records."""
+    part = chunk.batches.matrix[:, begin:end]
+    columns = (part[0].tolist(), part[1].tolist(), (part[7] & CODEC_MASK).tolist(), part[13].tolist())
+    for row, position, size, codec, count in zip(range(begin, end), *columns, strict=True):
+        start = position - chunk.position
+        yield row, codec, chunk.view[start + RECORD_BATCH.size : start + (size if count > 0 else RECORD_BATCH.size)]
 
 
 def _runs(matrix: Any, first_row: int, end_row: int) -> Iterator[tuple[int, int, int]]:
@@ -139,6 +183,7 @@ def _runs(matrix: Any, first_row: int, end_row: int) -> Iterator[tuple[int, int,
     unusual = (part[5] < 2) | (part[1] < RECORD_BATCH.size) | (codec > 4) | ((part[7] & CONTROL_MASK) != 0)
     # A last offset before the base, or a sequence below -1, prints by Java's wrapping arithmetic.
     unusual |= (part[3] < part[2]) | (part[12] < -1)
+    kinds[part[13] > PART_RECORDS] = _LARGE
     kinds[unusual] = _UNUSUAL
     edges = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(kinds)]
     for begin, end in pairwise(edges):

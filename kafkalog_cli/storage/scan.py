@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +24,8 @@ FIRST_CHUNK_BYTES = 128 << 10
 HEADROOM_BYTES = 256 << 10
 """Room before what is read ahead, for the part of a batch that is left over."""
 DEVICE_BLOCK_BYTES = 4096
+SECTOR_BYTES = 512
+LINEAR_BLOCKS = 64
 
 
 @unique
@@ -73,8 +75,9 @@ class _Window:
         """The next `wanted` bytes as far as the file and the device give them."""
         wanted = min(wanted, self._end - self.position)
         if wanted > len(self._buffer) - self._first:
-            self._buffer = self._buffer[self._first : self._first + self._filled] + bytearray(wanted - self._filled)
-            self._first = 0
+            larger = bytearray(wanted)
+            larger[: self._filled] = memoryview(self._buffer)[self._first : self._first + self._filled]
+            self._buffer, self._first = larger, 0
         if wanted > self._filled:
             part = memoryview(self._buffer)[self._first + self._filled : self._first + wanted]
             got, self.fault = read_readable(self._file, self.position + self._filled, part)
@@ -177,6 +180,12 @@ class Scan:
             if self._kernels is not None:
                 window.read_ahead()
             scanned = self._scan(view, window.position)
+            if self._deep and not chosen and scanned.consumed_bytes and len(view) > FIRST_CHUNK_BYTES:
+                # A first batch so large that its own records are worth a choice.
+                self._choose(scanned, self.end - window.position)
+                chosen = True
+                if self._kernels is not None:
+                    scanned = self._scan(view, window.position)
             self.valid_bytes = window.position + scanned.consumed_bytes
             if len(scanned.batches):
                 yield Chunk(view, window.position, scanned.batches, self.generation, self._kernels)
@@ -187,20 +196,19 @@ class Scan:
                 self.fault = window.fault or _shrunk(window.position + len(view), self.end)
                 return
             if scanned.consumed_bytes and not chosen:
-                self._choose(scanned)
+                self._choose(scanned, self.end - self.valid_bytes)
                 chosen = True
             wanted = max(CHUNK_BYTES if chosen else FIRST_CHUNK_BYTES, scanned.needed_bytes)
             window.advance(scanned.consumed_bytes)
 
-    def _choose(self, scanned: Scanned) -> None:
-        """Which kernels do the rest, by what the rows just scanned tell of the rows to come."""
+    def _choose(self, scanned: Scanned, left: int) -> None:
+        """Which kernels do the bytes that are left, by what the rows just scanned tell of the rows in them."""
         if self._kernels is not None or self._seven_base_offset is not None:
             return
         rows = len(scanned.batches)
         if self._deep:
             rows += sum(count for count in scanned.batches.records_count if count > 0)
-        left = self.end - self.valid_bytes
-        self._kernels = self._choice.compiled(rows, rows * left // scanned.consumed_bytes)
+        self._kernels = self._choice.compiled(rows, rows * left // scanned.consumed_bytes, left)
 
     def _scan(self, view: memoryview, position: int) -> Scanned:
         if self._kernels is not None:
@@ -216,37 +224,75 @@ def scan_of(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -
 
 
 def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tuple[int, Fault | None]:
-    """Read what the device gives from `position` on: (bytes, the fault with the range that it does not give)."""
+    """Read what the device gives from `position` on: (bytes, the fault with the range that it does not give).
+
+    Where it fails is narrowed down by halves to a sector: few reads fail, which on a dying disk take seconds each.
+    """
     try:
         return file.read_into(position, buffer), None
     except OSError as error:
         reason = error.strerror or str(error)
-    done = 0
-    while done < len(buffer):  # device block by device block, up to the bad one
-        size = min(DEVICE_BLOCK_BYTES - (position + done) % DEVICE_BLOCK_BYTES, len(buffer) - done)
+    done, failed = 0, len(buffer)
+    while done < len(buffer):
+        border = SECTOR_BYTES - (position + done) % SECTOR_BYTES
+        half = (failed - done) // 2
+        end = done + max(border, half - (position + done + half) % SECTOR_BYTES) if border < failed - done else failed
         try:
-            got = file.read_into(position + done, buffer[done : done + size])
+            got = file.read_into(position + done, buffer[done:end])
         except OSError:
-            break
-        if not got:
-            return done, None
+            if end - done <= border:
+                break
+            failed = end
+            continue
         done += got
+        if done < end:
+            return done, None
+        if done == failed:  # it can be read now
+            failed = len(buffer)
+    else:
+        return done, None
     bad = _unreadable_bytes(file, position + done)
     return done, Fault(FaultKind.UNREADABLE, position + done, f"cannot be read: {reason}", bad)
 
 
-def _unreadable_bytes(file: ReadableFile, position: int) -> int:
-    """How many bytes from `position` on the device refuses in a row (looked at for a mebibyte)."""
-    probe = memoryview(bytearray(1))
-    here = position
-    while here < min(file.size_bytes, position + (1 << 20)):
-        try:
-            file.read_into(here, probe)
-        except OSError:
-            here += DEVICE_BLOCK_BYTES - here % DEVICE_BLOCK_BYTES
+def unreadable_ranges(file: ReadableFile, begin: int, end: int) -> Iterator[Fault]:
+    """What the device does not give of bytes `begin` to `end`."""
+    buffer = bytearray(max(0, min(CHUNK_BYTES, end - begin)))
+    while begin < end:
+        got, fault = read_readable(file, begin, memoryview(buffer)[: end - begin])
+        if fault is not None:
+            yield fault
+            begin = fault.position + (fault.size_bytes or SECTOR_BYTES)
+        elif got:
+            begin += got
         else:
+            return
+
+
+def _unreadable_bytes(file: ReadableFile, position: int) -> int:
+    """How many bytes from `position` on, which the device refuses, it refuses in a row: block by block at first, then
+    in leaps, which may pass over something; the end to a sector."""
+    bad, here, blocks = position, position, 0
+    while here == position or not _is_readable(file, here):
+        bad, blocks = here, blocks + 1
+        leap = DEVICE_BLOCK_BYTES << max(0, blocks - LINEAR_BLOCKS)
+        here += leap - here % DEVICE_BLOCK_BYTES
+        if here >= file.size_bytes:
+            here = file.size_bytes
             break
-    return min(here, file.size_bytes) - position
+    while here - bad > SECTOR_BYTES - bad % SECTOR_BYTES:
+        half = max(bad + SECTOR_BYTES, (bad + here) // 2)
+        half -= half % SECTOR_BYTES
+        bad, here = (bad, half) if _is_readable(file, half) else (half, here)
+    return here - position
+
+
+def _is_readable(file: ReadableFile, position: int) -> bool:
+    try:
+        file.read_into(position, memoryview(bytearray(1)))
+    except OSError:
+        return False
+    return True
 
 
 def _shrunk(position: int, end: int) -> Fault:

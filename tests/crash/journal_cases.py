@@ -123,19 +123,51 @@ def steps(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
 
 
 def reachable(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
-    """What a power cut may leave: between two cuts of files any of the changes of names, all before, none after."""
+    """What a power cut may leave: between two cuts of files any of the changes of names, all before, none after.
+
+    So it is before a log that takes its place when another has left its own.
+    """
     found, before, group = [], dict(FILES), []
     for change in (*changes, None):
-        if change is not None and not isinstance(change, Cut):
+        if change is not None and not isinstance(change, Cut) and not _must_wait(change, group):
             group.append(change)
             continue
         for size in range(len(group) + 1):
             found += [_after_all(before, chosen) for chosen in combinations(group, size)]
         before = _after_all(before, group)
-        if change is not None:
+        if isinstance(change, Cut):
             before = _after(before, change)
-        group = []
+        group = [] if change is None or isinstance(change, Cut) else [change]
     return [contents for contents in found if contents is not None]
+
+
+def reachable_by_undo(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
+    """What a power cut may leave of an undo that went back over all changes; of the files that are cut only the names."""
+    found, group = [], []
+    for at in range(len(changes), -1, -1):
+        if at and not _must_wait_back(changes[at - 1], group):
+            group.insert(0, changes[at - 1])
+            continue
+        start = at  # those before are still made, those behind the group are not
+        for size in range(len(group) + 1):
+            found += [_after_all(dict(FILES), (*changes[:start], *chosen)) for chosen in combinations(group, size)]
+        group = [] if not at else [changes[at - 1]]
+    found += [_after_all(dict(FILES), chosen) for size in range(len(group) + 1) for chosen in combinations(group, size)]
+    return [without_cuts(contents, changes) for contents in found if contents is not None]
+
+
+def _must_wait_back(change: object, group: Sequence[object]) -> bool:
+    """As `_must_wait`, for changes that are taken back."""
+    filled = "" if isinstance(change, Cut) or (isinstance(change, Put) and not change.replaces) else change.name
+    left = [one.new_name if isinstance(one, Move) else one.name for one in group if isinstance(one, (Move, Put))]
+    return filled.endswith(".log") and any(name.endswith(".log") and name != filled for name in left)
+
+
+def _must_wait(change: object, group: Sequence[object]) -> bool:
+    """Whether this brings a log to a name, and one of these took one from its own."""
+    filled = change.new_name if isinstance(change, Move) else change.name if isinstance(change, Put) else ""
+    left = [one.name for one in group if isinstance(one, (Move, Drop)) or (isinstance(one, Put) and one.replaces)]
+    return filled.endswith(".log") and any(name.endswith(".log") and name != filled for name in left)
 
 
 def _after_all(before: dict[str, bytes], changes: Sequence[object]) -> dict[str, bytes] | None:
@@ -163,6 +195,7 @@ def _after(before: dict[str, bytes], change: object) -> dict[str, bytes]:
 def without_cuts(contents: dict[str, bytes], changes: tuple[object, ...]) -> dict[str, bytes]:
     """Of the files that are cut only the names: an undo fills them in several steps."""
     cut = {change.name for change in changes if isinstance(change, Cut)}
+    cut |= {change.new_name for change in changes if isinstance(change, Move) and change.name in cut}
     return {name: b"" if name in cut else data for name, data in contents.items()}
 
 

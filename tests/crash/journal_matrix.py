@@ -15,6 +15,7 @@ from journal_cases import (
     contents,
     partition,
     reachable,
+    reachable_by_undo,
     run_plan,
     steps,
     without_cuts,
@@ -115,11 +116,12 @@ class Matrix:
         door = self.wrap(RecordingFilesystem(image, cut))
         manifest = read_manifest(door, PARTITION, RUN.run_id)
         undo(door, PARTITION, manifest, ROOT)
+        by_undo = reachable_by_undo(self.changes)
         for where, nested in found:
             self.counts["images of undo"] += 1
-            if where.startswith("kept"):
-                names = without_cuts(contents(nested), self.changes)
-                assert names in [without_cuts(step, self.changes) for step in self.steps], where
+            by_now = [without_cuts(step, self.changes) for step in self.steps]
+            possible = by_now if where.startswith("kept") else by_undo
+            assert without_cuts(contents(nested), self.changes) in possible, where
             self.undo(nested, where)
         for name, nested in image.images():
             self.is_undone(nested, f"{name} after undo")

@@ -13,6 +13,7 @@ from kafkalog_cli.format.limits import Limits
 
 SCAN = "kafkalog_cli.format.kernels.compiled_scan:scan"
 DECODE_BATCHES = "kafkalog_cli.format.kernels.compiled_records:decode_batches"
+DECODE_PART = "kafkalog_cli.format.kernels.compiled_records:decode_part"
 
 SCAN_ROWS = 1 << 16
 """Batches that one call of the scan kernel can hold."""
@@ -59,3 +60,4 @@ def warm_up() -> None:
 
     assert compiled_scan.scan.signatures
     assert compiled_records.decode_batches.signatures
+    assert compiled_records.decode_part.signatures

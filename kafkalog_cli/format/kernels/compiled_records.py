@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, MATRIX, NUMBERS, entry, inlined, kernel
-from kafkalog_cli.format.kernels.plain_rows import MOST_RECORDS
 
 _MAX_INT32 = (1 << 31) - 1
 
@@ -77,33 +77,35 @@ def _sequence(base, delta):
 
 
 @kernel
-def _decode_batch(buffer, here, end, count, base_offset, base_timestamp, append_time, use_append, sequence, out, row):
-    """Whether `count` records fill buffer[here:end] exactly; their rows go to `out` from `row` on."""
+def _decode_records(buffer, here, end, count, batches, batch, out, row):
+    """Where `count` records end that begin at `here`, -1 without them; their rows go to `out` from `row` on."""
+    base_offset, base_timestamp, append_time = batches[2, batch], batches[8, batch], batches[9, batch]
+    use_append, sequence = (batches[7, batch] & 8) != 0, batches[12, batch]
     for index in range(row, row + count):
         length, here = _varint(buffer, here, end)
         if here < 0 or length > end - here or length <= 0:
-            return False
+            return np.int64(-1)
         body_end = here + length
         timestamp, here = _timestamp_delta(buffer, here + 1, end)
         if here < 0:
-            return False
+            return np.int64(-1)
         delta, here = _varint(buffer, here, end)
         if here < 0 or delta < 0:
-            return False
+            return np.int64(-1)
         key_size, key_at = _varint(buffer, here, end)
         if key_at < 0:
-            return False
+            return np.int64(-1)
         value_size, value_at = _varint(buffer, key_at + max(key_size, 0), end)
         if value_at < 0:
-            return False
+            return np.int64(-1)
         headers, here = _varint(buffer, value_at + max(value_size, 0), end)
         if here < 0:
-            return False
+            return np.int64(-1)
         out[7, index] = here
         if headers != 0:
             here = _skip_headers(buffer, here, end, headers)
         if here != body_end:
-            return False
+            return np.int64(-1)
         out[0, index] = base_offset + delta
         out[1, index] = append_time if use_append else base_timestamp + timestamp
         out[2, index] = _sequence(sequence, delta)
@@ -114,7 +116,7 @@ def _decode_batch(buffer, here, end, count, base_offset, base_timestamp, append_
         out[8, index] = headers
         out[9, index] = -1
         out[10, index] = 1
-    return here == end
+    return here
 
 
 @entry(BYTES, NUMBERS, NUMBERS, COLUMNS, MATRIX, NUMBERS)
@@ -127,14 +129,21 @@ def decode_batches(buffer, starts, ends, batches, out, record_ends):
     row = np.int64(0)
     for index in range(len(starts)):
         count = batches[13, index]
-        if count < 0 or count > MOST_RECORDS or row + count > out.shape[1]:
+        if count < 0 or row + count > out.shape[1]:
             return index
-        use_append = (batches[7, index] & 8) != 0
-        if count > 0 and not _decode_batch(
-            buffer, starts[index], ends[index], count, batches[2, index], batches[8, index],
-            batches[9, index], use_append, batches[12, index], out, row,
-        ):  # fmt: skip
-            return index
+        if count > 0:
+            here = _decode_records(buffer, starts[index], ends[index], count, batches, index, out, row)
+            if here != ends[index]:
+                return index
         row += count
         record_ends[index] = row
     return np.int64(len(starts))
+
+
+@entry(BYTES, types.int64, types.int64, types.int64, COLUMNS, MATRIX)
+def decode_part(buffer, here, end, count, batch, out):
+    """`count` records of one v2 batch from `here` on; where they end, -1 where that needs the plain twin.
+
+    `batch`: its 15 columns; `out`: 11 columns of records.
+    """
+    return _decode_records(buffer, here, end, count, batch, 0, out, 0)

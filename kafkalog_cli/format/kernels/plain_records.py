@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import (
@@ -16,7 +17,7 @@ from kafkalog_cli.format.batch import (
     wrap_int64,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels.plain_rows import MOST_RECORDS, SETTLE_ROWS, TOO_MANY, RecordRows
+from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
 from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.records import OUTSIDE
 
@@ -25,39 +26,58 @@ class _InvalidRecord(Exception):
     """The bytes of a record are not a record; never leaves this module."""
 
 
-def decode_batch(view: memoryview, start: int, end: int, batch: Batch) -> tuple[RecordRows, Fault | None]:
-    """Records of a v2 batch whose (decompressed) records are `view[start:end]`.
+def decode_batch(view: memoryview, start: int, end: int, batch: Batch) -> Iterator[Part]:
+    """Records of a v2 batch whose (decompressed) records are `view[start:end]`, in one part or more.
 
-    Rows in the order of RecordColumns. Mirrors DefaultRecordBatch.iterator: of an uncompressed batch the
-    records before a fault are given, of a compressed one none.
+    Mirrors DefaultRecordBatch.iterator: of an uncompressed batch the records before a fault are given, of a
+    compressed one none, which is why a large one is looked through first.
     """
-    count, position, rows = batch.records_count, start, RecordRows()
-    if count == 0:
-        return rows, None
-    if count < 0:
-        return rows, _fault(batch, FaultKind.INVALID_COUNT, f"Found invalid record count {count} in magic v2 batch")
+    if batch.records_count < 0:
+        reason = f"Found invalid record count {batch.records_count} in magic v2 batch"
+        yield [], _fault(batch, FaultKind.INVALID_COUNT, reason)
+        return
+    if batch.codec and batch.records_count > PART_RECORDS:
+        fault = next((fault for _, fault in _parts(view, start, end, batch) if fault is not None), None)
+        if fault is not None:
+            yield [], fault
+            return
+    for rows, fault in _parts(view, start, end, batch):
+        yield ([] if fault is not None and batch.codec else rows), fault
+
+
+def _parts(view: memoryview, position: int, end: int, batch: Batch) -> Iterator[Part]:
+    first, fault = 0, None
+    while fault is None and (first < batch.records_count or not first):
+        rows, position, fault = decode_part(view, position, end, batch, first)
+        first += max(len(rows), 1)
+        yield rows, fault
+
+
+def decode_part(
+    view: memoryview, position: int, end: int, batch: Batch, first: int
+) -> tuple[list[Row], int, Fault | None]:
+    """Records of a v2 batch from number `first` on, which is at `position`: (rows, next position, fault).
+
+    At most PART_RECORDS, and none that Kafka's iterator would not give of an uncompressed batch.
+    """
+    rows: list[Row] = []
+    count = batch.records_count
     timestamp = batch.max_timestamp if batch.is_log_append_time else None
     base = (batch.base_offset, batch.base_timestamp, batch.base_sequence)
-    fault, append = None, rows.recent.append
+    append = rows.append
     try:
-        for first in range(0, min(count, MOST_RECORDS), SETTLE_ROWS):
-            for _ in range(min(SETTLE_ROWS, min(count, MOST_RECORDS) - first)):
-                row, position = _record(view, position, end, base, timestamp)
-                append(row)
-            if first:
-                rows.settle()
+        for _ in range(min(PART_RECORDS, count - first)):
+            row, position = _record(view, position, end, base, timestamp)
+            append(row)
     except (_InvalidRecord, IndexError) as error:
         reason = str(error) if isinstance(error, _InvalidRecord) else "Incorrect declared batch size, premature EOF"
-        fault = _fault(batch, FaultKind.INVALID_RECORD, f"record {len(rows)} of {count}: {reason}")
-    else:
-        if count > MOST_RECORDS:
-            fault = _fault(batch, FaultKind.OUTPUT_TOO_LARGE, TOO_MANY)
-        elif position != end:
-            fault = _fault(
-                batch, FaultKind.RECORDS_REMAINING, "Incorrect declared batch size, records still remaining in file"
-            )
-            rows.recent.pop()  # Kafka's iterator looks before it gives the last record
-    return (rows, fault) if fault is None or not batch.codec else (RecordRows(), fault)
+        reason = f"record {first + len(rows)} of {count}: {reason}"
+        return rows, position, _fault(batch, FaultKind.INVALID_RECORD, reason)
+    if count and first + len(rows) == count and position != end:
+        rows.pop()  # Kafka's iterator looks before it gives the last record
+        reason = "Incorrect declared batch size, records still remaining in file"
+        return rows, position, _fault(batch, FaultKind.RECORDS_REMAINING, reason)
+    return rows, position, None
 
 
 def _record(
@@ -135,14 +155,12 @@ _INT32 = struct.Struct(">i")
 
 def decode_message(
     view: memoryview, start: int, end: int, batch: Batch, *, timestamps_only: bool = False
-) -> tuple[RecordRows, Fault | None]:
+) -> tuple[list[Row], Fault | None]:
     """The record of an uncompressed entry v0 or v1, which is `view[start:end]`."""
-    rows = RecordRows()
     row = _message(view, start, end, batch.last_offset, None)
     if _is_unreadable(row) and not timestamps_only:
-        return rows, _fault(batch, FaultKind.INVALID_RECORD, "the value length lies outside the message")
-    rows.recent.append(row)
-    return rows, None
+        return [], _fault(batch, FaultKind.INVALID_RECORD, "the value length lies outside the message")
+    return [row], None
 
 
 def compressed_value(view: memoryview, start: int, end: int, magic: int) -> memoryview | None:
@@ -153,59 +171,89 @@ def compressed_value(view: memoryview, start: int, end: int, magic: int) -> memo
     return view[row[5] : row[5] + row[6]]
 
 
-def decode_inner(view: memoryview, batch: Batch, *, timestamps_only: bool = False) -> tuple[RecordRows, Fault | None]:
-    """Records of the decompressed set of a wrapper v0 or v1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
+class _InnerMessages:
+    """A walk through the messages of a decompressed set.
 
-    Inner offsets are absolute under magic 0, relative to the last under magic 1. `timestamps_only`: a key or a
-    value whose length cannot be read is no fault, as nobody asks for it.
+    `problem` is what is wrong with one of them, behind which none is given; `broken` what ends the walk;
+    `last_offset` that of the last of all messages so far, of which there are `count`.
     """
-    rows, bad_at, problem = RecordRows(), -1, ""
-    append_time = batch.max_timestamp if batch.is_log_append_time else None
-    position, end, count = 0, len(view), 0
-    while position + LOG_OVERHEAD_BYTES <= end:
-        offset, size = _OFFSET_AND_SIZE.unpack_from(view, position)
-        if size < MINIMUM_ENTRY_SIZE:
-            return RecordRows(), _invalid_inner(batch, f"inner message of {size} bytes")
-        entry_end = position + LOG_OVERHEAD_BYTES + size
-        if entry_end > end:
-            break
-        row = _message(view, position, entry_end, offset, append_time)
-        is_bad = _is_unreadable(row) and not timestamps_only
-        if bad_at < 0 and (is_bad or view[position + 17] & CODEC_MASK):
-            bad_at = count
-            problem = _LENGTH_OUTSIDE if is_bad else "Inner messages must not be compressed"
-        rows.recent.append(row)
-        count += 1
-        if not count % SETTLE_ROWS:
-            if count > MOST_RECORDS:
-                return RecordRows(), _fault(batch, FaultKind.OUTPUT_TOO_LARGE, TOO_MANY)
-            rows.settle()
-        position = entry_end
-    if not count:
-        return rows, _invalid_inner(batch, "Found invalid compressed record set with no inner records")
-    return _absolute(rows, bad_at, problem, batch)
+
+    def __init__(self, view: memoryview, batch: Batch, *, timestamps_only: bool, position: int = 0) -> None:
+        self.position = position
+        self.last_offset = self.count = 0
+        self.problem = self.broken = ""
+        self._view = view
+        self._append_time = batch.max_timestamp if batch.is_log_append_time else None
+        self._timestamps_only = timestamps_only
+
+    def part(self) -> list[Row]:
+        """The next messages, with the offsets that they have in the set."""
+        rows: list[Row] = []
+        view, end = self._view, len(self._view)
+        while self.position + LOG_OVERHEAD_BYTES <= end and len(rows) < PART_RECORDS:
+            offset, size = _OFFSET_AND_SIZE.unpack_from(view, self.position)
+            if size < MINIMUM_ENTRY_SIZE:
+                self.broken = f"inner message of {size} bytes"
+                return []
+            start, entry_end = self.position, self.position + LOG_OVERHEAD_BYTES + size
+            if entry_end > end:
+                break
+            self.position, self.last_offset = entry_end, offset
+            self.count += 1
+            row = _message(view, start, entry_end, offset, self._append_time)
+            if not self.problem:
+                if _is_unreadable(row) and not self._timestamps_only:
+                    self.problem = "a length lies outside the inner message"
+                elif view[start + 17] & CODEC_MASK:
+                    self.problem = "Inner messages must not be compressed"
+                else:
+                    rows.append(row)
+        return rows
 
 
 _OFFSET_AND_SIZE = struct.Struct(">qi")
 
 
-_LENGTH_OUTSIDE = "a length lies outside the inner message"
+def decode_inner(view: memoryview, batch: Batch, *, timestamps_only: bool = False) -> Iterator[Part]:
+    """Records of the decompressed set of a wrapper v0 or v1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
+
+    Inner offsets are absolute under magic 0, relative to the last under magic 1, which is why a large set is looked
+    through first. `timestamps_only`: a key or a value whose length cannot be read is no fault, as nobody asks for it.
+    """
+    look = _InnerMessages(view, batch, timestamps_only=timestamps_only)
+    first = rows = look.part()
+    second_at = look.position
+    while rows:
+        rows = look.part()
+    base = _base_offset(look, batch)
+    if isinstance(base, Fault):
+        yield [], base
+        return
+    fault = _invalid_inner(batch, look.problem) if look.problem else None
+    rest = _InnerMessages(view, batch, timestamps_only=timestamps_only, position=second_at)
+    rows = first
+    while True:
+        more = rest.part()
+        yield [(wrap_int64(base + row[0]), *row[1:]) for row in rows] if base else rows, None if more else fault
+        if not more:
+            return
+        rows = more
 
 
-def _absolute(rows: RecordRows, bad_at: int, problem: str, batch: Batch) -> tuple[RecordRows, Fault | None]:
-    """`bad_at` is the number of the first inner message that has a `problem`, -1 if none has."""
-    if batch.magic == 1:
-        last = rows.recent[-1][0]
-        # Some versions of librdkafka leave the wrapper's offset at 0.
-        base = 0 if batch.last_offset == 0 else batch.last_offset - last
-        if batch.last_offset and base < 0:
-            reason = f"wrapper offset '{batch.last_offset}' is less than the last inner message offset '{last}'"
-            return RecordRows(), _invalid_inner(batch, reason)
-        rows.shift_offsets(base)
-    if bad_at >= 0:
-        rows.truncate(bad_at)
-        return rows, _invalid_inner(batch, problem)
-    return rows, None
+def _base_offset(seen: _InnerMessages, batch: Batch) -> int | Fault:
+    """What is added to the offsets of inner messages."""
+    if seen.broken:
+        return _invalid_inner(batch, seen.broken)
+    if not seen.count:
+        return _invalid_inner(batch, "Found invalid compressed record set with no inner records")
+    # Some versions of librdkafka leave the wrapper's offset at 0.
+    if batch.magic != 1 or batch.last_offset == 0:
+        return 0
+    base = batch.last_offset - seen.last_offset
+    if base < 0:
+        reason = f"wrapper offset '{batch.last_offset}' is less than the last inner message offset '{seen.last_offset}'"
+        return _invalid_inner(batch, reason)
+    return base
 
 
 def _invalid_inner(batch: Batch, message: str) -> Fault:

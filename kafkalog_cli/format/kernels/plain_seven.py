@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Scanned
-from kafkalog_cli.format.kernels.plain_rows import MOST_RECORDS, SETTLE_ROWS, TOO_MANY, RecordRows
+from kafkalog_cli.format.kernels.plain_rows import Row
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.seven import (
     MESSAGE_SEVEN_MAGIC0,
@@ -64,25 +65,21 @@ def scan_seven(view: memoryview, file_position: int, file_end: int, limits: Limi
     return Scanned(BatchColumns.from_rows(rows), here, needed, fault)
 
 
-def decode_seven(view: memoryview, start: int, end: int, batch: Batch) -> tuple[RecordRows, Fault | None]:
+def decode_seven(view: memoryview, start: int, end: int, batch: Batch) -> tuple[list[Row], Fault | None]:
     """The payload of the message `view[start:end]` as a row of RecordColumns (0.7 has no keys)."""
-    rows = RecordRows()
     message = _message(view, start, end)
     if message is None:
-        return rows, _unknown(batch.position, view[start + _SIZE_BYTES])
-    rows.recent.append(_record_row(view, message, end, batch.base_offset))
-    return rows, None
+        return [], _unknown(batch.position, view[start + _SIZE_BYTES])
+    return [_record_row(view, message, end, batch.base_offset)], None
 
 
-def decode_seven_set(view: memoryview, batch: Batch) -> tuple[RecordRows, dict[int, int], Fault | None]:
-    """One level of a decompressed set.
+def inner_messages(view: memoryview, batch: Batch) -> Iterator[tuple[int, Row] | Fault]:
+    """One level of a decompressed set: the messages with their codecs, at last what is wrong.
 
-    Rows of its messages; the codecs of those that are compressed themselves, by row, for the caller to
-    decompress; and what is wrong. Inner messages have no offset of their own: all report the wrapper's.
+    The payload of one that is compressed itself is for the caller to decompress. Inner messages have no offset of
+    their own: all report the wrapper's.
     """
-    rows = RecordRows()
-    nested: dict[int, int] = {}
-    position, end, count = 0, len(view), 0
+    position, end = 0, len(view)
     while position + _SIZE_BYTES <= end:
         size = int.from_bytes(view[position : position + _SIZE_BYTES], "big", signed=True)
         entry_end = position + _SIZE_BYTES + size
@@ -90,17 +87,10 @@ def decode_seven_set(view: memoryview, batch: Batch) -> tuple[RecordRows, dict[i
             break
         message = _message(view, position, entry_end)
         if message is None:
-            return rows, nested, _unknown(batch.position, view[position + _SIZE_BYTES])
-        if message.codec:
-            nested[count] = message.codec
-        rows.recent.append(_record_row(view, message, entry_end, batch.base_offset))
-        count += 1
-        if not count % SETTLE_ROWS:
-            if count > MOST_RECORDS:
-                return rows, nested, too_many(batch)
-            rows.settle()
+            yield _unknown(batch.position, view[position + _SIZE_BYTES])
+            return
+        yield message.codec, _record_row(view, message, entry_end, batch.base_offset)
         position = entry_end
-    return rows, nested, None
 
 
 def seven_payload(view: memoryview) -> tuple[int, memoryview]:
@@ -108,11 +98,6 @@ def seven_payload(view: memoryview) -> tuple[int, memoryview]:
     message = _message(view, 0, len(view))
     assert message is not None
     return message.codec, view[message.payload_at :]
-
-
-def too_many(batch: Batch) -> Fault:
-    """What is wrong with a set of more than MOST_RECORDS messages."""
-    return Fault(FaultKind.OUTPUT_TOO_LARGE, batch.position, TOO_MANY, batch.size_bytes)
 
 
 def _message(view: memoryview, start: int, end: int) -> _Message | None:

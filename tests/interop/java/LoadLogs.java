@@ -24,6 +24,7 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
  * with it (see RandomLogs). Lines of standard input, cells separated by tabs:
  *   load      directory  recovery-point  log-start  clean(0|1)  now-ms  expiration-ms  stop|leave  name=value...
  *   generate  directory  seed  flavour  now-ms  stop|leave  name=value...
+ *   change    directory  recovery-point  log-start  clean(0|1)  now-ms  expiration-ms  action  name=value...  (ChangeLogs)
  * "stop": then as at a broker's clean stop (flush, close); "leave": files are left as they are while it runs.
  * Answers, one line each: ok, log start, log end, recovery point, first unstable offset; or refused, class, message.
  */
@@ -90,8 +91,19 @@ public final class LoadLogs {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split("\t");
-            System.out.println((words[0].equals("load") ? load(words) : generate(words)).replaceAll("[\\r\\n]+", " "));
+            System.out.println(answer(words).replaceAll("[\\r\\n]+", " "));
             System.out.flush();
+        }
+    }
+
+    private static String answer(String[] words) throws Exception {
+        switch (words[0]) {
+            case "load":
+                return load(words);
+            case "change":
+                return ChangeLogs.change(words);
+            default:
+                return generate(words);
         }
     }
 
@@ -124,7 +136,7 @@ public final class LoadLogs {
         return answer;
     }
 
-    private static String described(UnifiedLog log) {
+    static String described(UnifiedLog log) {
         return "ok\t" + log.logStartOffset() + "\t" + log.logEndOffset() + "\t" + log.recoveryPoint() + "\t"
             + log.firstUnstableOffset().map(String::valueOf).orElse("none");
     }
@@ -138,7 +150,7 @@ public final class LoadLogs {
         }
     }
 
-    private static void closeAnyhow(UnifiedLog log) {
+    static void closeAnyhow(UnifiedLog log) {
         try {
             log.closeHandlers();
         } catch (RuntimeException second) {
@@ -146,7 +158,7 @@ public final class LoadLogs {
         }
     }
 
-    private static Map<String, String> settings(String[] words, int from) {
+    static Map<String, String> settings(String[] words, int from) {
         Map<String, String> found = new HashMap<>();
         for (String word : Arrays.asList(words).subList(from, words.length)) {
             int at = word.indexOf('=');

@@ -1,0 +1,138 @@
+"""Moves the start of a log forward, as a client's DeleteRecords does; whole segments below it go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.actions.log_plan import (
+    LogPlan,
+    LogRequest,
+    MarkerUse,
+    RootState,
+    Unready,
+    apply_plan,
+    check_logs,
+    whole_end_of,
+)
+from kafkalog_cli.actions.purge import DELAY
+from kafkalog_cli.actions.recover import Applied
+from kafkalog_cli.actions.recover_plan import Remark, fingerprints_of
+from kafkalog_cli.actions.retain import line_edits
+from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
+from kafkalog_cli.storage.change_order import in_log_order
+from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.load_error import LoadFailed
+from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.open_log import changed_epochs, mark_deleted
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.retention import LogBounds, RetainedSegment, RetentionLimits, retain
+
+HIGH_WATERMARK = -1
+"""As the offset: everything that is replicated (DeleteRecordsRequest.HIGH_WATERMARK)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsRequest(LogRequest):
+    """How to delete. `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says."""
+
+    delay_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsPlan(LogPlan):
+    """A plan to let the log start at `log_start_offset`; it started at `old_start_offset`.
+
+    `removed` are base offsets of segments that go, `removed_bytes` the sizes of their logs. Records below the start
+    that share a segment with later ones stay on the disk, and no client is given them.
+    """
+
+    old_start_offset: int | None = None
+    removed: tuple[int, ...] = ()
+    removed_bytes: int = 0
+    delay_ms: int = 0
+
+
+def plan_delete_records(
+    fs: Filesystem, partition: Partition, root: RootState, before_offset: int, request: DeleteRecordsRequest
+) -> DeleteRecordsPlan:
+    """What goes of the records before `before_offset` (`HIGH_WATERMARK`: all that are replicated).
+
+    Nothing where the log starts there or later. Raises OffsetOutOfRange for an offset above the high watermark,
+    UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and what opening the files raises.
+    """
+    config = request.settings.topic_config(root.log_dir, partition.topic)
+    plan = DeleteRecordsPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=(config[DELAY],),
+        delay_ms=config.file_delete_delay_ms if request.delay_ms is None else request.delay_ms,
+    )
+    try:
+        check_logs(partition)
+        end_offset = whole_end_of(fs, partition, root)
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+    old_start_offset = max(root.log_start, partition.segments[0].base_offset)
+    high_watermark = root.high_watermark(end_offset)
+    wanted = high_watermark.offset if before_offset == HIGH_WATERMARK else before_offset
+    if not 0 <= wanted <= high_watermark.offset:
+        what = f"offset {before_offset}"
+        raise OffsetOutOfRange(path=partition.path, what=what, first=old_start_offset, last=high_watermark.offset)
+    start_offset = max(wanted, old_start_offset)
+    plan = replace(
+        plan,
+        log_start_offset=start_offset,
+        log_end_offset=end_offset,
+        high_watermark=high_watermark,
+        old_start_offset=old_start_offset,
+    )
+    if start_offset == old_start_offset:
+        return plan
+    return _with_changes(fs, partition, root, plan, LogBounds(start_offset, end_offset, high_watermark.offset))
+
+
+def apply_delete_records(
+    fs: WritableFilesystem,
+    plan: DeleteRecordsPlan,
+    run: RunInfo,
+    request: DeleteRecordsRequest,
+    *,
+    held: LockHandle | None,
+) -> Applied | None:
+    """Make the changes; None if there are none. Segments that go wait for `plan.delay_ms` as `.deleted`.
+
+    Raises Refused if the partition is not what the plan was made for, and what `journal.apply` raises.
+    """
+    run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
+    settings = request.load_settings(plan.log_dir, plan.topic)
+    return apply_plan(fs, plan, run, MarkerUse.LEFT, settings, held=held)
+
+
+def _with_changes(
+    fs: Filesystem, partition: Partition, root: RootState, plan: DeleteRecordsPlan, bounds: LogBounds
+) -> DeleteRecordsPlan:
+    segments = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in partition.segments]
+    retention = retain(segments, bounds, RetentionLimits(deletes=False), 0, lambda _: 0)
+    gone, left = segments[: len(retention.passes)], segments[len(retention.passes) :]
+    draft = Draft(fs, partition.path)
+    try:
+        mark_deleted(draft, [segment.base_offset for segment in gone])
+        with changed_epochs(draft) as epochs:
+            epochs.truncate_from_start(bounds.log_start_offset)
+    except LoadFailed as failure:
+        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+    if root.log_dir is None and bounds.log_start_offset > left[0].base_offset:
+        message = f"it lies in no log directory, whose {FileKind.LOG_START_CHECKPOINT.value} alone would tell"
+        return replace(plan, remarks=(Remark(partition.path, message, ExitCode.REFUSED),), is_refused=True)
+    return replace(
+        plan,
+        changes=in_log_order(draft.changes()),
+        line_edits=line_edits(root, bounds.log_start_offset, left[0].base_offset),
+        removed=tuple(segment.base_offset for segment in gone),
+        removed_bytes=sum(segment.size_bytes for segment in gone),
+    )

@@ -1,0 +1,141 @@
+"""Begins a new segment where a broker would at its next append, or because it is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.actions.log_plan import (
+    LogPlan,
+    LogRequest,
+    MarkerUse,
+    RootState,
+    Unready,
+    apply_plan,
+    check_logs,
+    whole_end_of,
+)
+from kafkalog_cli.actions.recover import Applied
+from kafkalog_cli.actions.recover_plan import fingerprints_of
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.storage.change_order import in_log_order
+from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.header import header_at
+from kafkalog_cli.storage.load_error import LoadFailed
+from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.open_log import OpenLog
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.rolling import (
+    SMALLEST_BATCH_BYTES,
+    ActiveSegment,
+    Arriving,
+    RollCause,
+    RollLimits,
+    roll,
+    roll_cause,
+)
+from kafkalog_cli.storage.topic_config import Setting, TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RollRequest(LogRequest):
+    """How to roll: `force` without a cause. `arriving_bytes`: of the records whose append a broker would ask for.
+
+    They come now, the log's end is their first and only offset.
+    """
+
+    force: bool = False
+    arriving_bytes: int = SMALLEST_BATCH_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class RollPlan(LogPlan):
+    """A plan to roll. `active` is the segment that is the last; None where the plan is refused.
+
+    `cause` None: a broker would not roll. `is_empty`: there is nothing to roll. `due_ms`: when time is a cause, None
+    if the first batch has no timestamp: then a broker counts from its own start.
+    """
+
+    active: ActiveSegment | None = None
+    cause: RollCause | None = None
+    is_forced: bool = False
+    due_ms: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the active segment has no record."""
+        return self.active is not None and not self.active.size_bytes
+
+
+def plan_roll(fs: Filesystem, partition: Partition, root: RootState, request: RollRequest) -> RollPlan:
+    """Whether the active segment is rolled, and what that changes; reads headers and the indexes' ends.
+
+    Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and what opening the files raises.
+    """
+    config = request.settings.topic_config(root.log_dir, partition.topic)
+    plan = RollPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=_used(config),
+    )
+    try:
+        check_logs(partition)
+        end_offset = whole_end_of(fs, partition, root)
+        draft = Draft(fs, partition.path)
+        settings = request.load_settings(root.log_dir, partition.topic)
+        log = OpenLog(draft, settings, root.log_start, end_offset, is_clean=root.is_clean)
+        active = _active(log, request.now_ms)
+        plan = replace(
+            plan,
+            log_start_offset=log.log_start_offset,
+            log_end_offset=end_offset,
+            high_watermark=root.high_watermark(end_offset),
+            active=active,
+        )
+        if plan.is_empty:
+            return plan
+        limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
+        cause = roll_cause(active, Arriving(request.arriving_bytes, request.now_ms, end_offset), limits, request.now_ms)
+        due_ms = active.first_timestamp + limits.segment_ms + 1 if active.first_timestamp >= 0 else None
+        plan = replace(plan, cause=cause, is_forced=request.force, due_ms=due_ms)
+        if cause is None and not request.force:
+            return plan
+        roll(log)
+        return replace(plan, changes=in_log_order(draft.changes()))
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+    except LoadFailed as failure:
+        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+
+
+def apply_roll(
+    fs: WritableFilesystem, plan: RollPlan, run: RunInfo, request: RollRequest, *, held: LockHandle | None
+) -> Applied | None:
+    """Make the changes; None if there are none. The marker of a clean shutdown is away meanwhile.
+
+    Raises Refused if the partition is not what the plan was made for, and what `journal.apply` raises.
+    """
+    settings = request.load_settings(plan.log_dir, plan.topic)
+    return apply_plan(fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=held)
+
+
+def _used(config: TopicConfig) -> tuple[Setting, ...]:
+    times = ("segment.ms", "max.compaction.lag.ms") if config.is_compacted else ("segment.ms",)
+    return (config.segment_size, *(config[name] for name in times), config["segment.index.bytes"])
+
+
+def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
+    segment = log.active()
+    with log.draft.reader(segment.log_name) as file:
+        first = header_at(file, 0)
+    return ActiveSegment(
+        segment.base_offset,
+        segment.size_bytes,
+        first.max_timestamp if isinstance(first, Batch) else NO_TIMESTAMP,
+        now_ms,  # without timestamps a broker that starts now counts from now
+        len(segment.offset_index()),
+        len(segment.time_index()),
+    )

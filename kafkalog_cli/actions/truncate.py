@@ -1,0 +1,128 @@
+"""Cuts a log at its end, as a follower does that has to give up what its leader does not have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.actions.log_plan import (
+    LogPlan,
+    LogRequest,
+    MarkerUse,
+    RootState,
+    Unready,
+    apply_plan,
+    check_logs,
+    whole_end_of,
+)
+from kafkalog_cli.actions.recover import Applied, used_settings
+from kafkalog_cli.actions.recover_plan import fingerprints_of
+from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.storage.change_order import in_log_order
+from kafkalog_cli.storage.checkpoints import LineEdit
+from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.load_error import LoadFailed
+from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.open_log import OpenLog
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.truncation import CutBatch, Truncated, truncate_to
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatePlan(LogPlan):
+    """A plan to cut a log at `target_offset`, the first offset that is gone; `old_end_offset` is where it ended.
+
+    `removed` are base offsets of segments that go whole, `cut_bytes` those of the segment that is the last then.
+    `cut_batch` is the batch that the target lies in: its records below the target go too, so that
+    `log_end_offset` is below the target.
+    """
+
+    target_offset: int = 0
+    old_end_offset: int | None = None
+    removed: tuple[int, ...] = ()
+    cut_batch: CutBatch | None = None
+    cut_bytes: int = 0
+
+    @property
+    def drops_records(self) -> bool:
+        """Whether records go: then the marker of a clean shutdown stays away."""
+        return bool(self.removed or self.cut_bytes)
+
+
+def plan_truncate(
+    fs: Filesystem, partition: Partition, root: RootState, target_offset: int, request: LogRequest
+) -> TruncatePlan:
+    """What goes from `target_offset` on; reads headers, indexes and producer snapshots, and batches behind these.
+
+    Raises OffsetOutOfRange for an offset below the log's start or above its end, UnsupportedFormat for 0.7, as
+    `SettingsSource.metadata` does, and what opening the files raises.
+    """
+    plan = TruncatePlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=used_settings(partition.topic, root.log_dir, request.settings),
+        target_offset=target_offset,
+    )
+    try:
+        check_logs(partition)
+        end_offset = whole_end_of(fs, partition, root)
+        first_offset = max(root.log_start, partition.segments[0].base_offset)
+        if not first_offset <= target_offset <= end_offset:
+            what = f"offset {target_offset}"
+            raise OffsetOutOfRange(path=partition.path, what=what, first=first_offset, last=end_offset)
+        draft = Draft(fs, partition.path)
+        settings = request.load_settings(root.log_dir, partition.topic)
+        log = OpenLog(draft, settings, root.log_start, end_offset, is_clean=root.is_clean)
+        truncated = truncate_to(log, target_offset)
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+    except LoadFailed as failure:
+        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+    return replace(
+        plan,
+        changes=in_log_order(draft.changes()),
+        line_edits=_line_edits(root, truncated, log.base_offsets),
+        log_start_offset=truncated.log_start_offset,
+        log_end_offset=truncated.log_end_offset,
+        high_watermark=root.high_watermark(truncated.log_end_offset),
+        old_end_offset=end_offset,
+        removed=tuple(sorted(truncated.removed)),
+        cut_batch=truncated.cut_batch,
+        cut_bytes=truncated.cut_bytes,
+    )
+
+
+def apply_truncate(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    plan: TruncatePlan,
+    run: RunInfo,
+    request: LogRequest,
+    *,
+    discard: bool = False,
+    held: LockHandle | None,
+) -> Applied | None:
+    """Make the changes; None if there are none. What goes is kept for undo, unless `discard`.
+
+    If records go, the marker of a clean shutdown stays away. Raises Refused if the partition is not what the plan
+    was made for, and what `journal.apply` raises.
+    """
+    marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
+    settings = request.load_settings(plan.log_dir, plan.topic)
+    return apply_plan(fs, plan, run, marker, settings, discard=discard, held=held)
+
+
+def _line_edits(root: RootState, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:
+    """No line says more than there is, the cleaner's no more than the active segment's base (LogManager.truncateTo)."""
+    end_offset, first_base_offset = truncated.log_end_offset, min(base_offsets)
+    is_told = truncated.log_start_offset <= first_base_offset
+    log_start = root.edit(FileKind.LOG_START_CHECKPOINT, None) if is_told and truncated.removed else ()
+    return (
+        *root.lower(FileKind.RECOVERY_POINT_CHECKPOINT, end_offset),
+        *root.lower(FileKind.REPLICATION_CHECKPOINT, end_offset),
+        *root.lower(FileKind.CLEANER_CHECKPOINT, max(base_offsets)),
+        *log_start,
+    )

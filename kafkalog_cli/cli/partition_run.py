@@ -1,0 +1,259 @@
+"""What commands that go through partitions share: several at a time, shown in order, within limits of time and load."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Generic, NamedTuple, TypeVar
+
+from kafkalog_cli.actions.in_order import InOrder
+from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.actions.refusals import Verdict
+from kafkalog_cli.actions.runs import Clock
+from kafkalog_cli.actions.selection import Selection, select_partitions
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.options import Pace, time_of
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Unreadable, combined_exit_code
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines, json_path
+from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
+from kafkalog_cli.storage.io_rate import IoRate
+from kafkalog_cli.storage.lock import log_dir_of
+from kafkalog_cli.storage.metered_fs import MeteredFilesystem
+from kafkalog_cli.storage.partition import Partition
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options that such commands share."""
+
+    selection: Selection | None
+    now: str | None
+    quiet: bool
+    json: bool
+    pace: Pace = field(default=Pace(), kw_only=True)
+
+
+class Work:
+    """One partition while it is in work, in a thread of its own. `log_dir` None: it lies in no log directory.
+
+    `fs` is the disk through which it is to be read and changed. `lock` is the partition's, if it is held.
+    """
+
+    def __init__(self, partition: Partition, log_dir: str | None) -> None:
+        self.partition = partition
+        self.log_dir = log_dir
+        self.fs: WritableFilesystem
+        self.lock: LockHandle | None = None
+        self.must_finish = False
+        self.told: list[tuple[str, str, str | None]] = []
+
+    def tell(self, kind: str, message: str, path: str | None) -> None:
+        """Something for stderr, which appears with the partition's result."""
+        self.told.append((kind, message, path))
+
+    def warn(self, verdicts: Sequence[Verdict]) -> None:
+        """Tell of what the table of refusals warns of."""
+        for verdict in verdicts:
+            self.tell(verdict.rule.name, verdict.message, verdict.path)
+
+
+class Outcome(NamedTuple, Generic[ResultT]):
+    """What became of one partition: a result or an error; neither if it was not begun or was broken off.
+
+    `is_told`: what is wrong was said with another partition.
+    """
+
+    work: Work
+    result: ResultT | None = None
+    error: KafkalogError | None = None
+    is_told: bool = False
+
+
+class PartitionRun(Generic[ResultT]):
+    """Goes through partitions; what fails ends only its partition.
+
+    A command says in `partition` what is done to one, which runs in any thread and prints nothing, and in `show` what
+    is said of it, which is called in the order of the partitions. After `work`, `not_done` are those that were not
+    begun, or broken off before anything was changed, as the time was over or the run interrupted.
+    """
+
+    verb = "work"
+
+    def __init__(self, environment: Environment, options: RunOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._out = ResultStream(environment.stdout)
+        self._messages = Messages(environment.stderr, as_json=options.json)
+        self._json = JsonLines(self._out) if options.json else None
+        clock_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
+        self._clock = Clock(clock_ms, options.now is not None)
+        self._progress = Progress(environment.stderr, self.verb, as_json=options.json, clock=environment.clock)
+        self._stopped = Event()
+        self._begun = environment.clock()
+        pace = options.pace
+        self._rate = (
+            None
+            if pace.io_bytes_per_second is None
+            else IoRate(pace.io_bytes_per_second, clock=environment.clock, sleep=environment.sleep)
+        )
+        self._fs = self._metered(lambda _, size_bytes: None)
+        self._codes: list[ExitCode] = []
+        self._done: set[str] = set()
+        self.not_done: list[Partition] = []
+
+    def partitions(self, paths: list[str]) -> list[Partition]:
+        """What the paths and the selection name, each once. Raises PathNotFound, NotKafkaLayout, NothingSelected."""
+        found = select_partitions(self._fs, paths, self._options.selection or Selection())
+        return list({os.path.realpath(partition.path): partition for partition in reversed(found)}.values())[::-1]
+
+    def work(self, partitions: Sequence[Partition]) -> ExitCode:
+        """Do what is to be done to each, and show it; the exit code."""
+        total_bytes = sum(map(_log_bytes, partitions))
+        self._progress.expect(total_bytes)
+        self._environment.kernels.expect(total_bytes)
+        jobs = min(self._options.pace.jobs, len(partitions))
+        with self._progress, InOrder(self._tasks(partitions), jobs, f"kafkalog-{self.verb}") as outcomes:
+            while True:
+                try:
+                    outcome = next(outcomes, None)
+                    if outcome is None:
+                        break
+                    self._take(outcome)
+                except KeyboardInterrupt:
+                    if self._stopped.is_set():  # the second one does not wait
+                        raise
+                    self._stopped.set()
+                    outcomes.stop()
+        self._tell_not_done(partitions)
+        return combined_exit_code(self._codes)
+
+    def partition(self, work: Work) -> ResultT:
+        """Look at one partition and change it. Raises KafkalogError, and OSError as the disk has it."""
+        raise NotImplementedError
+
+    def show(self, result: ResultT) -> ExitCode:
+        """Print what was done to one partition; its exit code."""
+        raise NotImplementedError
+
+    def summary(self, code: ExitCode, **counts: int) -> None:
+        """The last line of machine output, and everything out."""
+        if self._json is not None:
+            not_done = [json_path(partition.path) for partition in self.not_done]
+            self._json.summary(code, **counts, **({"not_done": not_done} if not_done else {}))
+        self._out.flush()
+
+    # -- one partition, in a thread
+
+    def _in_work(self, work: Work) -> ResultT:
+        """What is around `partition`."""
+        return self.partition(work)
+
+    def _task(self, work: Work) -> Callable[[], Outcome[ResultT]]:
+        return lambda: self._outcome(work)
+
+    def _outcome(self, work: Work) -> Outcome[ResultT]:
+        if self._is_over():
+            return Outcome(work)
+        meter = _Meter(work, self._progress, self._stopped)
+        work.fs = self._metered(meter)
+        try:
+            return Outcome(work, self._in_work(work))
+        except KafkalogError as error:
+            return Outcome(work, error=error)
+        except OSError as error:
+            return Outcome(work, error=_of_the_system(work.partition, error))
+        except KeyboardInterrupt:
+            self._stopped.set()
+            return Outcome(work)
+        finally:
+            meter.finish()
+
+    def _metered(self, meter: Callable[[str, int], None]) -> WritableFilesystem:
+        rate = self._rate
+        if rate is None:
+            return MeteredFilesystem(self._environment.fs, meter)
+
+        def keep_pace(path: str, size_bytes: int) -> None:
+            rate.take(size_bytes)
+            meter(path, size_bytes)
+
+        return MeteredFilesystem(self._environment.fs, keep_pace, rate.piece_bytes)
+
+    # -- all partitions, in order
+
+    def _tasks(self, partitions: Sequence[Partition]) -> Iterator[Callable[[], Outcome[ResultT]]]:
+        """What is to be done; called for in order, as threads get free."""
+        for partition in partitions:
+            yield self._task(Work(partition, log_dir_of(self._fs, partition.path)))
+
+    def _take(self, outcome: Outcome[ResultT]) -> None:
+        self._progress.erase()
+        for kind, message, path in outcome.work.told:
+            self._messages.tell(kind, message, path=path)
+        if outcome.error is not None:
+            self._codes.append(outcome.error.exit_code)
+            if not outcome.is_told:
+                self._messages.exception(outcome.error)
+        elif outcome.result is not None:
+            self._codes.append(self.show(outcome.result))
+        else:
+            return
+        self._done.add(outcome.work.partition.path)
+
+    def _tell_not_done(self, partitions: Sequence[Partition]) -> None:
+        self.not_done = [partition for partition in partitions if partition.path not in self._done]
+        if not self.not_done:
+            return
+        self._codes += [ExitCode.INTERRUPTED] * len(self.not_done)
+        is_interrupted = self._stopped.is_set()
+        kind, why = ("interrupted", "interrupted") if is_interrupted else ("time-budget", "the time budget is over")
+        how_many = counted(len(self.not_done), "partition", "partitions")
+        names = ", ".join(partition.path for partition in self.not_done)
+        self._messages.tell(kind, f"{why}: {how_many} not {'done' if is_interrupted else 'begun'}: {names}")
+
+    def _is_over(self) -> bool:
+        """Whether no partition may be begun any more."""
+        budget = self._options.pace.time_budget_seconds
+        is_late = budget is not None and self._environment.clock() - self._begun >= budget
+        return is_late or self._stopped.is_set()
+
+
+class _Meter:
+    """Counts the bytes of one partition's logs that were looked at, each file's once, and stops it when asked to."""
+
+    def __init__(self, work: Work, progress: Progress, stopped: Event) -> None:
+        self._work = work
+        self._progress = progress
+        self._stopped = stopped
+        self._left = {segment.log.path: segment.log.size_bytes for segment in work.partition.segments}
+
+    def __call__(self, path: str, size_bytes: int) -> None:
+        if self._stopped.is_set() and not self._work.must_finish:
+            raise KeyboardInterrupt
+        left = self._left.get(path)
+        if left:
+            self._left[path] = left - min(left, size_bytes)
+            self._progress.advance(min(left, size_bytes), path)
+
+    def finish(self) -> None:
+        """The partition is done with: what was not looked at will not be."""
+        self._progress.advance(sum(self._left.values()), self._work.partition.path)
+        self._left.clear()
+
+
+def _log_bytes(partition: Partition) -> int:
+    return sum(segment.log.size_bytes for segment in partition.segments)
+
+
+def _of_the_system(partition: Partition, error: OSError) -> KafkalogError:
+    kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unreadable
+    path = error.filename if isinstance(error.filename, str) else partition.path
+    return kind(path=path, reason=error.strerror or str(error))

@@ -1,0 +1,307 @@
+"""Cases for roll, retain, truncate and delete-records: a log, settings and a clock; what the real log and ours make."""
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from loader_cases import DAY_MS, MARKER, MARKER_BYTES, NOW_MS, RealLoader, Start, contents, file_differences, write
+from making_changes import make
+
+from kafkalog_cli.actions.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
+from kafkalog_cli.actions.log_plan import LogRequest, Roots
+from kafkalog_cli.actions.retain import apply_retain, plan_retain
+from kafkalog_cli.actions.retain_plan import RetainRequest
+from kafkalog_cli.actions.roll import RollRequest, apply_roll, plan_roll
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.actions.truncate import TruncatePlan, apply_truncate, plan_truncate
+from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.storage.change_order import in_log_order
+from kafkalog_cli.storage.checkpoints import change_lines
+from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.open_log import OpenLog
+from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.storage.truncation import truncate_to
+
+VERBS = ("retain", "roll", "truncate", "delete-records")
+EXPIRATION_MS = 2**31 - 1
+BROKER = {"producer.id.expiration.ms": str(EXPIRATION_MS)}
+
+
+class Settled(NamedTuple):
+    """A log as a broker leaves it after a clean stop, and finds it again unchanged: files, its start and end."""
+
+    name: str
+    files: dict
+    log_start: int
+    log_end: int
+
+    @property
+    def first_base(self):
+        return min(bases(self.files))
+
+
+class ChangeCase(NamedTuple):
+    """`offset` is that of the verb, `mtimes` are those of the logs, in ms, by name."""
+
+    seed: int
+    log: Settled
+    verb: str
+    settings: dict
+    high_watermark: int
+    offset: int
+    mtimes: dict
+    force: bool = False
+    arriving_bytes: int = 68
+
+    def __str__(self):
+        words = f"{self.verb} {self.offset} hw={self.high_watermark} force={self.force} bytes={self.arriving_bytes}"
+        return f"{self.seed} {self.log.name} [{self.log.log_start}, {self.log.log_end}) {words} {self.settings}"
+
+
+class Changed(NamedTuple):
+    """What came out: files, log start, log end and recovery point, whether it rolled (of roll), refusal."""
+
+    files: dict | None
+    offsets: tuple = ()
+    rolled: bool | None = None
+    refused: str | None = None
+
+
+def bases(files):
+    return sorted(int(name[:-4]) for name in files if name.endswith(".log") and name[:-4].isdigit())
+
+
+class RealLogs(RealLoader):
+    """A RealLoader that changes logs too (java/ChangeLogs)."""
+
+    def change(self, directory, log, action, settings, now_ms=NOW_MS):
+        """Open, act, stop: (log start, log end, recovery point, number) or a refusal, as words."""
+        start = log.log_start if log.log_start > log.first_base else 0
+        words = [f"{name}={value}" for name, value in settings.items()]
+        self._send("change", directory, log.log_end, start, 1, now_ms, EXPIRATION_MS, action, *words)
+        return self._answer()
+
+
+def settle(real, source, folder, *, is_clean):
+    """The log of a source, loaded and stopped; None if no broker starts with it, or finds it otherwise a second time."""
+    files, start = source.files, Start(is_clean, 0, 0, producer_id_expiration_ms=EXPIRATION_MS)
+    seen = []
+    for _ in range(2):
+        directory = write(files, folder / "settle-0")
+        real.begin(directory, start)
+        outcome = real.outcome(directory)
+        shutil.rmtree(directory)
+        if outcome.thrown is not None or not bases(outcome.files):
+            return None
+        log_start, log_end, *_ = outcome.offsets
+        first = min(bases(outcome.files))
+        seen.append((outcome.files, log_start, log_end))
+        files = outcome.files
+        start = start._replace(is_clean=True, recovery_point=log_end, log_start=log_start if log_start > first else 0)
+    if seen[0][1:] != seen[1][1:] or file_differences(seen[0][0], seen[1][0]):
+        return None
+    return Settled(source.name, *seen[1])
+
+
+# -- cases
+
+
+def make_change(seed, logs):
+    chance = Random(seed)
+    log = chance.choice(logs)
+    verb = VERBS[seed % len(VERBS)]
+    starts = bases(log.files)
+    near = sorted({max(0, base + shift) for base in starts for shift in (-2, -1, 0, 1, 3)} | {log.log_start, log.log_end})
+    sizes = [len(log.files[f"{base:020d}.log"]) for base in starts]
+    rests = [sum(sizes[at:]) for at in range(len(sizes) + 1)]
+    edges = [chance.choice(rests) + chance.choice([-1, 0, 1, 5]), chance.randrange(sum(sizes) + 2), 0, -1]
+    ages = [0, 1, 300, 1_000, 50_000, 500_000, 999_000, DAY_MS, 3 * DAY_MS, -1]
+    least = max(len(data) for name, data in log.files.items() if name.endswith("index")) // 24 * 24 + 24
+    settings = {
+        "internal.segment.bytes": chance.choice([1000, 2000, sizes[-1] + 68, sizes[-1] + 67, 6000, 50_000]),
+        "segment.index.bytes": chance.choice([4096, 4096, least, least, least + 8, least + 12]),
+        "index.interval.bytes": chance.choice([0, 100, 300, 4096]),
+        "cleanup.policy": chance.choice(["delete", "delete", "delete", "compact,delete", "compact"]),
+        "retention.bytes": max(-1, chance.choice(edges)),
+        "retention.ms": chance.choice(ages),
+        "segment.ms": chance.choice([1, 1_000, 100_000, DAY_MS, 30 * DAY_MS]),
+    }
+    replicated = log.log_end if chance.random() < 0.7 else chance.choice([o for o in near if o >= log.log_start])
+    offset = chance.choice(near) if chance.random() < 0.6 else chance.randrange(log.log_start, log.log_end + 3)
+    mtimes = {name: NOW_MS - chance.choice([0, 300, 301, 1_001, 600_000, 2 * DAY_MS]) for name in log.files}
+    force, arriving = chance.random() < 0.4, chance.choice([68, 68, 500])
+    high_watermark = min(replicated, log.log_end)
+    return ChangeCase(seed, log, verb, settings, high_watermark, offset, mtimes, force, arriving)
+
+
+def dated(directory, mtimes):
+    for name, mtime_ms in mtimes.items():
+        os.utime(directory / name, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
+
+
+# -- the real one
+
+
+def real_change(case, real, folder):
+    """What a broker leaves. After truncating it is started once more: until then it has a log end of its own."""
+    directory = write(case.log.files, folder / "real" / "t-0")
+    dated(directory, case.mtimes)
+    action = {
+        "retain": f"retain:{case.high_watermark}",
+        "roll": "roll" if case.force else f"roll-if:{case.arriving_bytes}:{NOW_MS}:{case.log.log_end}",
+        "truncate": f"truncate:{case.offset}",
+        "delete-records": f"delete-records:{case.high_watermark}:{case.offset}",
+    }[case.verb]
+    settings = dict(case.settings)
+    if case.verb == "delete-records":
+        settings["cleanup.policy"] = "compact"
+    answer = real.change(directory, case.log, action, settings)
+    if answer[0] != "ok":
+        return Changed(None, refused=" ".join(answer[1:]))
+    offsets, number = tuple(map(int, answer[1:4])), int(answer[5])
+    if case.verb != "truncate":
+        return Changed(contents(directory), offsets, bool(number) if case.verb == "roll" else None)
+    files = contents(directory)
+    log_start = offsets[0] if offsets[0] > min(bases(files)) else 0
+    indexing = {name: settings[name] for name in ("segment.index.bytes", "index.interval.bytes")}
+    again = Settled(case.log.name, files, log_start, offsets[1])
+    answer = real.change(directory, again, "nothing", indexing)
+    if answer[0] != "ok":
+        return Changed(None, refused=" ".join(answer[1:]))
+    return Changed(contents(directory), tuple(map(int, answer[1:4])))
+
+
+# -- ours
+
+
+def our_change(case, folder):
+    """What ours leaves, with the journal, in a log directory."""
+    root = folder / "log.dir"
+    directory = write(case.log.files, root / "t-0")
+    dated(directory, case.mtimes)
+    (root / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    lines = {"replication": case.high_watermark, "recovery-point": case.log.log_end}
+    if case.log.log_start > case.log.first_base:
+        lines["log-start"] = case.log.log_start
+    for name, offset in lines.items():
+        (root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
+    (root / MARKER).write_bytes(MARKER_BYTES)
+    fs = RealFilesystem()
+    partition = open_partition(fs, str(directory))
+    state = Roots(fs).state(str(root), partition)
+    source = SettingsSource(fs, {name: str(value) for name, value in case.settings.items()}, BROKER)
+    run = RunInfo("run-1", case.verb, (), NOW_MS)
+    try:
+        plan, rolled = VERBS_OF_OURS[case.verb](fs, partition, state, source, case, run)
+    except OffsetOutOfRange as error:
+        return Changed(None, refused=str(error))
+    if plan.is_refused:
+        return Changed(None, refused=plan.remarks[0].message)
+    marker = (root / MARKER).exists()
+    assert marker == (not getattr(plan, "drops_records", False)), "the marker is not where it should be"
+    files = contents(directory)
+    log_start = line_of(root, "log-start") or min(bases(files))
+    recovery_point = line_of(root, "recovery-point")
+    assert plan.log_start_offset == log_start, (plan.log_start_offset, log_start)
+    assert recovery_point == plan.log_end_offset
+    return Changed(files, (log_start, plan.log_end_offset, recovery_point), rolled)
+
+
+def _retain(fs, partition, state, source, case, run):
+    request = RetainRequest(NOW_MS, source, now_is_given=True, explains=case.seed % 3 == 0)
+    plan = plan_retain(fs, partition, state, request)
+    apply_retain(fs, plan, run, request, held=None)
+    return plan, None
+
+
+def _roll(fs, partition, state, source, case, run):
+    request = RollRequest(NOW_MS, source, force=case.force, arriving_bytes=case.arriving_bytes)
+    plan = plan_roll(fs, partition, state, request)
+    done = apply_roll(fs, plan, run, request, held=None)
+    return plan, case.force or plan.cause is not None or done is not None
+
+
+def _truncate(fs, partition, state, source, case, run):
+    request = LogRequest(NOW_MS, source)
+    if not case.log.log_start <= case.offset <= case.log.log_end:
+        with suppress(OffsetOutOfRange):
+            plan_truncate(fs, partition, state, case.offset, request)
+            raise AssertionError("it is outside the log")
+        return _truncate_anyhow(fs, partition, state, case, request.load_settings(state.log_dir, "t")), None
+    plan = plan_truncate(fs, partition, state, case.offset, request)
+    apply_truncate(fs, plan, run, request, held=None)
+    return plan, None
+
+
+def _truncate_anyhow(fs, partition, state, case, settings):
+    """The command refuses an offset outside the log; a follower's broker does not."""
+    draft = Draft(fs, partition.path)
+    log = OpenLog(draft, settings, state.log_start, case.log.log_end, is_clean=True)
+    truncated = truncate_to(log, case.offset)
+    edits = (
+        *state.lower(FileKind.RECOVERY_POINT_CHECKPOINT, truncated.log_end_offset),
+        *(state.edit(FileKind.LOG_START_CHECKPOINT, None) if truncated.removed else ()),
+    )
+    change_lines(fs, state.log_dir, edits)
+    make(Path(partition.path), in_log_order(draft.changes()))
+    return TruncatePlan(
+        partition.path, "t", 0, log_start_offset=truncated.log_start_offset, log_end_offset=truncated.log_end_offset
+    )
+
+
+def _delete_records(fs, partition, state, source, case, run):
+    request = DeleteRecordsRequest(NOW_MS, source)
+    plan = plan_delete_records(fs, partition, state, case.offset, request)
+    apply_delete_records(fs, plan, run, request, held=None)
+    return plan, None
+
+
+VERBS_OF_OURS = {"retain": _retain, "roll": _roll, "truncate": _truncate, "delete-records": _delete_records}
+
+
+def line_of(root, name):
+    path = root / f"{name}-offset-checkpoint"
+    words = path.read_text().split() if path.exists() else []
+    return int(words[4]) if len(words) == 5 else None
+
+
+# -- both
+
+
+def compare_changes(case, real, folder):
+    """(what differs, in words; what the real one made). Works in `folder`, which is empty then and afterwards."""
+    theirs = real_change(case, real, folder)
+    try:
+        ours = our_change(case, folder)
+        found = differences(case, ours, theirs)
+    except Exception as error:  # (the case is shown, and the next one tried)
+        ours, found = None, [f"ours fails: {error!r}"]
+    for path in Path(folder).iterdir():
+        shutil.rmtree(path)
+    return found, ours, theirs
+
+
+def differences(case, ours, theirs):
+    if ours.refused or theirs.refused:
+        if ours.refused and theirs.refused:
+            return []
+        return [f"ours {ours.refused or ours.offsets}, real {theirs.refused or theirs.offsets}"]
+    real_files, our_files = dict(theirs.files), dict(ours.files)
+    if case.verb == "roll" and not case.log.files[f"{max(bases(case.log.files)):020d}.log"]:
+        # A broker makes an empty active segment anew.
+        real_files = {name: data for name, data in real_files.items() if not name.endswith(".deleted")}
+        ours = ours._replace(rolled=theirs.rolled)
+    if case.verb == "truncate" and theirs.offsets[0] == theirs.offsets[1]:
+        # That of a log without records comes and goes with every start (it is removed, then written as the first).
+        name = f"{theirs.offsets[1]:020d}.snapshot"
+        real_files.pop(name, None), our_files.pop(name, None)
+    found = [] if ours.offsets == theirs.offsets else [f"offsets {ours.offsets}, real {theirs.offsets}"]
+    if ours.rolled != theirs.rolled:
+        found.append(f"rolled {ours.rolled}, real {theirs.rolled}")
+    return found + file_differences(our_files, real_files)

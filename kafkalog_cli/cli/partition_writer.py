@@ -12,7 +12,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.interruptions import Undisturbed
 from kafkalog_cli.cli.partition_run import Outcome, PartitionRun, ResultT, RunOptions, Work
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.storage.lock import LockPolicy, lock_log_dir, lock_partition, log_dir_of
+from kafkalog_cli.storage.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition, log_dir_of
 from kafkalog_cli.storage.partition import Partition
 
 
@@ -65,7 +65,8 @@ class PartitionWriter(PartitionRun[ResultT]):
         if self._writing.dry_run:
             yield
             return
-        with lock_partition(work.fs, work.partition.path, self._policy) or nullcontext() as work.lock:
+        with lock_partition(work.fs, work.partition.path, self._policy) or Unlocked() as work.lock:
+            self._interruptions.safe_point()
             work.must_finish = True
             yield
 

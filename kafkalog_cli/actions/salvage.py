@@ -24,6 +24,8 @@ from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET
 from kafkalog_cli.storage.unreadable import unreadable
 
 COPY_BYTES = 1 << 20
+UNFINISHED = ".kafkalog-unfinished"
+"""What the name of the new directory ends in while it is written: who finds it without finds all of it."""
 
 
 class LostOffsets(NamedTuple):
@@ -62,7 +64,7 @@ class Salvaged:
 def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
     """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
 
-    A batch is valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
+    `out` gets its name when all of it is on the disk; what an earlier run did not finish is removed. A batch is valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
     Raises Refused if `out` is there or no offset would stay what it is, and OSError where `out` cannot be written.
     """
     if fs.status(out) is not None:
@@ -71,8 +73,10 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
         raise Refused(
             path=partition.path, reason="its offsets are byte positions (Kafka 0.7): none would stay the same"
         )
-    fs.make_directory(out)
-    result = Salvaged(out)
+    unfinished = out + UNFINISHED
+    _remove_unfinished(fs, unfinished)
+    fs.make_directory(unfinished)
+    result = Salvaged(unfinished)
     for segment in partition.segments:
         try:
             _Copy(fs, segment, settings, result).run()
@@ -80,11 +84,26 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
             result.unreadable.append((segment.log.path, str(error)))
     if partition.metadata is not None:
         _copy_metadata(fs, partition.metadata.path, result)
-    _write_sidecars(fs, out, settings, _attributes_of_files(fs, partition))
-    fs.set_attributes(out, fs.attributes(partition.path))
-    fs.sync_directory(out)
-    fs.sync_directory(out.rpartition("/")[0] or ("/" if out.startswith("/") else "."))
+    _write_sidecars(fs, unfinished, settings, _attributes_of_files(fs, partition))
+    fs.set_attributes(unfinished, fs.attributes(partition.path))
+    fs.sync_directory(unfinished)
+    fs.rename(unfinished, out)
+    sync_parent(fs, out)
+    result.path = out
     return result
+
+
+def sync_parent(fs: WritableFilesystem, path: str) -> None:
+    """The name `path` is on the disk. Raises OSError."""
+    fs.sync_directory(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
+
+
+def _remove_unfinished(fs: WritableFilesystem, path: str) -> None:
+    if fs.status(path) is None:
+        return
+    for entry in fs.list_directory(path):
+        fs.unlink(entry.path)
+    fs.remove_directory(path)
 
 
 def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:

@@ -106,9 +106,7 @@ class _Walk:
         """Raises Refused for a name that a directory has: no plan knows of it, and no rename replaces it."""
         status = self._fs.status(f"{self._directory}/{name}")
         if status is not None and status.is_directory:
-            raise Refused(
-                path=status.path, reason="a directory has the name of a file that is to be made"
-            )
+            raise Refused(path=status.path, reason="a directory has the name of a file that is to be made")
 
     def _refused(self, reason: str) -> Refused:
         return Refused(path=self._directory, reason=_PLANNED + reason)

@@ -349,13 +349,17 @@ class _Repair:
         if not wrong and not self.cut:
             return
         for report in wrong:
-            self._remark(report, "made anew from the log")
             self.draft.drop(report.path.rpartition("/")[2])
         try:
             snapshots = ProducerSnapshots(self.draft, self._settings)
             snapshots.rebuild(self._segments(), self.start_offset, self.end_offset, from_clean_stop=False)
         except LoadFailed as failure:
             raise Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED)) from failure
+        for report in wrong:
+            is_there = report.path.rpartition("/")[2] in self.draft
+            self._remark(
+                report, "made anew from the log" if is_there else "taken away: a newer one tells of all before it"
+            )
 
     # -- what is said
 

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from kafkalog_cli.actions.recover import load_settings, used_settings
-from kafkalog_cli.actions.salvage import Salvaged, salvage
+from kafkalog_cli.actions.salvage import Salvaged, salvage, sync_parent
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import PartitionRun, Work
 from kafkalog_cli.cli.recover_run import RecoverOptions
@@ -37,6 +37,7 @@ class SalvageRun(PartitionRun[_Copied]):
         self._request = self._recovery.request(self._environment, self._clock.now_ms, partitions)
         if self._fs.status(self._target) is None:
             self._fs.make_directory(self._target)
+            sync_parent(self._fs, self._target.rstrip("/"))
         code = self.work(partitions)
         self.summary(code, partitions=len(partitions))
         return code

@@ -189,6 +189,7 @@ FIXTURES: dict[str, Callable[[], Files]] = {
         *(one, three, five, transactions, tombstones, legacy_v0, legacy_v1, empty, torn, cleaned, swap, deleted),
     )
 }
+TIMELESS = ("/lock", "/.lock", "/manifest.json", "/manifest.json.tmp")
 WITH_MARKER = ("deleted", "torn", "three")
 """The log directories that a broker stopped cleanly, as their marker says."""
 
@@ -241,18 +242,15 @@ def records_of(data: bytes) -> tuple[tuple[int, bytes | None, bytes | None], ...
     return tuple((r.offset, r.key, r.value) for found in valid for r in read_records(data, found))
 
 
-def kept_bytes(fs: MemoryFilesystem) -> list[bytes]:
-    """What the runs keep."""
-    if fs.status(OWN) is None:
-        return []
-    return [inode.content for path, inode in fs.walk(OWN) if not inode.is_directory]
+def identity(fs: MemoryFilesystem, *, exact: bool) -> tuple[object, ...]:
+    """What a command can see of a disk: two disks alike in this are one.
 
-
-def identity(fs: MemoryFilesystem) -> tuple[object, ...]:
-    """All that a command can see of a disk: two disks alike in this are one."""
+    Not `exact`: without the times of directories and of our own locks and manifests, by which nobody goes.
+    """
     found = []
-    for path, inode in fs.walk(ROOT):
+    for path, inode in fs.walk():
         a = inode.attributes
-        facts = (a.mode, a.owner_id, a.group_id, a.mtime_ns, a.xattrs)
-        found.append((path, inode.number, None if inode.is_directory else inode.content, facts))
+        is_timeless = not exact and (inode.is_directory or path.endswith(TIMELESS))
+        facts = (a.mode, a.owner_id, a.group_id, a.xattrs, None if is_timeless else a.mtime_ns)
+        found.append((path, None if inode.is_directory else (inode.number, inode.content), facts))
     return tuple(found)

@@ -162,7 +162,7 @@ class Verifier:
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
-            return lambda: Verification(shown, level, Target.LOG_DIR, findings=findings, is_whole=target.wanted is None)
+            return lambda: Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
         try:
             task = self._task(target, settings)
         except KafkalogError as error:

@@ -68,7 +68,7 @@ class Verification:
     """What was found at one path; `topic` and `partition` are None for the root of a log directory.
 
     `log` are the offsets, None where none could be read; `not_looked_at` what the level left out.
-    `is_whole`: it is about the whole directory, not only some of its files.
+    `files`: those of the directory that it is about, None: all.
     """
 
     path: str
@@ -80,7 +80,17 @@ class Verification:
     totals: Totals = field(default_factory=Totals)
     log: LogRange | None = None
     not_looked_at: tuple[str, ...] = ()
-    is_whole: bool = True
+    files: frozenset[str] | None = None
+
+    @property
+    def directory(self) -> str:
+        """The directory that it is about, or that the files lie in."""
+        return self.path.rpartition("/")[0] or "." if self.files is not None and len(self.files) == 1 else self.path
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is about all that there is."""
+        return self.files is None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -140,7 +150,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
         looked.totals,
         log,
         (*_NOT_LOOKED_AT[task.level], *missing),
-        task.wanted is None,
+        task.wanted,
     )
 
 

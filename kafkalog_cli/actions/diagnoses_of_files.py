@@ -148,6 +148,11 @@ FILE_DIAGNOSES = {
         "a broker starts as after a clean stop, without its epoch: it leaves every in-sync replica set",
         "",
     ),
+    FindingKind.MARKER_HELD: Diagnosis(
+        _INFO,
+        "it starts as after an unclean stop: it recovers all partitions, and leaves every in-sync replica set",
+        "`kafkalog undo` of the runs that it names gives the marker back, with the bytes that they cut off",
+    ),
     FindingKind.MARKERS_DIFFER: Diagnosis(
         _WARNING,
         "a broker sends no epoch to the controller: it leaves every in-sync replica set; directories without a marker"
@@ -158,7 +163,8 @@ FILE_DIAGNOSES = {
     FindingKind.METADATA_FILE_MISSING: Diagnosis(
         _WARNING,
         "a broker in KRaft mode takes it for a stray: it sets the directory aside and starts an empty partition",
-        "make the file with the topic's id before the broker starts",
+        "write it before the broker starts: a line `version: 0` and a line `topic_id: ID`, with the id that"
+        " kafka-topics --describe shows, or another replica's file",
     ),
     FindingKind.TOPIC_ID_DIFFERS: Diagnosis(
         _WARNING,
@@ -195,6 +201,11 @@ FILE_DIAGNOSES = {
     FindingKind.MORE_COMPLETE: Diagnosis(_INFO, "a follower fetches from the leader what it has not got", ""),
     FindingKind.NOT_COMPARABLE: Diagnosis(_INFO, "none: cleaning or deletion went further on one side", ""),
     # the machine
-    FindingKind.NOT_READ: Diagnosis(_WARNING, "a broker that cannot read it takes the log directory offline", ""),
+    FindingKind.NOT_READ: Diagnosis(
+        _WARNING,
+        "a broker that cannot read it takes the log directory offline",
+        "where permission is missing, verify as the user that the broker runs as; after an I/O error copy what can be"
+        " read to another disk",
+    ),
     FindingKind.LOCKED: Diagnosis(_INFO, "a broker is running on it", "what is found may be of a moment; verify again"),
 }

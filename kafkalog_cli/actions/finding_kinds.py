@@ -102,6 +102,7 @@ class FindingKind(Enum):
     META_PROPERTIES_MISSING = "meta-properties-missing"
     META_PROPERTIES_DIFFER = "meta-properties-differ"
     SHUTDOWN_MARKER = "shutdown-marker"
+    MARKER_HELD = "shutdown-marker-held"
     MARKERS_DIFFER = "shutdown-markers-differ"
     METADATA_FILE = "partition-metadata-damaged"
     METADATA_FILE_MISSING = "partition-metadata-missing"

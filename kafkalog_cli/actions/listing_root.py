@@ -14,13 +14,22 @@ from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
 from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.storage.clean_marker import PURGED, read_held_marker
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.lock import LockOwner, lock_owner
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, WorkState, classify_directory, classify_file
+from kafkalog_cli.storage.unreadable import unreadable
 
 _ROOT_KINDS = frozenset(
-    {*OFFSET_CHECKPOINTS, FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN, FileKind.LOCK, FileKind.BOOTSTRAP_SNAPSHOT}
+    {
+        *OFFSET_CHECKPOINTS,
+        FileKind.META_PROPERTIES,
+        FileKind.CLEAN_SHUTDOWN,
+        FileKind.LOCK,
+        FileKind.HELD_CLEAN_SHUTDOWN,
+        FileKind.BOOTSTRAP_SNAPSHOT,
+    }
 )
 
 ValueT = TypeVar("ValueT")
@@ -52,7 +61,8 @@ class RootState:
 
     `broker_epoch` is that of `.kafka_cleanshutdown`, None where it says none. `foreign` are directories with
     which a broker does not start, `others` what else lies there that Kafka does not know.
-    `lock_problem` says why nobody can tell whether the lock is held.
+    `lock_problem` says why nobody can tell whether the lock is held. `marker_held_for`: the marker of a clean
+    shutdown is away for these partitions, by our run that changed them.
     """
 
     path: str
@@ -60,12 +70,22 @@ class RootState:
     broker_epoch: int | None = None
     lock_owner: LockOwner | None = None
     lock_problem: str | None = None
+    marker_held_for: dict[str, tuple[str, ...]] = field(default_factory=dict)
     meta: MetaProperties | None = None
     files: tuple[FileStatus, ...] = ()
     foreign: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     offsets: dict[FileKind, dict[tuple[str, int], int]] = field(default_factory=dict)
     faults: tuple[LocatedFault, ...] = ()
+
+    @property
+    def marker_held_until(self) -> str:
+        """When a marker that is away can come back, in words."""
+        purged = self.marker_held_for.get(PURGED)
+        if purged:
+            return f"for good: what a run on {', '.join(purged)} kept is purged"
+        runs = (f"run {run} (on {', '.join(names)})" for run, names in self.marker_held_for.items())
+        return f"until undone: {', '.join(runs)}"
 
     def offsets_of(self, topic: str, partition: int) -> CheckpointedOffsets:
         """The lines of one partition."""
@@ -106,6 +126,7 @@ def _root(
         _broker_epoch(files, notes),
         owner,
         problem,
+        _marker_held_for(fs, path, files, notes),
         _decoded(files, FileKind.META_PROPERTIES, notes, meta_properties.decode),
         tuple(entry for entry in entries if entry.is_file),
         foreign,
@@ -160,6 +181,25 @@ def _ask(ask_lock: AskLock, path: str) -> tuple[LockOwner | None, str | None]:
 def _broker_epoch(files: dict[FileKind, FileStatus], notes: FaultNotes) -> int | None:
     content = _decoded(files, FileKind.CLEAN_SHUTDOWN, notes, clean_shutdown.decode)
     return None if content is None or content.broker_epoch == UNKNOWN_BROKER_EPOCH else content.broker_epoch
+
+
+def _marker_held_for(
+    fs: Filesystem, path: str, files: dict[FileKind, FileStatus], notes: FaultNotes
+) -> dict[str, tuple[str, ...]]:
+    """A marker that is there makes whatever lies beside it old."""
+    status = files.get(FileKind.HELD_CLEAN_SHUTDOWN)
+    if status is None or FileKind.CLEAN_SHUTDOWN in files:
+        return {}
+    try:
+        held = read_held_marker(fs, path)
+    except (KafkalogError, OSError) as error:
+        notes.add(status.path, [unreadable(error)])
+        return {}
+    if held is None:
+        message = "tells of no marker of a clean shutdown: there is none to give back"
+        notes.add(status.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
+        return {}
+    return held.reasons
 
 
 def _offsets(files: dict[FileKind, FileStatus], notes: FaultNotes) -> dict[FileKind, dict[tuple[str, int], int]]:

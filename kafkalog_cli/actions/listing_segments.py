@@ -17,6 +17,7 @@ from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.index_end import last_entries
 from kafkalog_cli.storage.log_end import SegmentEnd, segment_end
+from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.scan import Scan
@@ -124,10 +125,28 @@ def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
     ):
         if status is not None and status.size_bytes % layout.size:
             notes.add(status.path, [_odd_length(status, layout)])
+    for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+        if is_index_missing(notes.fs, segment, kind):
+            path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
+            notes.add(path, [Fault(FaultKind.MISSING, 0, "missing: `kafkalog recover --indexes-only` makes it anew")])
     if segment.log.size_bytes > MAX_SEGMENT_BYTES:
         size, most = str(segment.log.size_bytes), str(MAX_SEGMENT_BYTES)
         message = f"{size} bytes: a broker opens no segment over {most} bytes"
         notes.add(segment.log.path, [Fault(FaultKind.INVALID_LENGTH, 0, message, expected=most, got=size)])
+
+
+def is_index_missing(fs: Filesystem, segment: Segment, kind: FileKind) -> bool:
+    """Whether an index is not there that a broker would have beside this log."""
+    status = segment.offset_index if kind is FileKind.OFFSET_INDEX else segment.time_index
+    if status is not None or segment.is_seven or not segment.log.size_bytes:
+        return False
+    try:
+        with fs.open_read(segment.log.path) as file:
+            first = header_at(file, 0)
+    except (KafkalogError, OSError):
+        return False
+    # Before 0.10.1 there were no time indexes.
+    return isinstance(first, Batch) and (kind is FileKind.OFFSET_INDEX or first.magic >= 2)
 
 
 def _odd_length(status: FileStatus, layout: Layout) -> Fault:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafkalog_cli.errors import NothingSelected, PathNotFound
+from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.logdir import PartitionPath, open_logdir
 from kafkalog_cli.storage.names import DirectoryName, classify_directory
@@ -66,7 +66,7 @@ def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) ->
     found = [
         open_partition(fs, partition.path)
         for path in expand(fs, paths)
-        for partition in partition_paths(fs, path)
+        for partition in partition_paths(fs, _directory(fs, path))
         if selection.takes(partition.directory)
     ]
     if not found:
@@ -106,6 +106,15 @@ def partition_paths(fs: Filesystem, path: str) -> Iterator[PartitionPath]:
         yield PartitionPath(trimmed, directory)
     else:
         yield from open_logdir(fs, trimmed).partitions
+
+
+def _directory(fs: Filesystem, path: str) -> str:
+    """`path`, where it is no file. Raises NotKafkaLayout, which names the directory that may be meant."""
+    status = fs.status(path)
+    if status is not None and not status.is_directory and not status.is_symlink:
+        parent = path.rpartition("/")[0] or "."
+        raise NotKafkaLayout(path=path, reason=f"is a file; this command takes whole directories, such as {parent}")
+    return path
 
 
 def _directory_of(path: str) -> DirectoryName:

@@ -142,7 +142,9 @@ class Verifier:
         directory, kind = directory_name(parent), classify_file(name).kind
         if kind in CHECKED_ROOT_KINDS:
             if selection.is_everything:
-                self._roots.setdefault(parent, root_above(fs, f"{parent.rstrip('/')}/0"))
+                if parent not in self._roots:
+                    directories = (entry.path for entry in fs.list_directory(parent) if entry.is_directory)
+                    self._roots[parent] = read_root(fs, parent, frozenset(directories))
                 yield _Target(PartitionPath(parent, directory), frozenset({name}), is_root=True)
         elif kind not in PARTITION_KINDS:
             raise NotKafkaLayout(path=path, reason="is no file that can be verified, by its name")
@@ -160,7 +162,7 @@ class Verifier:
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
-            return lambda: Verification(shown, level, Target.LOG_DIR, findings=findings)
+            return lambda: Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
         try:
             task = self._task(target, settings)
         except KafkalogError as error:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from kafkalog_cli.actions.diagnose import Finding, finding
 from kafkalog_cli.actions.finding_kinds import FindingKind
+from kafkalog_cli.actions.listing_segments import is_index_missing
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
-from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.names import (
     SEGMENT_KINDS,
@@ -120,33 +119,24 @@ def size_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
             yield from _segment_sizes(fs, segment)
 
 
+_MISSING = {
+    FileKind.OFFSET_INDEX: FindingKind.INDEX_MISSING,
+    FileKind.TIME_INDEX: FindingKind.TIME_INDEX_MISSING,
+}
+
+
 def _segment_sizes(fs: Filesystem, segment: Segment) -> Iterator[Finding]:
     sizes = (
         (FileKind.OFFSET_INDEX, segment.offset_index, OffsetIndex.layout.size, FindingKind.INDEX_INEXACT),
         (FileKind.TIME_INDEX, segment.time_index, TimeIndex.layout.size, FindingKind.TIME_INDEX_INEXACT),
     )
     for kind, status, entry_bytes, inexact in sizes:
-        if status is None:
-            yield from _missing(fs, segment, kind)
-        elif status.size_bytes % entry_bytes:
+        if is_index_missing(fs, segment, kind):
+            path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
+            yield finding(_MISSING[kind], path, "missing")
+        elif status is not None and status.size_bytes % entry_bytes:
             message = f"{status.size_bytes} bytes are not a multiple of {entry_bytes}"
             yield finding(inexact, status.path, message)
-
-
-def _missing(fs: Filesystem, segment: Segment, kind: FileKind) -> Iterator[Finding]:
-    """An index that a broker would have beside a log with batches."""
-    if not segment.log.size_bytes:
-        return
-    try:
-        with fs.open_read(segment.log.path) as file:
-            first = header_at(file, 0)
-    except KafkalogError:
-        return
-    if not isinstance(first, Batch) or (kind is FileKind.TIME_INDEX and first.magic < 2):
-        return
-    path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
-    found = FindingKind.INDEX_MISSING if kind is FileKind.OFFSET_INDEX else FindingKind.TIME_INDEX_MISSING
-    yield finding(found, path, "missing")
 
 
 def bad_names(fs: Filesystem, partition: Partition) -> Iterator[Finding]:

@@ -48,10 +48,19 @@ class Target(Enum):
 
 _INSIDE_BATCHES = "decompression and records"
 _NOT_LOOKED_AT = {
-    Level.QUICK: ("batch CRCs", "index and snapshot entries", "timestamps", _INSIDE_BATCHES),
+    Level.QUICK: (
+        "batch CRCs",
+        "index and snapshot entries",
+        "missing snapshots and epochs",
+        "timestamps",
+        _INSIDE_BATCHES,
+    ),
     Level.NORMAL: (_INSIDE_BATCHES,),
     Level.DEEP: (),
 }
+
+
+_BEHIND_THE_END = (FindingKind.ENTRIES_BEHIND_TAIL, FindingKind.SNAPSHOT_BEYOND_END, FindingKind.END_NOT_SEEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,7 @@ class Verification:
     """What was found at one path; `topic` and `partition` are None for the root of a log directory.
 
     `log` are the offsets, None where none could be read; `not_looked_at` what the level left out.
+    `files`: those of the directory that it is about, None: all.
     """
 
     path: str
@@ -70,6 +80,17 @@ class Verification:
     totals: Totals = field(default_factory=Totals)
     log: LogRange | None = None
     not_looked_at: tuple[str, ...] = ()
+    files: frozenset[str] | None = None
+
+    @property
+    def directory(self) -> str:
+        """The directory that it is about, or that the files lie in."""
+        return self.path.rpartition("/")[0] or "." if self.files is not None and len(self.files) == 1 else self.path
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is about all that there is."""
+        return self.files is None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -111,7 +132,11 @@ def verify_partition(means: Means, task: Task) -> Verification:
     if task.wanted is None:
         found += file_findings(means.fs, partition)
         found += task.elsewhere
-        found += task.facts.findings
+        found += (one for one in task.facts.findings if one not in found)
+        unread = _unread_logs(found)
+        if partition.segments and _stem(partition.segments[-1].log.path) in unread:
+            log = None  # nobody knows where it ends
+            found = [one for one in found if one.kind not in _BEHIND_THE_END]
         if task.root is not None and partition.directory.kind is DirectoryKind.PARTITION:
             found += checkpoint_findings(task.root, partition.topic, partition.number, log)
     missing = [f"topic ids and replicas ({task.facts.unknown_because})"] if task.facts.unknown_because else []
@@ -125,6 +150,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
         looked.totals,
         log,
         (*_NOT_LOOKED_AT[task.level], *missing),
+        task.wanted,
     )
 
 
@@ -149,11 +175,23 @@ def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
     found += seven.findings()
     found += check.findings
     compacted = task.facts.is_compacted
+    blind = _unread_logs(check.findings)
     for report in held:
-        found += findings_of(report, has_tail_damage=check.has_tail_damage, is_compacted=compacted)
+        told = findings_of(report, has_tail_damage=check.has_tail_damage, is_compacted=compacted)
+        found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
     found += _gap_findings(check.gaps, compacted)
     totals = seven.totals if seven.totals.segments else check.totals
     return _Looked(reports.log or seven.log, totals)
+
+
+def _unread_logs(found: Iterable[Finding]) -> frozenset[str]:
+    """The logs that could not be read whole, without their suffix: what their indexes say nobody can tell."""
+    unread = (FindingKind.UNREADABLE_RANGE, FindingKind.NOT_READ)
+    return frozenset(_stem(one.path) for one in found if one.kind in unread and one.path.endswith(FileKind.LOG.value))
+
+
+def _stem(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
 def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:

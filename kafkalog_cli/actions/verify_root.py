@@ -19,6 +19,7 @@ from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
     FileKind.CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
+    FileKind.HELD_CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
     **dict.fromkeys(OFFSET_CHECKPOINTS, FindingKind.CHECKPOINT_DAMAGED),
 }
 CHECKED_ROOT_KINDS = frozenset(_KINDS)
@@ -38,15 +39,22 @@ def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
     for located in root.faults:
         name = classify_file(located.path.rpartition("/")[2])
         if located.path in foreign:
-            yield of_fault(located.path, located.fault, FindingKind.FOREIGN_DIRECTORY)
+            yield finding(FindingKind.FOREIGN_DIRECTORY, located.path, "is no partition directory")
         elif located.fault.kind is FaultKind.UNREADABLE:
-            yield of_fault(located.path, located.fault, FindingKind.NOT_READ)
+            yield finding(FindingKind.NOT_READ, located.path, located.fault.message)
         elif located.fault.message not in _ACCEPTED:
             yield of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
     names = {classify_file(file.path.rpartition("/")[2]).kind for file in root.files}
     if FileKind.META_PROPERTIES not in names and not names.isdisjoint(OFFSET_CHECKPOINTS):
         path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
         yield finding(FindingKind.META_PROPERTIES_MISSING, path, "missing")
+    if root.marker_held_for:
+        path = f"{root.path.rstrip('/')}/{FileKind.HELD_CLEAN_SHUTDOWN.value}"
+        message = (
+            f"the marker of a clean shutdown is kept away {root.marker_held_until}; without it a broker recovers all"
+            " partitions when it starts, and leaves every in-sync replica set"
+        )
+        yield finding(FindingKind.MARKER_HELD, path, message)
     yield from _second_lines(fs, root)
     for name_ in root.others:
         path, found = f"{root.path.rstrip('/')}/{name_}", classify_file(name_)

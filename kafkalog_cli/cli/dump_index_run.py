@@ -6,6 +6,7 @@ from kafkalog_cli.actions.root_reports import Ignored, Trouble, index_reports
 from kafkalog_cli.actions.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.output.index_json import IndexJson
@@ -29,6 +30,7 @@ class DumpIndexRun:
         if not paths:
             raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
         means = Means(self._environment.fs, limits, self._environment.kernels)
+        warnings = LockWarnings(means.fs, self._messages)
         codes: list[ExitCode] = []
         for reported in index_reports(means, paths, selection):
             if isinstance(reported, Ignored):
@@ -40,6 +42,7 @@ class DumpIndexRun:
                 self._messages.exception(reported.error)
                 codes.append(reported.error.exit_code)
                 continue
+            warnings.about_partition(reported.path.rpartition("/")[0] or ".")
             codes.append(reported.exit_code)
             if self._json is not None:
                 self._json.report(reported)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.actions.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
@@ -92,6 +93,7 @@ class DumpLogRun:
         self._batch_count = self._record_count = self._shown = 0
         self._compiled: CompiledLogText | None = None
         self._choice = environment.kernels
+        self._locks = LockWarnings(environment.fs, self._messages)
         self._sidecars: SidecarDump | None = None
 
     def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:
@@ -131,6 +133,7 @@ class DumpLogRun:
         self._title(f"Dumping {self._shown_path(path)}\n")
         name = path.rpartition("/")[2]
         suffix = name[name.rindex(".") :] if "." in name else ""
+        self._locks.about_partition(path.rpartition("/")[0] or ".")
         try:
             if suffix in SEGMENT_SUFFIXES:
                 self._dump_segment(path, name)

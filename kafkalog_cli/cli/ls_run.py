@@ -10,6 +10,7 @@ from kafkalog_cli.actions.listing_reads import LocatedFault
 from kafkalog_cli.actions.listing_root import RootState
 from kafkalog_cli.actions.selection import Selection, expand
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.lock_warnings import lock_sentence
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code
 from kafkalog_cli.output.listing import ListingText
 from kafkalog_cli.output.listing_json import ListingJson
@@ -122,8 +123,7 @@ class LsRun:
         if owner is None:
             message = f"cannot tell whether a broker is running on it: {root.lock_problem}"
         else:
-            who = "a broker is running on it" if owner.is_exclusive else "a kafkalog command is changing it"
-            message = f"{who} ({'pid unknown' if owner.pid is None else f'pid {owner.pid}'}): what is listed may change"
+            message = lock_sentence(owner)
         self._tell("locked", root.path, message)
 
     def _fail(self, error: KafkalogError) -> None:

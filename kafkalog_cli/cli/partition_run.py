@@ -15,6 +15,7 @@ from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.interruptions import Interruptions
+from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.options import Pace, time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Unreadable, combined_exit_code
 from kafkalog_cli.output.messages import Messages
@@ -129,6 +130,11 @@ class PartitionRun(Generic[ResultT]):
         self._tell_not_done(partitions)
         return combined_exit_code(self._codes)
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether nothing is changed in what is gone through, and so nothing locked."""
+        return True
+
     def partition(self, work: Work) -> ResultT:
         """Look at one partition and change it. Raises KafkalogError, and OSError as the disk has it."""
         raise NotImplementedError
@@ -185,8 +191,12 @@ class PartitionRun(Generic[ResultT]):
 
     def _tasks(self, partitions: Sequence[Partition]) -> Iterator[Callable[[], Outcome[ResultT]]]:
         """What is to be done; called for in order, as threads get free."""
+        warnings = LockWarnings(self._fs, self._messages)
         for partition in partitions:
-            yield self._task(Work(partition, log_dir_of(self._fs, partition.path)))
+            log_dir = log_dir_of(self._fs, partition.path)
+            if log_dir is not None and self.only_reads:
+                warnings.about(log_dir)
+            yield self._task(Work(partition, log_dir))
 
     def _take(self, outcome: Outcome[ResultT]) -> None:
         self._progress.erase()

@@ -54,6 +54,11 @@ class PartitionWriter(PartitionRun[ResultT]):
         super().summary(code, **counts)
         self._stdout.end()
 
+    @property
+    def only_reads(self) -> bool:
+        """See PartitionRun."""
+        return self._writing.dry_run
+
     def locks_first(self, partition: Partition) -> bool:
         """Whether the partition is locked before it is looked at; else `partition` calls `locked` when it must."""
         del partition

@@ -58,4 +58,6 @@ class SalvageRun(PartitionRun[_Copied]):
         else:
             for line in salvage_lines(partition.path, salvaged):
                 self._out.write(line + "\n")
-        return ExitCode.CORRUPTION if salvaged.lost or salvaged.unreadable else ExitCode.OK
+        if salvaged.unreadable or any(lost.last is not None for lost in salvaged.lost):
+            return ExitCode.CORRUPTION
+        return ExitCode.WARNINGS if salvaged.lost else ExitCode.OK  # nothing but a tail

@@ -28,7 +28,10 @@ command = typer.Typer(add_completion=False)
 def undo(  # noqa: PLR0913, PLR0917 options
     context: typer.Context,
     path: Annotated[str, typer.Argument(metavar="PATH", help="A partition directory, or the log directory.")],
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run, as the command that made it said at its end.")],
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="The run, as the command that made it said at its end; ls lists them."),
+    ] = "",
     topic: TopicOption = None,
     topic_pattern: TopicPatternOption = None,
     partition: PartitionOption = None,

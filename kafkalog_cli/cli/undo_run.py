@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.undo import UndoPlan, UndoResult, apply_undo, has_run, last_first, plan_undo
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
 from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError
 from kafkalog_cli.output.runs import UNDO, undo_lines, undo_object
+from kafkalog_cli.storage.partition import Partition
+
+MOST_RUNS = 5
+"""Runs that a message names."""
 
 
 class _Undone(NamedTuple):
@@ -24,16 +31,19 @@ class UndoRun(PartitionWriter[_Undone]):
 
     def __init__(self, environment: Environment, options: WriterOptions, run_id: str) -> None:
         super().__init__(environment, options)
-        if not run_id or "/" in run_id or run_id in (".", ".."):
+        if "/" in run_id or run_id in (".", ".."):
             raise UsageError(reason=f"{run_id!r} is no name of a run")
         self._run_id = run_id
         self._undone = 0
 
     def run(self, path: str) -> int:
         """Take the run back; the exit code."""
-        partitions = [found for found in self.partitions([path]) if has_run(self._fs, found, self._run_id)]
+        found = self.partitions([path])
+        if not self._run_id:
+            raise UsageError(reason=f"undo needs the name of a RUN; {_runs_under(path, found)}")
+        partitions = [one for one in found if has_run(self._fs, one, self._run_id)]
         if not partitions:
-            raise NothingSelected(reason=f"no partition under {path} has a run {self._run_id}")
+            raise NothingSelected(reason=f"no run {self._run_id}; {_runs_under(path, found)}")
         code = self.work(last_first(self._fs, partitions, self._run_id))
         self.summary(code, partitions=len(partitions), undone=self._undone)
         return code
@@ -54,3 +64,13 @@ class UndoRun(PartitionWriter[_Undone]):
             for line in undo_lines(plan, undone):
                 self._out.write(line + "\n")
         return ExitCode.OK
+
+
+def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
+    """Which runs there are, the latest first: their names begin with their time."""
+    runs = Counter(run for partition in partitions for run in partition.runs)
+    if not runs:
+        return f"no partition under {path} has any"
+    names = [f"{run} ({counted(runs[run], 'partition', 'partitions')})" for run in sorted(runs, reverse=True)]
+    more = f" and {len(names) - MOST_RUNS} older ones" if len(names) > MOST_RUNS else ""
+    return f"under {path} there are: {', '.join(names[:MOST_RUNS])}{more}"

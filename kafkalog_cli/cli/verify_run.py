@@ -10,8 +10,9 @@ from kafkalog_cli.actions.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.actions.verify import Failed, Result, Verifier, VerifyRequest, comparison_of
 from kafkalog_cli.actions.verify_against import compare
-from kafkalog_cli.actions.verify_partition import Level, Verification
+from kafkalog_cli.actions.verify_partition import Level, Target, Verification
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.options import default_jobs, time_of
 from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
@@ -64,6 +65,7 @@ class VerifyRun:
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=options.json)
         self._json = JsonLines(self._out) if options.json else None
+        self._locks = LockWarnings(environment.fs, self._messages)
         self._codes: list[ExitCode] = []
         self._counts = _Counts()
         self._erase: Callable[[], None] = lambda: None
@@ -117,6 +119,8 @@ class VerifyRun:
             self._codes.append(result.error.exit_code)
             self._messages.exception(result.error)
             return
+        if result.target is Target.PARTITION:  # of a log directory a finding tells
+            self._locks.about_partition(result.directory)
         self._codes.append(result.exit_code)
         self._count(result)
         if self._json is None:

@@ -28,6 +28,7 @@ class FaultKind(Enum):
     INVALID_INNER_MESSAGE = "invalid-inner-message"
     INVALID_CONTROL_RECORD = "invalid-control-record"
     # files with a fixed layout
+    MISSING = "missing"
     INVALID_LENGTH = "invalid-length"
     INVALID_ENTRY = "invalid-entry"
     INVALID_VERSION = "invalid-version"

@@ -14,13 +14,19 @@ from kafkalog_cli.output.control_text import control_text
 from kafkalog_cli.output.decoders import CannotDecode
 from kafkalog_cli.output.stream import printable
 
+CANNOT_DECODE = "cannot-decode"
+"""The kind of an Abort at a key or value that the wanted decoder does not read."""
+
 
 class Abort(NamedTuple):
-    """Where and why the real tool gives up on the file. `position` in bytes, `kind` a word for programs."""
+    """Where and why the real tool gives up on the file.
+
+    `position` in bytes, `kind` the word of a FaultKind, or CANNOT_DECODE.
+    """
 
     position: int
     message: str
-    kind: str = "damage"
+    kind: str
 
 
 class KeyValueDecoder(Protocol):
@@ -67,7 +73,8 @@ class LogText:
                 f" isControl: {_bool(batch.is_control)} deleteHorizonMs: {optional_long(batch.delete_horizon_ms)}"
             )
         if name is None:
-            self.aborted = Abort(batch.position, f"Unknown compression type id: {batch.codec}")
+            message = f"Unknown compression type id: {batch.codec}"
+            self.aborted = Abort(batch.position, message, FaultKind.UNKNOWN_CODEC.value)
             return start
         return (
             f"{start} position: {batch.position} {batch.timestamp_type}: {batch.max_timestamp}"
@@ -89,7 +96,8 @@ class LogText:
                 yield self._record(block.buffer, next(rows), batch)
             begin = int(end)
             if index in block.faults and not self.aborted:
-                self.aborted = Abort(batch.position, block.faults[index].message)
+                fault = block.faults[index]
+                self.aborted = Abort(batch.position, fault.message, fault.kind.value)
             if self.aborted:
                 return
 
@@ -99,13 +107,14 @@ class LogText:
             return text if self.aborted else text + "\n"
         offset, _, _, key_at, key_size, value_at, value_size = row[:7]
         if value_at == OUTSIDE and value_size >= 0:
-            self.aborted = Abort(batch.position, f"the value of offset {offset} claims more bytes than there are")
+            message = f"the value of offset {offset} claims more bytes than there are"
+            self.aborted = Abort(batch.position, message, FaultKind.INVALID_RECORD.value)
             return text
         parsed = self._decoder.parse(
             offset, field_bytes(buffer, key_at, key_size), field_bytes(buffer, value_at, value_size)
         )
         if isinstance(parsed, CannotDecode):
-            self.aborted = Abort(batch.position, parsed.message)
+            self.aborted = Abort(batch.position, parsed.message, CANNOT_DECODE)
             return text
         key, payload = parsed
         if key is not None:
@@ -128,7 +137,7 @@ class LogText:
         if batch.is_control:
             control = control_text(field_bytes(buffer, key_at, key_size), field_bytes(buffer, value_at, value_size))
             if isinstance(control, Fault):
-                self.aborted = Abort(batch.position, control.message)
+                self.aborted = Abort(batch.position, control.message, control.kind.value)
             else:
                 text += control
         return text
@@ -141,7 +150,7 @@ class LogText:
             if not whole_file:
                 return ""
             return f"Found {fault.size_bytes} invalid bytes at the end of {self._shown(file_name)}\n"
-        self.aborted = Abort(fault.position, fault.message)
+        self.aborted = Abort(fault.position, fault.message, fault.kind.value)
         # A legacy entry's offset is printed before its header is read.
         legacy = fault.kind is FaultKind.INVALID_MAGIC or (fault.kind is FaultKind.HEADER_CUT_OFF and fault.got in "01")
         return f"offset: {fault.base_offset}" if legacy else ""

@@ -132,6 +132,8 @@ def _log_dir_lines(root: RootState, partitions: list[PartitionListing]) -> Itera
     sizes = sum((listing.bytes_by_kind for listing in partitions), BytesByKind())
     by_kind = ", ".join(f"{name} {size}" for name, size in sizes.by_name().items())
     yield f"topics {topics}, partitions {len(partitions)}, segments {segments}, bytes {sizes.total} ({by_kind})"
+    if root.marker_held_for:
+        yield f"the marker of a clean shutdown is kept away {printable(root.marker_held_until)}"
     if root.foreign:
         yield f"directories that are no partitions: {', '.join(map(printable, root.foreign))}"
     if root.others:

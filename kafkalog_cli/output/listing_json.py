@@ -117,6 +117,10 @@ def log_dir_object(root: RootState, partitions: list[PartitionListing]) -> Objec
         **json_path(root.path),
         "shutdown": root.shutdown.value,
         "broker_epoch": root.broker_epoch,
+        "marker_held_for": [
+            {"run": run, "partitions": [json_path(name, "name") for name in names]}
+            for run, names in root.marker_held_for.items()
+        ],
         "lock": None if owner is None else {"pid": owner.pid, "exclusive": owner.is_exclusive},
         "meta_properties": None
         if meta is None

@@ -12,7 +12,8 @@ from kafkalog_cli.output.stream import printable
 
 def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
     """The state of the partition in a line, what was found, and the changes one by one if they are wanted."""
-    yield f"{printable(plan.path)}: {_summary(plan)}"
+    would = "would be recovered: " if with_changes and plan.has_work and not plan.is_refused else ""
+    yield f"{printable(plan.path)}: {would}{_summary(plan)}"
     for remark in plan.remarks:
         yield from _remark_lines(plan, remark)
     if with_changes:
@@ -62,6 +63,17 @@ def salvage_lines(source: str, result: Salvaged) -> Iterator[str]:
         yield f"  not read: {printable(path)}: {printable(reason)}"
     if result.skipped:
         yield f"  left out: {result.skipped} batches whose CRC holds and whose offsets or magic cannot be right"
+    if result.batches:
+        yield f"  next: {_what_now(result)}"
+
+
+def _what_now(result: Salvaged) -> str:
+    """Where an operator goes from here."""
+    path = printable(result.path)
+    return (
+        f"`kafkalog verify {path}`; then, with the broker stopped, move the damaged directory out of the log directory"
+        f" and {path} to its place"
+    )
 
 
 def _lost(lost: LostOffsets) -> str:

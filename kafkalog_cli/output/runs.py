@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.purge import PurgePlan
 from kafkalog_cli.actions.undo import UndoPlan, UndoResult, UndoStep
 from kafkalog_cli.output.ndjson import json_path
@@ -73,12 +74,13 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
         yield f"{path}: nothing to purge{waiting}"
         return
     would = "would be " if dry_run else ""
-    what = f"{len(plan.files)} files and {len(plan.runs)} runs, {plan.size_bytes} bytes"
+    files, runs = counted(len(plan.files), "file", "files"), counted(len(plan.runs), "run", "runs")
+    what = f"{files} and {runs}, {plan.size_bytes} bytes"
     yield f"{path}: {would}purged: {what}{waiting}"
     for due in plan.files:
         yield f"  {printable(due.name)}: {due.file.size_bytes} bytes"
     for run in plan.runs:
-        yield f"  run {printable(run.run_id)}: {run.files} files, {run.size_bytes} bytes"
+        yield f"  run {printable(run.run_id)}: {counted(run.files, 'file', 'files')}, {run.size_bytes} bytes"
 
 
 def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:

@@ -39,11 +39,11 @@ _OF_TARGET = {Target.COMPARISON: "compared, ", Target.LOG_DIR: "its own files: "
 
 def _summary(verification: Verification) -> str:
     verdict = _verdict(verification)
-    parts = [_OF_TARGET.get(verification.target, "") + verdict]
-    if verification.log is not None:
-        parts.append(f"offsets {verification.log.first} to {verification.log.end}")
     totals = verification.totals
-    if verification.target is Target.PARTITION:
+    parts = [(_OF_TARGET.get(verification.target, "") if verification.is_whole else "") + verdict]
+    if verification.log is not None and (totals.segments or verification.is_whole):
+        parts.append(f"offsets {verification.log.first} to {verification.log.end}")
+    if verification.target is Target.PARTITION and (totals.segments or verification.is_whole):
         parts.append(_counted(totals.segments, "segment"))
         parts.append(f"{totals.bytes} bytes")
         parts.append(_counted(totals.batches, "batch", "batches"))

@@ -23,7 +23,7 @@ from kafkalog_cli.storage.lock import LockPolicy, lock_checkpoints
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.turns import turn_of
 
-HELD_MARKER = ".kafkalog-clean-shutdown"
+HELD_MARKER = FileKind.HELD_CLEAN_SHUTDOWN.value
 """A plain file in log.dir, which a broker ignores; a directory of ours there would keep it from starting."""
 
 PURGED = "purged"

@@ -6,7 +6,7 @@ import hashlib
 from contextlib import closing, suppress
 from dataclasses import replace
 
-from kafkalog_cli.errors import HalfChanged, PathNotFound, Refused, UnsupportedFormat
+from kafkalog_cli.errors import HalfChanged, KafkalogError, PathNotFound, Refused, UnsupportedFormat
 from kafkalog_cli.storage.checkpoints import restore_lines
 from kafkalog_cli.storage.durable import (
     NO_HARD_LINKS,
@@ -50,9 +50,26 @@ def check_undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_d
     else:
         difference = _difference_half_way(fs, directory, manifest)
     if difference is not None:
-        raise Refused(path=directory, reason=_CHANGED_SINCE + difference)
+        raise Refused(path=directory, reason=f"{_CHANGED_SINCE}{difference}; {_way_out(fs, directory, manifest)}")
     for change in manifest.changes:
         _check_kept(fs, directory, manifest, change)
+
+
+def _way_out(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str:
+    """What can still be done about a partition that has changed since the run."""
+    run_id = manifest.run.run_id
+    later = [run for run in run_ids(fs, directory) if run > run_id and _is_done(fs, directory, run)]
+    if later:
+        return f"undo the later runs first, the last one first: {', '.join(sorted(later, reverse=True))}"
+    return f"what the run kept lies in {run_directory(directory, run_id)}, where manifest.json tells what it was"
+
+
+def _is_done(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
+    try:
+        manifest = read_manifest(fs, directory, run_id)
+    except (KafkalogError, OSError):
+        return True
+    return manifest is not None and manifest.state is not RunState.UNDONE
 
 
 def undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> Manifest:

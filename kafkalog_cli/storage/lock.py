@@ -186,8 +186,9 @@ def _who(path: str, byte: int) -> str:
     pid = "" if owner is None or owner.pid is None else f", pid {owner.pid}"
     is_ours = byte == CHECKPOINT_BYTE or path.endswith(f"{OWN_DIRECTORY}/{PARTITION_LOCK}")
     if is_ours or (owner is not None and not owner.is_exclusive):
-        return f"another run of kafkalog has it{pid}"
-    return f"a broker, or another program that wants it alone, has it{pid}"
+        return f"another run of kafkalog has it{pid}; let it end, or wait for it with --wait SECONDS"
+    who = f"a broker, or another program that wants it alone, has it{pid}"
+    return f"{who}; stop it first, or wait for that with --wait SECONDS"
 
 
 def _refusal(path: str, error: OSError) -> KafkalogError:

@@ -41,6 +41,7 @@ class FileKind(Enum):
     CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
     META_PROPERTIES = "meta.properties"
     CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+    HELD_CLEAN_SHUTDOWN = ".kafkalog-clean-shutdown"  # ours: a plain file, which a broker ignores
     LOCK = ".lock"
     QUORUM_STATE = "quorum-state"
     OTHER = ""

@@ -182,11 +182,13 @@ def test_odd_names_of_directories(tmp_path, name, argv):
     directory = tmp_path / "logs" / ODD_NAMES[name]
     directory.mkdir(parents=True)
     (directory / LOG).write_bytes(GOOD)
+    for suffix in (".index", ".timeindex"):
+        (directory / LOG).with_suffix(suffix).touch()
     before = tree(tmp_path)
     more = {"lookup-offset": ["0"], "lookup-time": ["--earliest"]}.get(argv[0], [])
     for path in (directory, directory.parent) if not more else (directory,):
         code, out, errors = command(*argv, path, *more)
-        # dump-index warns that the segment has no indexes.
+        # dump-index warns that the time index has no entry.
         assert (code, errors) == (ExitCode.WARNINGS if argv[0] == "dump-index" else ExitCode.OK, ""), path
         assert out
         _, out, errors = command(*argv, path, *more, terminal=True)

@@ -4,11 +4,13 @@ Each of the two keeps the other out; two of ours let each other in; readers ask 
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 from recovering import ENVIRONMENT, kafkalog, our_lock
@@ -22,6 +24,7 @@ WRITERS = {
     "recover a partition": ["recover", f"DATA/{TORN}"],
     "recover like a broker": ["recover", "--like-broker", "DATA"],
     "recover indexes": ["recover", "--indexes-only", "DATA"],
+    "recover since the recovery point": ["recover", "--since-recovery-point", "DATA"],
     "recover and discard": ["recover", "--discard", "DATA"],
     "undo": ["undo", "DATA", "RUN"],
     "undo a partition": ["undo", f"DATA/{RECOVERED}", "RUN"],
@@ -34,7 +37,12 @@ READERS = {
     "dump-log of all": ["dump-log", "--format", "json", "DATA"],
     "dump-index": ["dump-index", "DATA"],
     "lookup-offset": ["lookup-offset", f"DATA/{TORN}", "60"],
+    "lookup-time": ["lookup-time", f"DATA/{TORN}", "--earliest"],
     "verify": ["verify", "DATA"],
+    "verify a partition": ["verify", "--level", "deep", f"DATA/{TORN}"],
+    "verify a file": ["verify", f"DATA/{TORN}/00000000000000000000.log"],
+    "verify against": ["verify", f"DATA/{TORN}", "--against", f"DATA/{RECOVERED}"],
+    "salvage": ["recover", "--salvage", "OUT", f"DATA/{TORN}"],
     "what recover would do": ["recover", "--dry-run", "DATA"],
     "what undo would do": ["undo", "--dry-run", "DATA", "RUN"],
     "what purge would do": ["purge", "--dry-run", "--older-than", "0s", "DATA"],
@@ -47,11 +55,14 @@ class LogDir:
     def __init__(self, path):
         self.path = path
         done = kafkalog("recover", "--format", "json", path / RECOVERED)
+        self._outs = count()
         self.run = next(json.loads(line)["run"] for line in done.stdout.splitlines())
         (path / ".lock").unlink()
 
     def arguments(self, words):
-        return [word.replace("DATA", str(self.path)).replace("RUN", self.run) for word in words]
+        """The words of a command line; whatever is written goes to a new directory each time."""
+        names = {"DATA": str(self.path), "RUN": self.run, "OUT": str(self.path.with_name(f"out-{next(self._outs)}"))}
+        return [re.sub("DATA|RUN|OUT", lambda name: names[name[0]], word) for word in words]
 
 
 @pytest.fixture
@@ -116,6 +127,8 @@ def test_java_keeps_writers_out(log_dir, class_path):
             assert done.returncode == LOCKED, (name, done)
             assert f"pid {java.pid}" in done.stderr, name
             assert str(log_dir.path / ".lock") in done.stderr, name
+            assert "stop it first, or wait for that with --wait" in done.stderr, name
+            assert "Traceback" not in done.stderr, name
             assert tree(log_dir.path) == before, name
 
 
@@ -151,12 +164,13 @@ def test_waiting_until_java_lets_go(log_dir, class_path):
 def test_readers_work_and_leave_no_trace(log_dir, class_path):
     without = {name: kafkalog(*log_dir.arguments(words)) for name, words in READERS.items()}
     assert not (log_dir.path / ".lock").exists()
-    with java_lock(class_path, log_dir.path):
+    with java_lock(class_path, log_dir.path) as java:
         before = tree(log_dir.path)
         for name, words in READERS.items():
             done = kafkalog(*log_dir.arguments(words))
             assert done.returncode == without[name].returncode, (name, done)
-            if not name.startswith(("ls", "verify")):  # which tell of the lock
+            assert f"pid {java.pid}" in done.stdout + done.stderr, name
+            if not name.startswith(("ls", "verify", "salvage")):  # which tell of the lock, or where they write
                 assert done.stdout == without[name].stdout, name
             assert tree(log_dir.path) == before, name
 

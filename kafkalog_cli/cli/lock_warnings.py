@@ -1,0 +1,47 @@
+"""What readers say of a log directory that somebody has locked: they take no lock, and what they read may change."""
+
+from __future__ import annotations
+
+import os
+
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.lock import LockOwner, lock_owner, log_dir_of
+
+
+def lock_sentence(owner: LockOwner) -> str:
+    """Who has the lock, and what that means for a reader."""
+    who = "a broker is running on it" if owner.is_exclusive else "a kafkalog command is changing it"
+    return f"{who} ({'pid unknown' if owner.pid is None else f'pid {owner.pid}'}): what is read may change"
+
+
+class LockWarnings:
+    """Asks for the lock of each log directory once, and says on stderr who has it."""
+
+    def __init__(self, fs: Filesystem, messages: Messages) -> None:
+        self._fs = fs
+        self._messages = messages
+        self._asked: set[str] = set()
+        self._parents: set[str] = set()
+
+    def about_partition(self, directory: str) -> None:
+        """A partition directory is read."""
+        parent = os.path.dirname(os.path.abspath(directory))  # noqa: PTH100, PTH120  (links are not followed)
+        if parent in self._parents:
+            return
+        self._parents.add(parent)
+        log_dir = log_dir_of(self._fs, directory)
+        if log_dir is not None:
+            self.about(log_dir)
+
+    def about(self, log_dir: str) -> None:
+        """Something in this log directory is read. Where nobody can tell, nothing is said."""
+        if log_dir in self._asked:
+            return
+        self._asked.add(log_dir)
+        try:
+            owner = lock_owner(log_dir)
+        except OSError:
+            return
+        if owner is not None:
+            self._messages.tell("locked", lock_sentence(owner), path=log_dir)

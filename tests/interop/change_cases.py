@@ -127,7 +127,9 @@ def make_change(seed, logs):
     log = chance.choice(logs)
     verb = VERBS[seed % len(VERBS)]
     starts = bases(log.files)
-    near = sorted({max(0, base + shift) for base in starts for shift in (-2, -1, 0, 1, 3)} | {log.log_start, log.log_end})
+    near = sorted(
+        {max(0, base + shift) for base in starts for shift in (-2, -1, 0, 1, 3)} | {log.log_start, log.log_end}
+    )
     sizes = [len(log.files[f"{base:020d}.log"]) for base in starts]
     rests = [sum(sizes[at:]) for at in range(len(sizes) + 1)]
     edges = [chance.choice(rests) + chance.choice([-1, 0, 1, 5]), chance.randrange(sum(sizes) + 2), 0, -1]

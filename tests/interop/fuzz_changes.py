@@ -34,7 +34,9 @@ class Tally:
         if theirs.refused:
             what = "refused"
         else:
-            what = "changed" if set(theirs.files) != set(case.log.files) or theirs.files != case.log.files else "as it was"
+            what = (
+                "changed" if set(theirs.files) != set(case.log.files) or theirs.files != case.log.files else "as it was"
+            )
         self.outcomes[case.verb, what] += 1
 
     def __str__(self):

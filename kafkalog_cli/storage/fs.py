@@ -12,13 +12,21 @@ from types import TracebackType
 from typing import Protocol
 
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
-from kafkalog_cli.storage.fs_changes import DiskChanges, FileAttributes, FilesystemChanges, LockHandle, WritableFile
+from kafkalog_cli.storage.fs_changes import (
+    DiskChanges,
+    FileAttributes,
+    FilesystemChanges,
+    LockHandle,
+    Room,
+    WritableFile,
+)
 
 __all__ = [
     "FileAttributes",
     "FileStatus",
     "Filesystem",
     "LockHandle",
+    "Room",
     "ReadableFile",
     "RealFilesystem",
     "WritableFile",

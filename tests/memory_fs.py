@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
-from kafkalog_cli.storage.fs import FileAttributes, FileStatus
+from kafkalog_cli.storage.fs import FileAttributes, FileStatus, Room
 
 START_NS = 1_600_000_000_000_000_000
 TORN_BYTES = (0, 1, 512, 4096)
@@ -84,6 +84,7 @@ class MemoryFilesystem:
         self.last_write: LastWrite | None = None
         self.foreign_locks: set[str] = set()
         self.unsupported_locks = False
+        self.capacity_bytes = 1 << 40
         self._locks: dict[int, list[MemoryLock]] = {}
         self._next_inode = 2
         self._clock_ns = START_NS
@@ -312,6 +313,11 @@ class MemoryFilesystem:
         inode = self._find(path)
         self.last_write = None
         inode.attributes = replace(attributes, link_count=1, ctime_ns=self._tick())
+
+    def room(self, path: str) -> Room:
+        self._find(path)
+        used = {inode.number: len(inode.content) for _, inode in self.walk()}
+        return Room(1, self.capacity_bytes - sum(used.values()))
 
     def lock(self, path: str, *, first_byte: int, exclusive: bool) -> MemoryLock:
         if self.unsupported_locks:

@@ -70,6 +70,7 @@ LIBRARIES = {
 LARGE_FUNCTIONS = {
     "cli/dump_log.py:dump_log": "declares its options, one a line",
     "cli/recover.py:recover": "declares its options, one a line",
+    "cli/retain.py:retain": "declares its options, one a line",
 }
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_FILE = 420
@@ -221,7 +222,7 @@ def test_the_door_has_no_other_changes():
         if isinstance(node, ast.ClassDef) and node.name == "FilesystemChanges"
     )
     methods = {node.name for node in protocol.body if isinstance(node, ast.FunctionDef)}
-    assert methods == THE_DOORS_CHANGES | {"attributes"}
+    assert methods == THE_DOORS_CHANGES | {"attributes", "room"}
 
 
 def test_format_knows_no_files_clock_or_environment():

@@ -96,6 +96,9 @@ class WatchedFilesystem:
         call = Call("set_attributes", path, detail=attributes)
         self.perform(call, lambda: self.below.set_attributes(path, attributes))
 
+    def room(self, path: str) -> object:
+        return self.perform(Call("room", path), lambda: self.below.room(path))
+
     def lock(self, path: str, *, first_byte: int, exclusive: bool) -> object:
         call = Call("lock", path, detail=(first_byte, exclusive))
         return self.perform(call, lambda: self.below.lock(path, first_byte=first_byte, exclusive=exclusive))

@@ -36,7 +36,7 @@ class Stay(Enum):
     """Why a segment stays. The value is the word that machine output uses."""
 
     EMPTY = "empty-active"  # the last segment, without a record
-    POLICY = "policy"  # cleanup.policy has no "delete"
+    POLICY = "cleanup-policy"  # cleanup.policy has no "delete"
     NO_LIMIT = "no-limit"  # no limit is set by anybody
     LIMITS = "within-limits"
     FUTURE = "future-timestamp"  # the time limit counts from a time to come

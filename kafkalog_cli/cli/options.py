@@ -21,6 +21,17 @@ PathsArgument = Annotated[
     typer.Argument(metavar="PATH...", help="Files, partition directories, log directories, or globs of them."),
 ]
 
+PartitionPaths = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
+]
+OnePartition = Annotated[
+    str,
+    typer.Argument(
+        metavar="PARTITION", help="A partition's directory; or a log directory, with --topic and --partition."
+    ),
+]
+
 SELECTION_PANEL = "Selection"
 LIMITS_PANEL = "Limits"
 OUTPUT_PANEL = "Output"
@@ -163,6 +174,24 @@ SingleReplica = Annotated[
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="Print nothing where nothing was done.", rich_help_panel=OUTPUT_PANEL)
+]
+
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="FILE",
+        help="Write what the run did as Prometheus metrics, for node_exporter's textfile collector; not in a dry run.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
+Delay = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="How long what goes stays as .deleted (0s, 90s, 15m, 2h, 7d); default: file.delete.delay.ms.",
+        rich_help_panel=SAFETY_PANEL,
+    ),
 ]
 
 Jobs = Annotated[

@@ -27,8 +27,8 @@ def plan_object(plan: RecoverPlan, *, run_id: str | None) -> dict[str, Any]:
         "cut": [cut._asdict() for cut in plan.cut],
         "removed": list(plan.removed),
         "recovered": list(plan.recovered),
-        "remarks": [_remark(remark) for remark in plan.remarks],
-        "changes": [_change(change) for change in plan.changes],
+        "remarks": [remark_object(remark) for remark in plan.remarks],
+        "changes": [change_object(change) for change in plan.changes],
         "checkpoints": [{"file": edit.kind.value, "offset": edit.offset} for edit in plan.line_edits],
         "settings": [
             {"name": setting.name, "value": setting.text, "origin": setting.origin.value} for setting in plan.settings
@@ -36,7 +36,8 @@ def plan_object(plan: RecoverPlan, *, run_id: str | None) -> dict[str, Any]:
     }
 
 
-def _remark(remark: Remark) -> dict[str, Any]:
+def remark_object(remark: Remark) -> dict[str, Any]:
+    """Fields of a remark."""
     return {
         **json_path(remark.path),
         "position": remark.position,
@@ -46,7 +47,8 @@ def _remark(remark: Remark) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def change_object(change: Change) -> dict[str, Any]:
+    """Fields of a change of a file."""
     if isinstance(change, Cut):
         return {"change": "cut", "name": change.name, "from_bytes": change.from_bytes, "to_bytes": change.to_bytes}
     if isinstance(change, Move):

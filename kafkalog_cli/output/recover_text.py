@@ -15,7 +15,7 @@ def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
     would = "would be recovered: " if with_changes and plan.has_work and not plan.is_refused else ""
     yield f"{printable(plan.path)}: {would}{_summary(plan)}"
     for remark in plan.remarks:
-        yield from _remark_lines(plan, remark)
+        yield from remark_lines(plan.path, remark)
     if with_changes:
         for setting in plan.settings if plan.has_work else ():
             yield f"  setting {printable(setting.explanation)}"
@@ -44,8 +44,9 @@ def _summary(plan: RecoverPlan) -> str:
     return ", ".join([*done, where])
 
 
-def _remark_lines(plan: RecoverPlan, remark: Remark) -> Iterator[str]:
-    name = remark.path.removeprefix(plan.path).lstrip("/") or "partition"
+def remark_lines(partition_path: str, remark: Remark) -> Iterator[str]:
+    """A remark, and what to do next if it says so."""
+    name = remark.path.removeprefix(partition_path).lstrip("/") or "partition"
     at = "" if remark.position is None else f" at byte {remark.position}"
     yield f"  {printable(name)}{at}: {printable(remark.message)}"
     if remark.next_step:

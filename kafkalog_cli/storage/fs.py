@@ -12,7 +12,14 @@ from types import TracebackType
 from typing import Protocol
 
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
-from kafkalog_cli.storage.fs_changes import DiskChanges, FileAttributes, FilesystemChanges, LockHandle, WritableFile
+from kafkalog_cli.storage.fs_changes import (
+    DiskChanges,
+    FileAttributes,
+    FilesystemChanges,
+    LockHandle,
+    Room,
+    WritableFile,
+)
 
 __all__ = [
     "FileAttributes",
@@ -21,6 +28,7 @@ __all__ = [
     "LockHandle",
     "ReadableFile",
     "RealFilesystem",
+    "Room",
     "WritableFile",
     "WritableFilesystem",
     "read_all",

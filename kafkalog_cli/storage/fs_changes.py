@@ -8,7 +8,7 @@ import os
 import stat
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.storage.posix_lock import PosixLock, take_lock
 
@@ -32,6 +32,13 @@ class FileAttributes:
     xattrs: tuple[tuple[str, bytes], ...] = ()
     link_count: int = 1
     ctime_ns: int = 0
+
+
+class Room(NamedTuple):
+    """A file system: what tells it from others, and how many bytes anybody may still write to it."""
+
+    device: int
+    free_bytes: int
 
 
 class WritableFile(Protocol):
@@ -93,6 +100,9 @@ class FilesystemChanges(Protocol):
 
     def set_attributes(self, path: str, attributes: FileAttributes) -> None:
         """Give a file or directory owner, group, mode, extended attributes and mtime; a symbolic link is refused."""
+
+    def room(self, path: str) -> Room:
+        """The file system that a file or directory lies on."""
 
     def lock(self, path: str, *, first_byte: int, exclusive: bool) -> LockHandle:
         """Take a POSIX lock on one byte of `path`, which is created if missing and never unlinked.
@@ -202,6 +212,10 @@ class DiskChanges:
         os.chmod(path, attributes.mode)
         _set_extended_attributes(path, attributes.xattrs)
         os.utime(path, ns=(status.st_atime_ns, attributes.mtime_ns), follow_symlinks=False)
+
+    def room(self, path: str) -> Room:
+        found = os.statvfs(path)
+        return Room(os.stat(path).st_dev, found.f_bavail * found.f_frsize)
 
     def lock(self, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
         return take_lock(path, first_byte=first_byte, exclusive=exclusive)

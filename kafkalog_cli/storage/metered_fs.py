@@ -10,6 +10,7 @@ from kafkalog_cli.storage.fs import (
     FileStatus,
     LockHandle,
     ReadableFile,
+    Room,
     WritableFile,
     WritableFilesystem,
 )
@@ -78,6 +79,10 @@ class MeteredFilesystem:
     def set_attributes(self, path: str, attributes: FileAttributes) -> None:
         """See `FilesystemChanges`."""
         self._fs.set_attributes(path, attributes)
+
+    def room(self, path: str) -> Room:
+        """See `FilesystemChanges`."""
+        return self._fs.room(path)
 
     def lock(self, path: str, *, first_byte: int, exclusive: bool) -> LockHandle:
         """See `FilesystemChanges`."""

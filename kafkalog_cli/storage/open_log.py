@@ -67,6 +67,10 @@ class OpenLog:
 
     # -- times
 
+    def knows_times(self, segment: LoadedSegment) -> bool:
+        """Whether a broker takes the segment for one with timestamps: after a clean stop not without any entry."""
+        return not self.is_clean or len(segment.time_index()) > 0
+
     def close_time_index(self, segment: LoadedSegment) -> None:
         """Give the time index the entry that a segment gets when it is closed, unless it has one as young.
 

@@ -53,7 +53,7 @@ def truncate_to(log: OpenLog, target_offset: int) -> Truncated:
     if end_offset < log.log_start_offset:
         started = truncate_fully_and_start_at(log, log.log_start_offset)
         return started._replace(removed=(*started.removed, *removed), cut_batch=cut_batch)
-    _forget_after(log, producers, end_offset)
+    _forget_after(log, producers, target_offset, end_offset)
     log.log_end_offset = end_offset
     return Truncated(log.log_start_offset, end_offset, tuple(removed), cut_batch, cut_bytes)
 
@@ -76,7 +76,7 @@ def _truncate_segment(log: OpenLog, segment: LoadedSegment, target_offset: int) 
     """Mirrors LogSegment.truncateTo, and the closing of the segment when the broker stops."""
     found = segment.find(target_offset)
     before = segment.size_bytes
-    draft = log.draft
+    draft, knows_times = log.draft, log.knows_times(segment)
     offsets, times = segment.offset_index(), segment.time_index()
     slot = offsets.floor_slot(target_offset)
     kept = slot if slot >= 0 and offsets[slot].offset == target_offset else slot + 1
@@ -93,15 +93,19 @@ def _truncate_segment(log: OpenLog, segment: LoadedSegment, target_offset: int) 
     with draft.reader(segment.log_name) as reader:
         first_offset = segment.first_offset(reader, found)
     draft.cut(segment.log_name, found.position)
-    log.close_time_index(log.active())
+    if knows_times:
+        log.close_time_index(log.active())
     cut_batch = CutBatch(first_offset, found.last_offset, found.position) if first_offset < target_offset else None
     return cut_batch, before - found.position
 
 
-def _forget_after(log: OpenLog, producers: ProducerSnapshots, end_offset: int) -> None:
-    """Epochs and producers, as they were at `end_offset`."""
+def _forget_after(log: OpenLog, producers: ProducerSnapshots, target_offset: int, end_offset: int) -> None:
+    """Epochs and producers, as they were at `end_offset`; at the start that finds it so if the target is in a batch."""
     with changed_epochs(log.draft) as epochs:
         epochs.truncate_from_end(end_offset)
     snapshots = ProducerSnapshots(log.draft, log.settings)
     snapshots.state, snapshots.end_offset = producers.state, producers.end_offset
-    snapshots.rebuild(log.segments(), log.log_start_offset, end_offset, from_clean_stop=False)
+    snapshots.rebuild(log.segments(), log.log_start_offset, target_offset, from_clean_stop=False)
+    if target_offset != end_offset:
+        started = ProducerSnapshots(log.draft, log.settings)
+        started.rebuild(log.segments(), log.log_start_offset, end_offset, from_clean_stop=log.is_clean)

@@ -4,6 +4,7 @@ import copy
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,29 @@ def test_recoveries(corpus, tmp_path, options):
         assert json.loads(out[-1])["exit_code"] == code
     kind = "kafkalog.salvage/1" if options == ["--salvage"] else "kafkalog.recovery/1"
     assert {kind, "kafkalog.summary/1"} <= seen <= {kind, "kafkalog.summary/1", "kafkalog.error/1"}
+
+
+@pytest.mark.parametrize("dry_run", [["--dry-run"], []])
+def test_changes_of_logs(corpus, tmp_path, dry_run):
+    seen = set()
+    shutil.copytree(corpus / "retention" / "before", tmp_path / "data")
+    limits = ["--config", "retention.ms=60000000", "--config", "retention.bytes=8000"]
+    policy = ["--config", "cleanup.policy=delete", "--now", "1795228795800"]
+    root, one = str(tmp_path / "data"), ["--single-replica", "--now", "1795228795800", *dry_run]
+    for argv in (
+        ["roll", root, "--now", "1795228795800", "--config", "segment.ms=1", *dry_run],
+        ["roll", root, "--now", "1795228795800", "--force", *dry_run],
+        ["retain", root, *limits, *policy, *dry_run],
+        ["retain", root, "--explain", *limits, *policy, *dry_run],
+        ["retain", root, "--explain", *policy[2:], *dry_run],
+        ["truncate", f"{root}/ret-future-0", "--to", "101", *one],
+        ["delete-records", f"{root}/ret-records-0", "--before", "57", *one],
+    ):
+        code, out, err = kafkalog(*argv)
+        seen |= check(out) | check(err)
+        assert json.loads(out[-1])["exit_code"] == code
+    kinds = {"roll", "retention", "truncation", "deleted-records", "summary", "error"}
+    assert seen - {"kafkalog.progress/1"} == {f"kafkalog.{kind}/1" for kind in kinds}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+"""Rolls, retentions, truncations and deletions of records for people: one line a partition, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkalog_cli.actions.delete_records import DeleteRecordsPlan
+from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.actions.log_plan import LogPlan
+from kafkalog_cli.actions.recover import Applied
+from kafkalog_cli.actions.recover_plan import describe
+from kafkalog_cli.actions.retain_plan import RetainPlan
+from kafkalog_cli.actions.roll import RollPlan
+from kafkalog_cli.actions.truncate import TruncatePlan
+from kafkalog_cli.output.recover_text import remark_lines
+from kafkalog_cli.output.stream import printable
+from kafkalog_cli.storage.checkpoints import HighWatermarkOrigin
+
+
+class Said(NamedTuple):
+    """What was done to a partition, or would be: `what` without its end, `undo` how it is taken back, "" if nothing."""
+
+    what: str
+    undo: str = ""
+
+
+def plan_lines(plan: LogPlan, said: Said, *, dry_run: bool, with_changes: bool) -> Iterator[str]:
+    """The line of the partition and its remarks; the settings and changes one by one if they are wanted."""
+    yield f"{printable(plan.path)}: {_summary(plan, said, dry_run=dry_run)}"
+    for remark in plan.remarks:
+        yield from remark_lines(plan.path, remark)
+    if not with_changes or not plan.has_work:
+        return
+    for setting in plan.settings:
+        yield f"  setting {printable(setting.explanation)}"
+    if plan.high_watermark is not None and plan.high_watermark.origin is HighWatermarkOrigin.LOG_END:
+        yield f"  high watermark {plan.high_watermark.offset}: no checkpoint tells, the log's end is taken"
+    for sentence in describe(plan.changes):
+        yield f"  would {printable(sentence)}"
+    for edit in plan.line_edits:
+        what = "take the line away" if edit.offset is None else f"say {edit.offset}"
+        yield f"  would {what} in {edit.kind.value}"
+
+
+def _summary(plan: LogPlan, said: Said, *, dry_run: bool) -> str:
+    if plan.is_refused:
+        return "left alone, nothing was changed"
+    offsets = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
+    if plan.log_start_offset is None:
+        offsets = "no offsets"
+    parts = [
+        "dry run: " if dry_run and plan.has_work else "",
+        said.what,
+        f", {offsets}",
+        said.undo and f"; {said.undo}",
+    ]
+    return "".join(parts)
+
+
+def undo_words(plan: LogPlan, done: Applied | None, *, delay_ms: int | None = None) -> str:
+    """How a run is taken back; `delay_ms`: what went waits so long, 0: it does not."""
+    if done is None:
+        return ""
+    if done.manifest.discard or delay_ms == 0:
+        return "cannot be undone"
+    until = "" if delay_ms is None else f" for {_span(delay_ms)}, and until a broker starts"
+    return f"undo{until}: kafkalog undo {printable(plan.path)} {done.manifest.run.run_id}"
+
+
+def _span(milliseconds: int) -> str:
+    """A span of time in the largest unit that it is a multiple of."""
+    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("s", 1000)):
+        if milliseconds % size == 0 and milliseconds // size > 1:
+            return f"{milliseconds // size} {unit}"
+    return f"{milliseconds} ms"
+
+
+def roll_words(plan: RollPlan) -> str:
+    """What becomes of the active segment."""
+    if plan.is_empty:
+        return "nothing to do, the active segment is empty"
+    if not plan.has_work:
+        return "nothing to do"
+    because = plan.cause.value if plan.cause is not None else "forced"
+    return f"rolled at {plan.log_end_offset} ({because})"
+
+
+def retention_words(plan: RetainPlan) -> str:
+    """What goes."""
+    if not plan.has_work:
+        return "nothing to do"
+    done = []
+    if plan.removed:
+        done.append(f"{_segments(len(plan.removed))} removed ({plan.removed_bytes} bytes)")
+    if plan.line_edits and not plan.removed:
+        done.append(f"{counted(len(plan.line_edits), 'checkpoint line', 'checkpoint lines')} changed")
+    if plan.due is not None and plan.due.files:
+        done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({plan.due.size_bytes} bytes)")
+    return ", ".join(done)
+
+
+def truncation_words(plan: TruncatePlan) -> str:
+    """What goes at the end."""
+    if not plan.drops_records:
+        return "nothing to do" if not plan.has_work else "its files trimmed to its end"
+    parts = [f"truncated to {plan.target_offset}"]
+    if plan.removed:
+        parts.append(f"{_segments(len(plan.removed))} removed")
+    if plan.cut_bytes:
+        parts.append(f"{counted(plan.cut_bytes, 'byte', 'bytes')} cut")
+    if plan.cut_batch is not None:
+        parts.append(f"batch {plan.cut_batch.base_offset} to {plan.cut_batch.last_offset} goes whole")
+    return ", ".join(parts)
+
+
+def deleted_records_words(plan: DeleteRecordsPlan) -> str:
+    """What goes at the start."""
+    if not plan.has_work:
+        return "nothing to do"
+    went = f", {_segments(len(plan.removed))} removed ({plan.removed_bytes} bytes)" if plan.removed else ""
+    return f"records before {plan.log_start_offset} deleted (the log started at {plan.old_start_offset}){went}"
+
+
+def _segments(count: int) -> str:
+    return counted(count, "segment", "segments")

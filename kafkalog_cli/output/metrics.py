@@ -1,0 +1,47 @@
+"""A run as metrics in Prometheus' text format, for node_exporter's textfile collector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class RunMetrics(NamedTuple):
+    """One run of a command: when it ended in epoch ms, how long it took, its exit code, and what it counted."""
+
+    command: str
+    ended_ms: int
+    seconds: float
+    exit_code: int
+    counts: Mapping[str, int]
+
+
+_COUNTS = {
+    "partitions": "Partitions that the last run was given.",
+    "changed": "Partitions that the last run changed.",
+    "failed_partitions": "Partitions that were refused, locked, or failed.",
+    "partitions_not_done": "Partitions that were not begun, as the time was over or the run interrupted.",
+    "removed_segments": "Segments that the last run removed.",
+    "removed_bytes": "Bytes of the logs of these segments.",
+    "unlinked_files": "Files of earlier runs that the last run unlinked.",
+    "unlinked_bytes": "Bytes of these files.",
+    "rolled": "Partitions whose active segment was rolled.",
+    "freed_bytes": "Bytes that were unlinked for --free-bytes.",
+}
+
+
+def metrics_text(run: RunMetrics) -> str:
+    """All of the file. Every metric is a gauge about the last run, with the command as its label."""
+    label = f'{{command="{run.command}"}}'
+    lines: list[str] = []
+
+    def gauge(name: str, what: str, value: float) -> None:
+        name = f"kafkalog_last_run_{name}"
+        lines.extend((f"# HELP {name} {what}", f"# TYPE {name} gauge", f"{name}{label} {value!r}"))
+
+    gauge("timestamp_seconds", "When the last run ended, in seconds since 1970.", run.ended_ms / 1000)
+    gauge("duration_seconds", "How long the last run took.", round(run.seconds, 3))
+    gauge("exit_code", "The exit code of the last run.", run.exit_code)
+    for name, value in run.counts.items():
+        gauge(name, _COUNTS[name], value)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,70 @@
+"""Why retention takes a segment or leaves it, and when its time comes: for people, a line a segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog_cli.actions.retain_plan import RetainPlan, SegmentFate, Stay
+from kafkalog_cli.output.human import iso_time
+from kafkalog_cli.output.stream import printable
+from kafkalog_cli.storage.retention import RetentionPass
+from kafkalog_cli.storage.segment_times import LargestTimestamp, TimestampOrigin
+
+
+def explain_lines(plan: RetainPlan) -> Iterator[str]:
+    """The settings that were asked, then each segment."""
+    for setting in plan.settings:
+        yield f"  setting {printable(setting.explanation)}"
+    if plan.is_refused and plan.fates:
+        yield "  if that did not stand in the way:"
+    for fate in plan.fates:
+        offsets = f"offsets {fate.base_offset} to {fate.next_offset}"
+        yield f"  segment {fate.base_offset}: {offsets}, {fate.size_bytes} bytes{_newest(fate.largest)}: {_fate(fate)}"
+
+
+_ORIGINS = {
+    TimestampOrigin.BATCHES: "by its batches",
+    TimestampOrigin.TIME_INDEX: "by its time index",
+    TimestampOrigin.MTIME: "the file's time, its records have none",
+}
+
+
+def _newest(largest: LargestTimestamp | None) -> str:
+    return "" if largest is None else f", newest {iso_time(largest.timestamp_ms)} ({_ORIGINS[largest.origin]})"
+
+
+def _fate(fate: SegmentFate) -> str:
+    by = "" if fate.setting is None else f" by {printable(fate.setting.explanation)}"
+    if fate.goes is RetentionPass.LOG_START:
+        return "goes, it lies before the log's start"
+    if fate.goes is not None:
+        return f"goes{by}"
+    return (
+        f"stays, {_REASONS[fate.stays or Stay.LIMITS].format(odd=fate.odd.value if fate.odd else '')}{_due(fate, by)}"
+    )
+
+
+_REASONS = {
+    Stay.EMPTY: "the active segment has no records",
+    Stay.POLICY: "nothing is deleted",
+    Stay.NO_LIMIT: "no limit is set",
+    Stay.LIMITS: "it is within the limits",
+    Stay.FUTURE: "its newest timestamp is in the future",
+    Stay.UNIT: "its newest timestamp is {odd}",
+    Stay.NOT_REPLICATED: "it reaches past the high watermark",
+    Stay.BEHIND: "one before it stays",
+}
+
+
+def _due(fate: SegmentFate, by: str) -> str:
+    """When a segment that stays would go."""
+    if fate.stays in (Stay.POLICY, Stay.NO_LIMIT):
+        return by
+    if fate.stays is Stay.EMPTY:
+        return ""
+    parts = []
+    if fate.due_ms is not None:
+        parts.append(f"by time at {iso_time(fate.due_ms)}")
+    if fate.due_after_bytes is not None:
+        parts.append(f"by size after {fate.due_after_bytes} bytes more")
+    return f"; it goes {' or '.join(parts)}{by}" if parts else by

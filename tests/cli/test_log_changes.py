@@ -1,0 +1,353 @@
+"""`kafkalog roll`, `retain`, `truncate`, `delete-records` from the command line: what they say, change and refuse."""
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from making_changes import files
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+NOW_MS = 1795228795800
+NOW = ("--now", str(NOW_MS))
+MARKER = ".kafka_cleanshutdown"
+DELETES = ("--config", "cleanup.policy=delete")
+DAY_AND_NIGHT = ("--config", "retention.ms=60000000")
+
+
+def kafkalog(*argv):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
+    assert b"internal error" not in err.getvalue(), err.getvalue()
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+@pytest.fixture
+def root(corpus, tmp_path):
+    shutil.copytree(corpus / "retention" / "before", tmp_path / "data")
+    return tmp_path / "data"
+
+
+def tree(root):
+    """Every file with its bytes, mode and mtime, but for locks and what runs keep."""
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file() and ".kafkalog" not in path.parts and path.name != ".lock"
+    }
+
+
+def undo_of(line):
+    return line.rpartition("kafkalog ")[2].split()
+
+
+# -- retain
+
+
+def test_retain_says_a_line_and_undo_takes_it_back(root):
+    before = tree(root)
+    code, out, err = kafkalog("retain", root / "ret-time-0", *DAY_AND_NIGHT, *NOW)
+    assert (code, err) == (0, "")
+    (line,) = out.splitlines()
+    words = (
+        "3 segments removed (11035 bytes), offsets 98 to 120; undo for 60 s, and until a broker starts: kafkalog undo"
+    )
+    assert line.startswith(f"{root}/ret-time-0: {words} {root}/ret-time-0 2")
+    assert len(list((root / "ret-time-0").glob("*.deleted"))) == 11
+    assert kafkalog(*undo_of(line), *NOW)[0] == 0
+    assert tree(root) == before
+
+
+def test_the_second_run_changes_nothing(root):
+    argv = ["retain", root, "--topic", "ret-time", "--topic", "ret-size", *DAY_AND_NIGHT, *NOW]
+    assert kafkalog(*argv)[0] == 0
+    before = tree(root)
+    code, out, _ = kafkalog(*argv)
+    assert code == 0
+    assert [" nothing to do, " in line for line in out.splitlines()] == [True, True]
+    assert tree(root) == before
+    assert kafkalog(*argv, "--quiet")[:2] == (0, "")
+
+
+def test_a_dry_run_tells_and_changes_nothing(root):
+    before = {str(path) for path in root.rglob("*")}
+    contents = tree(root)
+    code, out, _ = kafkalog("retain", root / "ret-time-0", *DAY_AND_NIGHT, *NOW, "--dry-run")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].endswith("dry run: 3 segments removed (11035 bytes), offsets 98 to 120")
+    assert "  setting retention.ms=60000000 (--config)" in lines
+    assert f"  would rename {0:020d}.log to {0:020d}.log.deleted" in lines
+    assert {str(path) for path in root.rglob("*")} == before
+    assert tree(root) == contents
+
+
+def test_without_a_policy_that_somebody_set_nothing_goes(root):
+    before = tree(root)
+    code, out, err = kafkalog("retain", root, *DAY_AND_NIGHT, *NOW)
+    assert (code, out) == (14, "")
+    assert err.count("its cleanup.policy is not known") == 9
+    code, out, err = kafkalog("retain", root / "ret-time-0", *NOW)
+    assert (code, out) == (14, "")
+    assert "no limit is set" in err
+    assert tree(root) == before
+    # Named by its topic, or by its path, with a limit: delete may be assumed, but not of what was compacted.
+    assert kafkalog("retain", root, "--topic", "ret-time", *DAY_AND_NIGHT, *NOW, "--dry-run")[0] == 0
+    shutil.copy(root / "replication-offset-checkpoint", root / "cleaner-offset-checkpoint")
+    code, _, err = kafkalog("retain", root / "ret-time-0", *DAY_AND_NIGHT, *NOW)
+    assert code == 14
+    assert "it was compacted" in err
+
+
+def test_explain_tells_of_each_segment(root):
+    argv = ["retain", root / "ret-time-0", *DAY_AND_NIGHT, "--dry-run", "--explain"]
+    lines = kafkalog(*argv, *NOW)[1].splitlines()
+    by = "by retention.ms=60000000 (--config)"
+    segments = [line.strip() for line in lines if line.startswith("  segment")]
+    assert [line.split(":")[0] for line in segments] == ["segment 0", "segment 33", "segment 64", "segment 98"]
+    assert [line.endswith(f"goes {by}") for line in segments] == [True, True, True, False]
+    assert "stays, it is within the limits; it goes by time at " in segments[3]
+    # At that time, to the millisecond, it goes.
+    (*_, last) = json.loads(kafkalog(*argv, *NOW, "--format", "json")[1].splitlines()[0])["segments"]
+    assert (last["stays"], last["setting"]["name"]) == ("within-limits", "retention.ms")
+    for now_ms, goes in ((last["due_ms"] - 1, None), (last["due_ms"], "time")):
+        found = json.loads(kafkalog(*argv, "--now", now_ms, "--format", "json")[1].splitlines()[0])
+        assert found["segments"][3]["goes"] == goes
+        assert found["rolled"] == (goes is not None)
+
+
+def test_a_time_to_come_keeps_a_segment_and_that_is_told(root):
+    a_day_before = ("--now", NOW_MS - 86_400_000)
+    code, out, _ = kafkalog("retain", root / "ret-future-0", "--config", "retention.ms=1", *a_day_before, "--explain")
+    assert code == 3
+    assert "is in the future: it stays for that" in out
+    assert "stays, its newest timestamp is in the future; it goes by time at " in out
+
+
+def test_a_time_index_that_lies_is_told_and_not_followed(root):
+    """KAFKA-10207: what a broker would go by is the index; the batches are the truth."""
+    index = root / "ret-time-0" / f"{0:020d}.timeindex"
+    index.write_bytes(b"")
+    code, out, _ = kafkalog("retain", root / "ret-time-0", *DAY_AND_NIGHT, *NOW)
+    assert code == 3
+    assert "3 segments removed" in out
+    assert "(KAFKA-10207)" in out
+    assert "  next: kafkalog recover --indexes-only" in out
+
+
+def test_deleted_files_go_when_they_are_due(root):
+    argv = ["retain", root / "ret-time-0", *DAY_AND_NIGHT]
+    kafkalog(*argv, *NOW, "--delay", "2h")
+    assert "nothing to do" in kafkalog(*argv, "--now", NOW_MS + 7_199_999)[1]
+    code, out, _ = kafkalog(*argv, "--now", NOW_MS + 7_200_000)
+    assert code == 0
+    assert out.split(": ")[1].startswith("11 old files unlinked (")
+    assert not list((root / "ret-time-0").glob("*.deleted"))
+    assert "nothing to do" in kafkalog(*argv, "--now", NOW_MS + 7_200_000)[1]
+
+
+def test_without_delay_there_is_no_undo(root):
+    code, out, _ = kafkalog("retain", root / "ret-time-0", *DAY_AND_NIGHT, *NOW, "--delay", "0s")
+    assert code == 0
+    assert out.endswith("cannot be undone\n")
+    assert not list((root / "ret-time-0").glob("*.deleted"))
+
+
+def test_a_log_of_seven_by_the_time_and_size_of_its_files(corpus, tmp_path):
+    source = next(path for path in sorted((corpus / "format-0.7").rglob("*")) if list(path.glob("*.kafka")))
+    target = tmp_path / source.name
+    shutil.copytree(source, target)
+    names = sorted(path.name for path in target.glob("*.kafka"))
+    code, out, err = kafkalog("retain", target, "--config", "retention.bytes=1", "--delay", "1d")
+    assert (code, err) == (0, ""), (out, err)
+    gone = sorted(path.name for path in target.glob("*.deleted"))
+    assert gone == [f"{name}.deleted" for name in names[:-1]]
+    assert "nothing to do" in kafkalog("retain", target, "--config", "retention.bytes=1")[1]
+
+
+# -- metrics
+
+
+def test_metrics_as_prometheus_reads_them(root, tmp_path):
+    target = tmp_path / "kafkalog.prom"
+    argv = ["retain", root / "ret-time-0", *DAY_AND_NIGHT, *NOW, "--metrics", target]
+    kafkalog(*argv, "--dry-run")
+    assert not target.exists()
+    kafkalog(*argv)
+    assert target.stat().st_mode & 0o777 == 0o644
+    target.chmod(0o640)
+    found = metrics(target)
+    assert found["kafkalog_last_run_removed_segments"] == 3
+    assert found["kafkalog_last_run_removed_bytes"] == 11035
+    assert (found["kafkalog_last_run_partitions"], found["kafkalog_last_run_changed"]) == (1, 1)
+    kafkalog("retain", root, *NOW, "--metrics", target)
+    found = metrics(target)
+    assert (found["kafkalog_last_run_failed_partitions"], found["kafkalog_last_run_exit_code"]) == (9, 14)
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir()] != []
+    assert not list(tmp_path.glob("*.prom?*"))
+    code, _, err = kafkalog(*argv[:-1], tmp_path / "no" / "such" / "place.prom")
+    assert code == 1
+    assert "the metrics cannot be written" in err
+
+
+def metrics(path):
+    parser = pytest.importorskip("prometheus_client.parser")
+    families = list(parser.text_string_to_metric_families(path.read_text()))
+    assert all(family.type == "gauge" and family.documentation for family in families)
+    samples = [sample for family in families for sample in family.samples]
+    assert {tuple(sample.labels.items()) for sample in samples} == {(("command", "retain"),)}
+    assert len({sample.name for sample in samples}) == len(samples)
+    return {sample.name: sample.value for sample in samples}
+
+
+# -- roll
+
+
+def test_roll_when_a_broker_would(root):
+    partition = root / "ret-time-0"
+    assert "nothing to do, offsets 0 to 120" in kafkalog("roll", partition, *NOW)[1]
+    marker = (root / MARKER).read_bytes()
+    code, out, err = kafkalog("roll", partition, *NOW, "--config", "segment.ms=1000")
+    assert (code, err) == (0, "")
+    assert out.split(": ")[1].startswith("rolled at 120 (time), offsets 0 to 120; undo")
+    assert (partition / f"{120:020d}.log").read_bytes() == b""
+    assert (root / MARKER).read_bytes() == marker
+    # An empty segment is not rolled again.
+    code, out, _ = kafkalog("roll", partition, *NOW, "--config", "segment.ms=1000", "--force")
+    assert (code, out) == (0, f"{partition}: nothing to do, the active segment is empty, offsets 0 to 120\n")
+
+
+def test_roll_by_force(root):
+    before = tree(root)
+    code, out, _ = kafkalog("roll", root / "ret-time-0", *NOW, "--force")
+    assert code == 0
+    assert "rolled at 120 (forced)" in out
+    assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
+    assert tree(root) == before
+
+
+# -- truncate
+
+
+def test_truncate_keeps_what_goes_and_the_marker_stays_away(root):
+    before = tree(root)
+    partition = root / "ret-both-0"
+    code, out, err = kafkalog("truncate", root, "--topic", "ret-both", "--to", 50, "--single-replica", *NOW)
+    assert code == 0
+    words = "truncated to 50, 2 segments removed, 2061 bytes cut, batch 46 to 50 goes whole, offsets 0 to 46; undo:"
+    assert out.startswith(f"{partition}: {words} kafkalog undo {partition}")
+    assert not (root / MARKER).exists()
+    assert "leaves every ISR" in err
+    for name in ("recovery-point", "replication"):
+        assert "ret-both 0 46\n" in (root / f"{name}-offset-checkpoint").read_text()
+    assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
+    assert tree(root) == before
+
+
+def test_truncate_refuses_other_replicas_and_offsets_outside(root):
+    before = tree(root)
+    code, _, err = kafkalog("truncate", root / "ret-both-0", "--to", 50, *NOW)
+    assert code == 14
+    assert "(to go on: --single-replica)" in err
+    code, _, err = kafkalog("truncate", root / "ret-both-0", "--to", 121, "--single-replica", *NOW)
+    assert code == 1
+    assert "valid range is 0 to 120" in err
+    code, _, err = kafkalog("truncate", root, "--to", 50, "--single-replica", *NOW)
+    assert code == 2
+    assert "takes one partition" in err
+    assert tree(root) == before
+
+
+def test_truncate_at_the_end_loses_nothing(root):
+    code, out, _ = kafkalog("truncate", root / "ret-both-0", "--to", 120, "--single-replica", *NOW)
+    assert (code, out) == (0, f"{root}/ret-both-0: nothing to do, offsets 0 to 120\n")
+    assert (root / MARKER).exists()
+
+
+def test_truncate_without_keeping(root):
+    out = kafkalog("truncate", root / "ret-both-0", "--to", 50, "--single-replica", *NOW, "--discard")[1]
+    assert out.endswith("; cannot be undone\n")
+
+
+# -- delete-records
+
+
+def test_delete_records(root):
+    before = tree(root)
+    partition = root / "ret-both-0"
+    code, out, _ = kafkalog("delete-records", partition, "--before", 57, "--single-replica", *NOW)
+    assert code == 0
+    words = "records before 57 deleted (the log started at 0), 1 segment removed (3"
+    assert out.startswith(f"{partition}: {words}")
+    assert "ret-both 0 57\n" in (root / "log-start-offset-checkpoint").read_text()
+    assert (root / MARKER).exists()
+    again = kafkalog("delete-records", partition, "--before", 57, "--single-replica", *NOW)[1]
+    assert again == f"{partition}: nothing to do, offsets 57 to 120\n"
+    assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
+    after = tree(root)
+    after.pop("log-start-offset-checkpoint", None), before.pop("log-start-offset-checkpoint", None)
+    assert after == before
+
+
+def test_delete_records_up_to_the_high_watermark(root):
+    checkpoint = root / "replication-offset-checkpoint"
+    checkpoint.write_text(checkpoint.read_text().replace("ret-both 0 120", "ret-both 0 70"))
+    partition = root / "ret-both-0"
+    code, _, err = kafkalog("delete-records", partition, "--before", 71, "--single-replica", *NOW)
+    assert code == 1
+    assert "valid range is 0 to 70" in err
+    out = kafkalog("delete-records", partition, "--before", -1, "--single-replica", *NOW)[1]
+    assert "records before 70 deleted" in out
+
+
+# -- all of them
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("roll", "--force"),
+        ("retain", *DELETES, *DAY_AND_NIGHT),
+        ("truncate", "--to", "3", "--single-replica"),
+        ("delete-records", "--before", "3", "--single-replica"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["metadata", "damaged"])
+def test_what_is_left_alone(corpus, tmp_path, argv, kind):
+    if kind == "metadata":
+        target = tmp_path / "data"
+        shutil.copytree(corpus / "internal" / "data", target)
+        directory = target / "__cluster_metadata-0"
+    else:
+        target = tmp_path / "before"
+        shutil.copytree(corpus / "crash-torn" / "before", target)
+        directory = target / "crash-torn-0"
+    before = files(directory)
+    code, out, err = kafkalog(argv[0], directory, *argv[1:], *NOW)
+    if (kind, argv[0]) == ("damaged", "retain"):
+        # Its end is torn: what lies before goes, the last segment stays.
+        assert code == 3
+        assert "it is damaged at its end, and stays" in out
+        assert (directory / f"{115:020d}.log").exists()
+    else:
+        assert code == 14, (out, err)
+        assert files(directory) == before
+
+
+def test_locked_by_another(root):
+    (root / ".lock").touch()
+    program = f"""
+import fcntl, subprocess, sys
+file = open({str(root / ".lock")!r}, "r+")
+fcntl.lockf(file, fcntl.LOCK_EX)
+argv = ["retain", {str(root / "ret-time-0")!r}, "--config", "retention.ms=1", "--now", "{NOW_MS}"]
+sys.exit(subprocess.run([sys.executable, "-m", "kafkalog_cli", *argv]).returncode)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 11
+    assert (root / "ret-time-0" / f"{0:020d}.log").exists()

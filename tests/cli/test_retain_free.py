@@ -1,0 +1,267 @@
+"""`kafkalog retain --free-bytes`: on a file system that is full, and what never goes."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from memory_fs import SURVIVALS, MemoryFilesystem
+from watched_fs import FailingFilesystem, RecordingFilesystem
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+NOW_MS = 1795228795800
+NOW = ("--now", str(NOW_MS))
+DELETES = ("--config", "cleanup.policy=delete")
+
+
+def kafkalog(*argv, fs=None):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO(), io.BytesIO()
+    environment = Environment(stdout=out, stderr=err, **({} if fs is None else {"fs": fs}))
+    code = run([*map(str, argv)], environment)
+    assert b"internal error" not in err.getvalue(), err.getvalue()
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+def logs_in(root, pattern="*.log"):
+    return sorted(str(path.relative_to(root)) for path in root.rglob(pattern))
+
+
+# -- a real file system with no byte left
+
+
+@pytest.fixture
+def full_disk(tmp_path):
+    """A tmpfs on which nothing more can be written; `fill` fills it up again."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(where)], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"no file system can be mounted here, which needs root: {made.stderr.strip()}")
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", str(where)], check=True)
+
+
+def fill(where):
+    with open(where / "ballast", "ab", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                continue
+    assert os.statvfs(where).f_bavail == 0
+
+
+def log_dir_on(where, corpus):
+    """Three topics of some hundred KiB each; the timestamps of `young` are the latest."""
+    root = where / "data"
+    root.mkdir()
+    for name in ("meta.properties", ".kafka_cleanshutdown"):
+        shutil.copy(corpus / "retention" / "before" / name, root)
+    for source, name in (("ret-time", "old-0"), ("ret-allold", "older-0"), ("ret-compact", "__consumer_offsets-0")):
+        shutil.copytree(corpus / "retention" / "before" / f"{source}-0", root / name)
+    names = ("old", "older", "__consumer_offsets")
+    for kind in ("recovery-point", "replication"):
+        lines = "".join(f"{name} 0 120\n" for name in names)
+        (root / f"{kind}-offset-checkpoint").write_text(f"0\n{len(names)}\n{lines}")
+    return root
+
+
+def test_on_a_disk_with_no_byte_left(full_disk, corpus):
+    root = log_dir_on(full_disk, corpus)
+    fill(full_disk)
+    argv = ["retain", root, *DELETES, *NOW, "--free-bytes"]
+    before = logs_in(root)
+    code, out, err = kafkalog(*argv, 20_000, "--dry-run")
+    assert (code, logs_in(root)) == (0, before), err
+    assert sum("dry run: " in line for line in out.splitlines()) == 1
+    # It is not enough that one partition gives: the oldest of both go.
+    code, out, err = kafkalog(*argv, 60_000)
+    assert code == 0, (out, err)
+    assert os.statvfs(full_disk).f_bavail * os.statvfs(full_disk).f_frsize >= 60_000
+    gone = set(before) - set(logs_in(root))
+    assert {name.split("/")[0] for name in gone} == {"older-0", "old-0"}
+    assert f"__consumer_offsets-0/{0:020d}.log" in logs_in(root)
+    for name in ("older-0", "old-0"):
+        starts = sorted(int(path.name[:-4]) for path in (root / name).glob("*.log"))
+        assert starts[-1] in (93, 98), "the active segment"
+        epochs = (root / name / "leader-epoch-checkpoint").read_text().split()
+        assert epochs[-1] == str(starts[0])
+        manifest = json.loads(next((root / name).glob(".kafkalog/*/manifest.json")).read_text())
+        assert manifest["facts"]["unlinked"]
+    lines = [line for line in out.splitlines() if "unlinked (" in line]
+    assert len(lines) == 2
+    assert all(line.endswith("; cannot be undone") for line in lines)
+    assert (root / ".kafka_cleanshutdown").exists()
+    # There is room now: a second run has nothing to do.
+    left = logs_in(root)
+    assert kafkalog(*argv, 60_000, "--quiet")[:2] == (0, "")
+    assert logs_in(root) == left
+
+
+def test_a_disk_that_stays_full(full_disk, corpus):
+    root = log_dir_on(full_disk, corpus)
+    fill(full_disk)
+    code, out, err = kafkalog("retain", root, *DELETES, *NOW, "--free-bytes", "1GiB", "--format", "json")
+    assert code == 13
+    assert "bytes are free, 1073741824 were wanted" in err
+    *_, summary = map(json.loads, out.splitlines())
+    assert (summary["exit_code"], summary["changed"], summary["removed_segments"]) == (13, 2, 6)
+    assert len(logs_in(root)) == 1 + 1 + 4, "the active segments, and what is internal"
+
+
+# -- what goes, in which order, and what never
+
+
+@pytest.fixture
+def root(corpus, tmp_path):
+    return log_dir_on(tmp_path, corpus)
+
+
+def free_by_dry_run(root, *argv):
+    """Base offsets of what would go of each partition, if all that may is wanted."""
+    code, out, _ = kafkalog("retain", root, *NOW, "--free-bytes", "1000TB", "--dry-run", "--format", "json", *argv)
+    assert code in (13, 14)
+    return {each["topic"]: each["removed"] for each in map(json.loads, out.splitlines()[:-1])}
+
+
+def test_the_active_segment_stays(root):
+    found = free_by_dry_run(root, *DELETES)
+    assert found == {"old": [0, 33, 64], "older": [0, 32, 61], "__consumer_offsets": []}
+
+
+def test_nothing_at_or_above_the_high_watermark(root):
+    checkpoint = root / "replication-offset-checkpoint"
+    checkpoint.write_text(checkpoint.read_text().replace("old 0 120", "old 0 63"))
+    assert free_by_dry_run(root, *DELETES)["old"] == [0]
+    checkpoint.write_text(checkpoint.read_text().replace("old 0 63", "old 0 64"))
+    assert free_by_dry_run(root, *DELETES)["old"] == [0, 33]
+
+
+def test_compacted_and_unknown_topics_stay(corpus, root):
+    nothing = {"old": [], "older": [], "__consumer_offsets": []}
+    assert free_by_dry_run(root, "--config", "cleanup.policy=compact,delete") == nothing
+    assert free_by_dry_run(root) == {"__consumer_offsets": []}, "nobody has set a policy for the others"
+    code, out, err = kafkalog(
+        "retain", corpus / "internal" / "data", *NOW, *DELETES, "--free-bytes", "1000TB", "--dry-run"
+    )
+    assert code == 13
+    assert out.count("nothing unlinked, the topic is internal") == 3
+    assert err.count("left alone: it is no partition of a topic's") == 3
+
+
+def test_floors(root):
+    sizes = [(root / "old-0" / f"{base:020d}.log").stat().st_size for base in (0, 33, 64, 98)]
+    for keep, removed in (
+        (sum(sizes), []),
+        (sum(sizes[1:]) + 1, []),
+        (sum(sizes[1:]), [0]),
+        (sum(sizes[2:]), [0, 33]),
+        (1, [0, 33, 64]),
+    ):
+        assert free_by_dry_run(root, *DELETES, "--keep-bytes", keep)["old"] == removed, keep
+    plan = kafkalog(
+        "retain", root / "old-0", *NOW, "--config", "retention.ms=1", "--explain", "--dry-run", "--format", "json"
+    )
+    segments = json.loads(plan[1].splitlines()[0])["segments"]
+    age = NOW_MS - segments[1]["largest_timestamp_ms"]
+    assert free_by_dry_run(root, *DELETES, "--keep-ms", age)["old"] == [0]
+    assert free_by_dry_run(root, *DELETES, "--keep-ms", age - 1)["old"] == [0, 33]
+
+
+def test_what_is_deleted_already_goes_first(memory):
+    limit = ("--config", "retention.ms=60000000")
+    kafkalog("retain", "/data/old-0", *NOW, *DELETES, *limit, "--delay", "7d", fs=memory)
+    logs = [entry.path for entry in memory.list_directory("/data/old-0") if entry.path.endswith(".log.deleted")]
+    assert len(logs) == 3
+    code, out, err = kafkalog("retain", "/data", *NOW, *DELETES, "--free-bytes", 1, fs=memory)
+    assert code == 0, err
+    line = next(line for line in out.splitlines() if line.startswith("/data/old-0"))
+    assert "11 files named .deleted unlinked" in line
+    assert "segment" not in line
+    assert memory.status(f"/data/older-0/{0:020d}.log") is not None
+
+
+def test_what_has_other_names_frees_nothing(root, tmp_path):
+    os.link(root / "old-0" / f"{33:020d}.log", tmp_path / "backup")
+    assert free_by_dry_run(root, *DELETES)["old"] == [0]
+
+
+def test_options_that_do_not_go_together(root):
+    for argv in (["--free-bytes", "1", "--explain"], ["--free-bytes", "x"], ["--keep-ms", "1"], ["--keep-bytes", "1"]):
+        assert kafkalog("retain", root, *argv)[0] == 2
+
+
+# -- on a disk in memory: which calls are made, and what fails
+
+
+@pytest.fixture
+def memory(root):
+    fs = MemoryFilesystem()
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            fs.add(f"/{path.relative_to(root.parent)}", path.read_bytes())
+    fs.settle()
+    fs.capacity_bytes = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+    return fs
+
+
+def test_nothing_is_written_before_the_first_segment_went(memory):
+    memory.add("/data/.lock", b"")
+    memory.add("/data/older-0/.kafkalog/lock", b"")
+    fs = RecordingFilesystem(memory)
+    code, _, err = kafkalog("retain", "/data", *DELETES, *NOW, "--free-bytes", "4000", fs=fs)
+    assert code == 0, err
+    calls = [(call.name, call.path) for call in fs.changes]
+    assert calls[0] == ("unlink", f"/data/older-0/{0:020d}.log")
+    assert memory.status(f"/data/older-0/{0:020d}.index") is None
+
+
+def test_a_lock_for_which_there_is_no_room_stands_in_nobodys_way(memory):
+    class Full(RecordingFilesystem):
+        """No name can be made until something has gone."""
+
+        def perform(self, call, action):
+            is_making = call.name in ("create", "make_directory") or (
+                call.name == "lock" and memory.status(call.path) is None
+            )
+            if is_making and not any(done.name == "unlink" for done in self.calls):
+                raise OSError(28, os.strerror(28), call.path)
+            return super().perform(call, action)
+
+    fs = Full(memory)
+    code, out, err = kafkalog("retain", "/data", *DELETES, *NOW, "--free-bytes", "4000", fs=fs)
+    assert code == 0, (out, err)
+    assert "there is no room for the lock, so nobody else has it" in err
+    assert memory.status(f"/data/older-0/{0:020d}.log") is None
+    assert [entry for entry in memory.list_directory("/data/older-0/.kafkalog") if entry.is_directory]
+
+
+def test_whatever_fails_the_others_go_on(memory):
+    """Each unlink fails once: what fails ends its partition, and every log that is left is one without a gap."""
+    number = 1
+    while True:
+        copy = memory.image(SURVIVALS[0])
+        copy.capacity_bytes = memory.capacity_bytes
+        fs = FailingFilesystem(copy, "EIO", number)
+        code, _, _ = kafkalog("retain", "/data", *DELETES, *NOW, "--free-bytes", "9000", fs=fs)
+        if not fs.fired:
+            assert code == 0
+            break
+        for name in ("old", "older", "__consumer_offsets"):
+            names = {entry.path.rpartition("/")[2] for entry in copy.list_directory(f"/data/{name}-0")}
+            logs = sorted(int(each[:-4]) for each in names if each.endswith(".log"))
+            all_logs = {"old": [0, 33, 64, 98], "older": [0, 32, 61, 93], "__consumer_offsets": [0, 35, 64, 93]}[name]
+            assert logs == all_logs[len(all_logs) - len(logs) :]
+            assert logs, name
+        number += 7
+    assert number > 50

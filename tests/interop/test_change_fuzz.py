@@ -1,0 +1,50 @@
+"""roll, retain, truncate and delete-records against the real UnifiedLog: the same files from both.
+
+The number of cases: KAFKALOG_CHANGE_CASES, `make fuzz-changes` for many.
+"""
+
+import os
+
+import pytest
+from change_cases import VERBS, Changed, RealLogs, differences, make_change
+from fuzz_changes import fuzz_changes, settled_logs
+
+pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
+
+CASES = int(os.environ.get("KAFKALOG_CHANGE_CASES", "300"))
+
+
+@pytest.fixture(scope="module")
+def real(real_kafka):
+    with RealLogs(real_kafka.class_path) as logs:
+        yield logs
+
+
+@pytest.fixture(scope="module")
+def logs(real, corpus, tmp_path_factory):
+    return settled_logs(CASES, 1, real, corpus, tmp_path_factory.mktemp("settled"))
+
+
+def test_the_same_files(real, logs, tmp_path, capsys):
+    different = []
+    tally = fuzz_changes(
+        real, logs, tmp_path, seed=1, count=CASES, show=lambda case, found: different.append(f"{case}: {found}")
+    )
+    with capsys.disabled():
+        print(f" {len(logs)} logs, {tally} ", end="")
+    assert not different, "\n".join(different)
+    assert tally.tried == CASES
+    for verb in VERBS:
+        assert tally.outcomes[verb, "changed"] > 0.3 * CASES / len(VERBS), verb
+
+
+def test_differences_are_seen(logs):
+    case = make_change(0, logs)
+    one = Changed({"a.log": b"x", "9.snapshot": b"y"}, (0, 9, 9))
+    assert differences(case, one, one) == []
+    assert differences(case, one, one._replace(offsets=(0, 8, 9))) != []
+    assert differences(case, one, one._replace(files={"a.log": b"x"})) != []
+    assert differences(case, one, one._replace(files={**one.files, "a.log": b"z"})) != []
+    assert differences(case, one._replace(rolled=True), one._replace(rolled=False)) != []
+    assert differences(case, one, Changed(None, refused="KafkaException")) != []
+    assert differences(case, Changed(None, refused="x"), one) != []

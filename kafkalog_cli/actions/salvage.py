@@ -64,7 +64,8 @@ class Salvaged:
 def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
     """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
 
-    `out` gets its name when all of it is on the disk; what an earlier run did not finish is removed. A batch is valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
+    `out` gets its name when all of it is on the disk; what an earlier run did not finish is removed. A batch is
+    valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
     Raises Refused if `out` is there or no offset would stay what it is, and OSError where `out` cannot be written.
     """
     if fs.status(out) is not None:

@@ -40,6 +40,8 @@ from kafkalog_cli.storage.producer_state import ProducerState
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP
 
+_STATE_KINDS = (FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT)
+
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -138,16 +140,20 @@ class _Repair:
         torn += [segment.log.path for segment in self._seven]
         if not indexes_only and self._cut_tail(torn):
             reports = self._look()
+        looked_at = self.draft.fork()
         self.remarks += self._cuts  # not before it is clear that there is no other damage
         self._rebuild_indexes(reports)
         self._rebuild_missing_txn_indexes()
         if not indexes_only:
             self._rebuild_epochs(reports)
             self._rebuild_snapshots(reports)
-        self._say_what_stays(self._look() if self._has_changed() else reports)
+        self._say_what_stays(self._now(reports, self.draft.differences(looked_at)))
 
-    def _has_changed(self) -> bool:
-        return bool(self.draft.changes())
+    def _now(self, reports: list[FileReport], made: set[str]) -> list[FileReport]:
+        """The reports after files were made anew: of logs and of other files they say what they said."""
+        if all(classify_file(name).kind in _STATE_KINDS for name in made):
+            return [report for report in reports if report.path.rpartition("/")[2] not in made]
+        return self._look()
 
     def _look(self) -> list[FileReport]:
         settings = self._settings

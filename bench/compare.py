@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from jvm import KAFKA_VERSION, cache_directory, dump_command, java_version
 from make_inputs import find
 from measure import ROOT, Failed, Pairs, run, run_pairs, same_output, smallest_peak_bytes
+from recover_rows import recover_rows
 from rows import MOST_PEAK_BYTES, Measure, Row, rows
 
 PAGE = ROOT / "docs" / "bench.md"
@@ -66,7 +67,7 @@ def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> R
     """Run one row; what it prints goes to stderr at once, so that a long run can be watched."""
     command = [*kafkalog, *row.arguments]
     try:
-        pairs = run_pairs(command, row.peer, options.runs, options.row_seconds)
+        pairs = run_pairs(command, row.peer, options.runs, options.row_seconds, row.prepare)
     except Failed as problem:
         result = Result(row, None, str(problem))
     else:
@@ -140,7 +141,12 @@ def main() -> int:
         print("no Java and Maven here: rows against DumpLogSegments show only kafkalog", file=sys.stderr)
     run([*kafkalog, "warmup", "--quiet"])
     print(f"smallest peak that can be seen: {smallest_peak_bytes() >> 20} MiB", file=sys.stderr)
-    chosen = [row for row in rows(find(directory), jvm) if re.search(options.only, row.work)]
+    found = find(directory)
+    table_of_rows = [
+        *rows(found, jvm),
+        *recover_rows(found, cache_directory() / f"bench-recover-{options.size}", kafkalog),
+    ]
+    chosen = [row for row in table_of_rows if re.search(options.only, row.work)]
     results = [measure_row(row, kafkalog, options) for row in chosen]
     note = options.inputs_note or ("logs that exist" if options.directory else "made by bench/make_inputs.py")
     text = f"{machine(note)}\n\n{table(results)}"

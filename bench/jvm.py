@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 KAFKA_VERSION = "4.2.0"
@@ -29,6 +30,26 @@ def dump_command() -> list[str] | None:
     if java is None or jars is None:
         return None
     return [java, "-Xmx256M", "-cp", str(jars / "*"), "kafka.tools.DumpLogSegments"]
+
+
+def load_command(partition: Path) -> list[str] | None:
+    """The real UnifiedLog loading a partition whose recovery point is 0, as LogManager does, and stopping cleanly.
+
+    With the heap that kafka-server-start.sh gives a broker; None without Java and Maven.
+    """
+    java, javac = shutil.which("java"), shutil.which("javac")
+    jars = kafka_jars() if java and javac else None
+    if java is None or javac is None or jars is None:
+        return None
+    classes = cache_directory() / f"bench-classes-{KAFKA_VERSION}"
+    classes.mkdir(exist_ok=True)
+    sources = _POM.parent / "java"
+    compile_ = [javac, "-nowarn", "-cp", str(jars / "*"), "-sourcepath", str(sources), "-d", str(classes)]
+    subprocess.run([*compile_, str(sources / "LoadLogs.java")], check=True, stdout=sys.stderr)
+    class_path = f"{classes}:{jars / '*'}"
+    now_ms = str(time.time_ns() // 1_000_000)
+    words = ["load", str(partition), "0", "0", "0", now_ms, "86400000", "stop"]
+    return [java, "-Xms1G", "-Xmx1G", "-cp", class_path, "LoadLogs", *words]
 
 
 def kafka_jars() -> Path | None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -79,17 +79,26 @@ def run(command: Sequence[str]) -> Run:
     return Run(seconds, usage.ru_maxrss << 10)
 
 
-def run_pairs(ours: Sequence[str], peer: Sequence[str] | None, pairs: int, most_seconds: float) -> Pairs:
+def run_pairs(
+    ours: Sequence[str],
+    peer: Sequence[str] | None,
+    pairs: int,
+    most_seconds: float,
+    prepare: Callable[[], None] = lambda: None,
+) -> Pairs:
     """Run peer, ours, peer, ours …: at least `LEAST_PAIRS` times, more while `most_seconds` are not used up.
 
-    Raises Failed.
+    `prepare` is called before each run. Raises Failed.
     """
     done = Pairs()
+    prepare()
     run(ours)  # not measured: fills the page cache
     begin = time.perf_counter()
     while len(done.ours) < pairs:
         if peer is not None:
+            prepare()
             done.peer.append(run(peer))
+        prepare()
         done.ours.append(run(ours))
         used = time.perf_counter() - begin
         if len(done.ours) == 1 and used < MANY_PAIRS_SECONDS:

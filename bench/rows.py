@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from enum import Enum, unique
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +37,8 @@ class Row(NamedTuple):
     floor: float
     moonshot: float
     measure: Measure = Measure.TIMES_FASTER
+    prepare: Callable[[], None] = lambda: None
+    """What is done before each run, and not measured."""
 
     def bar(self, value: float) -> str:
         return self.measure.value.format(f"{value:g}")
@@ -63,7 +66,7 @@ def rows(found: dict[str, Input], jvm: list[str] | None) -> list[Row]:
     modes: dict[str, list[str]] = {"default": [], "deep": ["--deep-iteration"], "print": ["--print-data-log"]}
     for part, of_modes in bars.items():
         if part in found:
-            what = _what(found[part])
+            what = described(found[part])
             for (mode, options), bar in zip(modes.items(), of_modes, strict=True):
                 if bar is not None:
                     table.append(_dump(f"{mode}, {what}", options, found[part].segments, jvm, *bar))
@@ -75,7 +78,7 @@ def rows(found: dict[str, Input], jvm: list[str] | None) -> list[Row]:
     return table + _starts()
 
 
-def _what(log: Input) -> str:
+def described(log: Input) -> str:
     size = log.size_bytes / (1 << 20)
     text = f"{size / 1024:.1f} GiB" if size >= 1000 else f"{size:.0f} MiB"
     kind = {"uncompressed": "uncompressed batches of about 100 records", "one-record": "one-record batches"}
@@ -95,7 +98,7 @@ def _verify(level: str, options: list[str], log: Input, jvm: list[str] | None, f
     arguments = ["verify", "--level", level, str(log.segments[0].parent)]
     peer = None if jvm is None else [*jvm, *options, "--files", ",".join(map(str, log.segments))]
     name = "DumpLogSegments, whose output is another"
-    return Row(f"verify {level}, {_what(log)}", arguments, name, peer, floor, moonshot)
+    return Row(f"verify {level}, {described(log)}", arguments, name, peer, floor, moonshot)
 
 
 def _more(log: Input) -> list[Row]:
@@ -108,7 +111,7 @@ def _more(log: Input) -> list[Row]:
     partition = str(log.segments[0].parent)
     by_offset = [*dump, "--from-offset", str(offset), "--to-offset", str(offset + 100), partition]
     by_time = [*dump, "--since", str(timestamp), "--max-records", "100", partition]
-    what = _what(log)
+    what = described(log)
     return [
         Row(f"NDJSON of every record, {what}", [*json, "--files", ",".join(files)], "kafka-python reading", reader,
             30, 60),

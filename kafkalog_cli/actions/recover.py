@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, unique
@@ -67,17 +68,13 @@ class StartStates:
     def __init__(self, fs: Filesystem) -> None:
         self._fs = fs
         self._reading = Lock()
-        self._roots: dict[str, tuple[bool, RootCheckpoints]] = {}
+        self._roots: dict[str, tuple[bool, RootCheckpoints]] = {}  # by where they really are
 
     def of(self, log_dir: str | None, partition: Partition) -> StartState:
         """The state of a partition of `log_dir`; where that is None nothing is known."""
         if log_dir is None:
             return StartState(is_clean=False)
-        with self._reading:  # who asks second must not look when the first has taken the marker away
-            if log_dir not in self._roots:
-                is_clean = self._fs.status(f"{log_dir}/{FileKind.CLEAN_SHUTDOWN.value}") is not None
-                self._roots[log_dir] = is_clean, read_root_checkpoints(self._fs, log_dir)
-        is_clean, checkpoints = self._roots[log_dir]
+        is_clean, checkpoints = self._root(log_dir)
         kinds = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
         offsets = (checkpoints.offset(kind, partition.topic, partition.number) or 0 for kind in kinds)
         return StartState(is_clean, *offsets)
@@ -86,7 +83,15 @@ class StartStates:
         """Whether the line is to be another than it is."""
         if log_dir is None:
             return False
-        return self._roots[log_dir][1].offset(edit.kind, edit.topic, edit.partition) != edit.offset
+        return self._root(log_dir)[1].offset(edit.kind, edit.topic, edit.partition) != edit.offset
+
+    def _root(self, log_dir: str) -> tuple[bool, RootCheckpoints]:
+        path = os.path.realpath(log_dir)
+        with self._reading:  # who asks second must not look when the first has taken the marker away
+            if path not in self._roots:
+                is_clean = self._fs.status(f"{log_dir}/{FileKind.CLEAN_SHUTDOWN.value}") is not None
+                self._roots[path] = is_clean, read_root_checkpoints(self._fs, log_dir)
+            return self._roots[path]
 
 
 def used_settings(topic: str, log_dir: str | None, source: SettingsSource) -> tuple[Setting, ...]:

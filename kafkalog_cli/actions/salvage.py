@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
@@ -24,8 +25,8 @@ from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET
 from kafkalog_cli.storage.unreadable import unreadable
 
 COPY_BYTES = 1 << 20
-UNFINISHED = ".kafkalog-unfinished"
-"""What the name of the new directory ends in while it is written: who finds it without finds all of it."""
+PARTIAL = ".partial"
+"""What `out` is called with until it is whole: a broker does not start where such a directory lies."""
 
 
 class LostOffsets(NamedTuple):
@@ -64,9 +65,9 @@ class Salvaged:
 def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
     """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
 
-    `out` gets its name when all of it is on the disk; what an earlier run did not finish is removed. A batch is
-    valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
-    Raises Refused if `out` is there or no offset would stay what it is, and OSError where `out` cannot be written.
+    A batch is valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
+    `out` is there only when it is whole. Raises Refused if it is there already or no offset would stay what it is, and
+    OSError where it cannot be written.
     """
     if fs.status(out) is not None:
         raise Refused(path=out, reason="it is there already; what is salvaged goes into a new directory")
@@ -74,21 +75,16 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
         raise Refused(
             path=partition.path, reason="its offsets are byte positions (Kafka 0.7): none would stay the same"
         )
-    unfinished = out + UNFINISHED
-    _remove_unfinished(fs, unfinished)
-    fs.make_directory(unfinished)
-    result = Salvaged(unfinished)
-    for segment in partition.segments:
-        try:
-            _Copy(fs, segment, settings, result).run()
-        except KafkalogError as error:
-            result.unreadable.append((segment.log.path, str(error)))
-    if partition.metadata is not None:
-        _copy_metadata(fs, partition.metadata.path, result)
-    _write_sidecars(fs, unfinished, settings, _attributes_of_files(fs, partition))
-    fs.set_attributes(unfinished, fs.attributes(partition.path))
-    fs.sync_directory(unfinished)
-    fs.rename(unfinished, out)
+    result = Salvaged(out + PARTIAL)
+    if fs.status(result.path) is not None:
+        raise Refused(path=result.path, reason="a salvage that was cut off has left it; nothing in it is needed")
+    fs.make_directory(result.path)
+    try:
+        _fill(fs, partition, settings, result)
+        fs.rename(result.path, out)
+    except BaseException:
+        _remove(fs, result.path)
+        raise
     sync_parent(fs, out)
     result.path = out
     return result
@@ -99,12 +95,25 @@ def sync_parent(fs: WritableFilesystem, path: str) -> None:
     fs.sync_directory(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
 
 
-def _remove_unfinished(fs: WritableFilesystem, path: str) -> None:
-    if fs.status(path) is None:
-        return
-    for entry in fs.list_directory(path):
-        fs.unlink(entry.path)
-    fs.remove_directory(path)
+def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, result: Salvaged) -> None:
+    for segment in partition.segments:
+        try:
+            _Copy(fs, segment, settings, result).run()
+        except KafkalogError as error:
+            result.unreadable.append((segment.log.path, str(error)))
+    if partition.metadata is not None:
+        _copy_metadata(fs, partition.metadata.path, result)
+    _write_sidecars(fs, result.path, settings, _attributes_of_files(fs, partition))
+    fs.set_attributes(result.path, fs.attributes(partition.path))
+    fs.sync_directory(result.path)
+
+
+def _remove(fs: WritableFilesystem, directory: str) -> None:
+    """Take away what was made so far, as well as that can be done."""
+    with suppress(OSError, KafkalogError):
+        for status in fs.list_directory(directory):
+            fs.unlink(status.path)
+        fs.remove_directory(directory)
 
 
 def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:

@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from threading import Event
 from typing import Generic, NamedTuple, TypeVar
 
 from kafkalog_cli.actions.in_order import InOrder
@@ -15,6 +14,7 @@ from kafkalog_cli.actions.refusals import Verdict
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.interruptions import Interruptions
 from kafkalog_cli.cli.options import Pace, time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Unreadable, combined_exit_code
 from kafkalog_cli.output.messages import Messages
@@ -96,7 +96,7 @@ class PartitionRun(Generic[ResultT]):
         clock_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
         self._clock = Clock(clock_ms, options.now is not None)
         self._progress = Progress(environment.stderr, self.verb, as_json=options.json, clock=environment.clock)
-        self._stopped = Event()
+        self._interruptions = Interruptions()
         self._begun = environment.clock()
         pace = options.pace
         self._rate = (
@@ -120,18 +120,12 @@ class PartitionRun(Generic[ResultT]):
         self._progress.expect(total_bytes)
         self._environment.kernels.expect(total_bytes)
         jobs = min(self._options.pace.jobs, len(partitions))
-        with self._progress, InOrder(self._tasks(partitions), jobs, f"kafkalog-{self.verb}") as outcomes:
-            while True:
-                try:
-                    outcome = next(outcomes, None)
-                    if outcome is None:
-                        break
-                    self._take(outcome)
-                except KeyboardInterrupt:
-                    if self._stopped.is_set():  # the second one does not wait
-                        raise
-                    self._stopped.set()
+        tasks = InOrder(self._tasks(partitions), jobs, f"kafkalog-{self.verb}")
+        with self._interruptions.watched(), self._progress, tasks as outcomes:
+            for outcome in outcomes:
+                if self._is_over():
                     outcomes.stop()
+                self._take(outcome)
         self._tell_not_done(partitions)
         return combined_exit_code(self._codes)
 
@@ -162,7 +156,7 @@ class PartitionRun(Generic[ResultT]):
     def _outcome(self, work: Work) -> Outcome[ResultT]:
         if self._is_over():
             return Outcome(work)
-        meter = _Meter(work, self._progress, self._stopped)
+        meter = _Meter(work, self._progress, self._interruptions)
         work.fs = self._metered(meter)
         try:
             return Outcome(work, self._in_work(work))
@@ -171,7 +165,7 @@ class PartitionRun(Generic[ResultT]):
         except OSError as error:
             return Outcome(work, error=_of_the_system(work.partition, error))
         except KeyboardInterrupt:
-            self._stopped.set()
+            self._interruptions.ask()
             return Outcome(work)
         finally:
             meter.finish()
@@ -213,7 +207,7 @@ class PartitionRun(Generic[ResultT]):
         if not self.not_done:
             return
         self._codes += [ExitCode.INTERRUPTED] * len(self.not_done)
-        is_interrupted = self._stopped.is_set()
+        is_interrupted = self._interruptions.are_asked_for
         kind, why = ("interrupted", "interrupted") if is_interrupted else ("time-budget", "the time budget is over")
         how_many = counted(len(self.not_done), "partition", "partitions")
         names = ", ".join(partition.path for partition in self.not_done)
@@ -223,29 +217,37 @@ class PartitionRun(Generic[ResultT]):
         """Whether no partition may be begun any more."""
         budget = self._options.pace.time_budget_seconds
         is_late = budget is not None and self._environment.clock() - self._begun >= budget
-        return is_late or self._stopped.is_set()
+        return is_late or self._interruptions.are_asked_for
 
 
 class _Meter:
-    """Counts the bytes of one partition's logs that were looked at, each file's once, and stops it when asked to."""
+    """Counts the bytes of one partition's logs that are looked at, and stops it at a read when that is asked for.
 
-    def __init__(self, work: Work, progress: Progress, stopped: Event) -> None:
+    A log that is read once more, to be seen as it will be, is as much work again.
+    """
+
+    def __init__(self, work: Work, progress: Progress, interruptions: Interruptions) -> None:
         self._work = work
         self._progress = progress
-        self._stopped = stopped
-        self._left = {segment.log.path: segment.log.size_bytes for segment in work.partition.segments}
+        self._interruptions = interruptions
+        self._sizes = {segment.log.path: segment.log.size_bytes for segment in work.partition.segments}
+        self._left = dict(self._sizes)
 
     def __call__(self, path: str, size_bytes: int) -> None:
-        if self._stopped.is_set() and not self._work.must_finish:
-            raise KeyboardInterrupt
+        if not self._work.must_finish:
+            self._interruptions.safe_point()
         left = self._left.get(path)
-        if left:
-            self._left[path] = left - min(left, size_bytes)
-            self._progress.advance(min(left, size_bytes), path)
+        if left is None or not size_bytes:
+            return
+        if not left:
+            left = self._sizes[path]
+            self._progress.expect_more(left)
+        self._left[path] = left - min(left, size_bytes)
+        self._progress.advance(min(left, size_bytes), path)
 
     def finish(self) -> None:
         """The partition is done with: what was not looked at will not be."""
-        self._progress.advance(sum(self._left.values()), self._work.partition.path)
+        self._progress.expect_more(-sum(self._left.values()))
         self._left.clear()
 
 

@@ -9,10 +9,10 @@ from typing import BinaryIO, cast
 
 from kafkalog_cli.actions.partition_facts import Places, places_of_partitions
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.interruptions import Undisturbed, terminated_like_interrupted
+from kafkalog_cli.cli.interruptions import Undisturbed
 from kafkalog_cli.cli.partition_run import Outcome, PartitionRun, ResultT, RunOptions, Work
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.storage.lock import LockPolicy, lock_log_dir, lock_partition, log_dir_of
+from kafkalog_cli.storage.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition, log_dir_of
 from kafkalog_cli.storage.partition import Partition
 
 
@@ -37,7 +37,7 @@ class PartitionWriter(PartitionRun[ResultT]):
         stdout, stderr = cast(BinaryIO, self._stdout), cast(BinaryIO, Undisturbed(environment.stderr))
         super().__init__(replace(environment, stdout=stdout, stderr=stderr), options)
         self._writing = options
-        self._policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline)
+        self._policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline, self._wait)
         self._places: Places = {}
         self._log_dirs: dict[str, KafkalogError | None] = {}
         self._locks = ExitStack()
@@ -46,7 +46,7 @@ class PartitionWriter(PartitionRun[ResultT]):
         """Change them; the exit code."""
         roots = (log_dir_of(self._fs, partition.path) for partition in partitions)
         self._places = places_of_partitions(self._fs, list(dict.fromkeys(root for root in roots if root is not None)))
-        with terminated_like_interrupted(), self._locks:
+        with self._locks:
             return super().work(partitions)
 
     def summary(self, code: ExitCode, **counts: int) -> None:
@@ -65,8 +65,9 @@ class PartitionWriter(PartitionRun[ResultT]):
         if self._writing.dry_run:
             yield
             return
-        work.must_finish = True
-        with lock_partition(work.fs, work.partition.path, self._policy) or nullcontext() as work.lock:
+        with lock_partition(work.fs, work.partition.path, self._policy) or Unlocked() as work.lock:
+            self._interruptions.safe_point()
+            work.must_finish = True
             yield
 
     def _in_work(self, work: Work) -> ResultT:
@@ -78,11 +79,17 @@ class PartitionWriter(PartitionRun[ResultT]):
         path = work.log_dir
         is_new = path is not None and path not in self._log_dirs
         if path is not None and is_new and not self._writing.dry_run and not self._is_over():
-            self._log_dirs[path] = self._lock(path)
+            try:
+                self._log_dirs[path] = self._lock(path)
+            except KeyboardInterrupt:  # while it waited
+                return lambda: Outcome(work)
         error = None if path is None else self._log_dirs.get(path)
         if error is None:
             return super()._task(work)
         return lambda: Outcome(work, error=error, is_told=not is_new)
+
+    def _wait(self, seconds: float) -> None:
+        self._interruptions.sleep(seconds, self._environment.sleep)
 
     def _lock(self, log_dir: str) -> KafkalogError | None:
         """Why the log directory cannot be had, None once it is locked."""

@@ -97,6 +97,9 @@ def recover(  # noqa: PLR0913, PLR0917 options
 
     Checks every segment, whatever the marker of a clean shutdown says. A partition with valid batches behind damage
     is left as it is (exit code 14). What is cut off or taken away is kept for `kafkalog undo`.
+
+    Where the disk gives errors nothing is cut that was not read; --salvage reads around them. Ctrl-C and SIGTERM end
+    the run when the partitions that are being changed are done; what was not begun is named (exit code 130).
     """
     from kafkalog_cli.cli.recover_run import RecoverOptions, RecoverRun
     from kafkalog_cli.cli.salvage_run import SalvageRun

@@ -90,6 +90,7 @@ class RecoverRun(PartitionWriter[Recovered]):
         self._run_id = new_run_id("recover", environment.now_ms())
         self._starts = StartStates(environment.fs)
         self._changed = 0
+        self._without_marker: set[str | None] = set()
 
     def run(self, paths: list[str]) -> int:
         """Recover what `paths` name; the exit code."""
@@ -122,7 +123,8 @@ class RecoverRun(PartitionWriter[Recovered]):
         if self._recovery.dry_run:
             return plan.exit_code
         self._changed += done is not None
-        if done is not None and done.marker is Marker.AWAY:
+        if done is not None and done.marker is Marker.AWAY and plan.log_dir not in self._without_marker:
+            self._without_marker.add(plan.log_dir)
             self._messages.tell("marker", MARKER_STAYS_AWAY, path=plan.log_dir)
         return ExitCode.REFUSED if plan.is_refused else ExitCode.OK
 

@@ -69,6 +69,12 @@ class Progress:
         with self._lock:
             self._total_bytes = total_bytes
 
+    def expect_more(self, size_bytes: int) -> None:
+        """So many bytes more than were expected; below 0: so many less."""
+        with self._lock:
+            if self._total_bytes is not None:
+                self._total_bytes = max(self._done_bytes, self._total_bytes + size_bytes)
+
     def advance(self, size_bytes: int, subject: str = "") -> None:
         """So many more bytes were looked at; `subject` is the file or directory that they are of."""
         with self._lock:
@@ -81,8 +87,9 @@ class Progress:
             self._show(max(now - self._begun, 1e-6))
 
     def erase(self) -> None:
-        """Take the line away, if there is one."""
+        """Take the line away, if there is one; there is none for a moment."""
         with self._lock:
+            self._due = max(self._due, self._clock() + self._every_seconds)
             if self._has_line:
                 self._has_line = False
                 self._stream.write(_ERASE_LINE)

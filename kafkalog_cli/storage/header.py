@@ -65,3 +65,14 @@ def _legacy(buffer: bytearray, position: int) -> Batch:
     compressed = attributes & CODEC_MASK
     return Batch(position, LOG_OVERHEAD_BYTES + size, NO_OFFSET if compressed else offset, offset, -1, magic, crc,
                  attributes & 0xFF, timestamp, timestamp, -1, -1, -1, -1 if compressed else 1, UNCHECKED)  # fmt: skip
+
+
+def of_negative_magic(log: ReadableFile, position: int) -> Batch:
+    """The batch at byte `position`, whose magic is below 0: a broker reads it as a message v1. Raises OSError."""
+    buffer = bytearray(MESSAGE_V1.size)
+    log.read_into(position, memoryview(buffer))
+    offset, size, crc, magic, attributes, *_ = MESSAGE_V1.struct.unpack(buffer)
+    base = NO_OFFSET if attributes & CODEC_MASK else offset
+    return Batch(
+        position, LOG_OVERHEAD_BYTES + size, base, offset, -1, magic, crc, attributes & 0xFF, -1, -1, -1, -1, -1, -1, -1
+    )

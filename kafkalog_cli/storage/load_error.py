@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kafkalog_cli.format.fault import Fault
+
 
 class Rebuilt(NamedTuple):
     """What the log of a segment, up to byte `valid_bytes`, says that its indexes should hold."""
@@ -28,6 +30,11 @@ class LoadFailed(Exception):
         self.java_class = java_class
         self.reason = reason
         super().__init__(f"{java_class}: {reason}")
+
+
+def cannot_read(name: str, fault: Fault) -> LoadFailed:
+    """FileLogInputStream and FileChannelRecordBatch wrap an IOException, so that nobody takes the disk for bad."""
+    return LoadFailed("KafkaException", f"{name}: bytes from {fault.position} on {fault.message}")
 
 
 class InvalidOffset(Exception):

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format import txnindex
-from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, NO_OFFSET, Batch, BatchColumns, wrap_int64
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns, wrap_int64
+from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.layout import Layout
-from kafkalog_cli.format.legacy import MESSAGE_V1
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import ReadableFile
-from kafkalog_cli.storage.header import header_at
+from kafkalog_cli.storage.header import header_at, of_negative_magic
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.large_batch import is_large_batch_valid
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
-from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, Rebuilt, SegmentOverflow
+from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, Rebuilt, SegmentOverflow, cannot_read
 from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
@@ -215,12 +214,12 @@ class LoadedSegment:
             if fault is None or fault.kind is FaultKind.TRAILING_BYTES:
                 return
             if fault.kind is FaultKind.UNREADABLE:
-                raise _cannot_read(self.log_name, fault)
+                raise cannot_read(self.log_name, fault)
             if fault.kind is not FaultKind.INVALID_MAGIC:
                 reason = f"{self.log_name} at position {fault.position}: {fault.message}"
                 raise LoadFailed("CorruptRecordException", reason)
-            yield _of_negative_magic(log, fault.position)
-            position = fault.position + _of_negative_magic(log, fault.position).size_bytes
+            yield of_negative_magic(log, fault.position)
+            position = fault.position + of_negative_magic(log, fault.position).size_bytes
 
     def first_offset(self, log: ReadableFile, batch: Batch) -> int:
         """The offset with which a batch begins; of a compressed message set only the set itself tells."""
@@ -343,7 +342,7 @@ class LoadedSegment:
             header = header_at(log, scan.valid_bytes)
             # Where the header lies, or no whole batch follows, nothing more is read.
             if isinstance(header, Batch) or (header is not None and header.kind in _READ_BEYOND):
-                raise _cannot_read(self.log_name, fault)
+                raise cannot_read(self.log_name, fault)
         if fault is not None and fault.kind is FaultKind.BATCH_TOO_LARGE and is_large_batch_valid(log, fault.position):
             raise LoadFailed("KafkaStorageException", f"{self.log_name}: a valid {fault.message}")
         return scan.valid_bytes, None
@@ -387,21 +386,6 @@ class LoadedSegment:
         for name, opened in ((self.index_name, self._offset_index), (self.time_index_name, self._time_index)):
             if opened is not None:
                 self.draft.cut(name, len(opened) * opened.layout.size)
-
-
-def _cannot_read(name: str, fault: Fault) -> LoadFailed:
-    """FileLogInputStream and FileChannelRecordBatch wrap an IOException, so that nobody takes the disk for bad."""
-    return LoadFailed("KafkaException", f"{name}: bytes from {fault.position} on {fault.message}")
-
-
-def _of_negative_magic(log: ReadableFile, position: int) -> Batch:
-    buffer = bytearray(MESSAGE_V1.size)
-    log.read_into(position, memoryview(buffer))
-    offset, size, crc, magic, attributes, *_ = MESSAGE_V1.struct.unpack(buffer)
-    base = NO_OFFSET if attributes & CODEC_MASK else offset
-    return Batch(
-        position, LOG_OVERHEAD_BYTES + size, base, offset, -1, magic, crc, attributes & 0xFF, -1, -1, -1, -1, -1, -1, -1
-    )
 
 
 def _end_position(chunk: Chunk, rows: int) -> int:

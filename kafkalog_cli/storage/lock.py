@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from types import TracebackType
 from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable
@@ -80,6 +81,21 @@ def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
     """The log directory that a partition directory lies in; None if what it lies in has no file of one."""
     parent = os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120  (links are not followed)
     return parent if any(fs.status(_inside(parent, kind.value)) for kind in _ROOT_FILES) else None
+
+
+class Unlocked:
+    """In the place of a lock where locks do not work, and that was agreed to."""
+
+    def release(self) -> None:
+        """There is nothing to give up."""
+
+    def __enter__(self) -> Unlocked:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.release()
 
 
 def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle | None:

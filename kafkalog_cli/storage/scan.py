@@ -270,8 +270,10 @@ def unreadable_ranges(file: ReadableFile, begin: int, end: int) -> Iterator[Faul
 
 
 def _unreadable_bytes(file: ReadableFile, position: int) -> int:
-    """How many bytes from `position` on, which the device refuses, it refuses in a row: block by block at first, then
-    in leaps, which may pass over something; the end to a sector."""
+    """How many bytes from `position` on, which the device refuses, it refuses in a row.
+
+    Block by block at first, then in leaps, which may pass over something; the end to a sector.
+    """
     bad, here, blocks = position, position, 0
     while here == position or not _is_readable(file, here):
         bad, blocks = here, blocks + 1

@@ -131,7 +131,7 @@ def test_an_index_that_cannot_be_read_is_made_anew(tmp_path, suffix):
     assert before
     fs = BadSectors(source / name, 0, 1)
     inode = (source / name).stat().st_ino
-    code, (plan, _), _ = recover(fs, source)
+    code, (plan, _), _ = recover(fs, source, "--config", "index.interval.bytes=200")
     assert code == 0
     assert fs.reads
     assert [change["name"] for change in plan["changes"] if change["replaces"]] == [name]

@@ -285,13 +285,13 @@ def test_a_file_that_cannot_be_read_fails_alone():
     fs.refuse_open(index)
     code, out, _ = dump_index("/log/t-0", fs=fs)
     assert code == 5
-    assert f"error: {index}: Permission denied" in out
+    assert f"{index}: offset index, 40 bytes\n  error: cannot be read: Permission denied\n" in out
     assert not fs.unfired()
     fs = FaultyFilesystem(files)
     fs.refuse_open(log)
     code, out, _ = dump_index("/log/t-0", fs=fs)
     assert code == 5
-    assert f"error: {log}: Permission denied" in out
+    assert f"{log}: log, 187 bytes\n  error: cannot be read: Permission denied\n" in out
     assert "timestamp: 1100 offset: 30 unverified" in out
     fs = FaultyFilesystem(files)
     fs.refuse_open("/log/t-0")

@@ -69,7 +69,7 @@ def nothing(*_):
 @pytest.mark.parametrize(
     ("writer", "fixture", "owner", "name", "replacement"),
     [
-        (SALVAGE, "three", salvage, "UNFINISHED", ""),
+        (SALVAGE, "three", salvage, "PARTIAL", ""),
         (RECOVER, "torn", durable.NameChanges, "sync", nothing),
         (UNDO, "torn", durable.NameChanges, "sync", nothing),
         (UNDO, "three", journal_undo, "_remove_kept", nothing),

@@ -8,7 +8,7 @@ from evidence import SCALE
 from log_directories import FIXTURES, OWN
 from memory_fs import SURVIVALS
 from test_writer_crashes import ids
-from watched_fs import FAULTS, FailingFilesystem
+from watched_fs import FAULTS, READS, FailingFilesystem
 from writer_matrix import Image, WriterMatrix, own_tree
 from writers import RUN_ID, WRITERS, Kind, runs_of
 
@@ -49,6 +49,8 @@ def fail(matrix, fault, for_ever, n, *, drive=None):
         assert not after, f"went on after a sync failed: {after}, {where}"
         for survival in SURVIVALS[:5]:  # what was not synced may be gone from the cache too
             matrix.look(Image(f"{survival.name} after {where}", disk.image(survival), False))
+    if matrix.writer.kind is Kind.COPIES and outcome.code == 4 and "not read" in outcome.out:
+        return  # it told that it copied what could be read
     matrix.look(Image(f"after {where}", disk, False))
 
 
@@ -58,15 +60,16 @@ def check_told(matrix, fs, disk, outcome, where):
     is_before = files(own_tree(disk)) == files(expected.tree_before)
     is_after = files(own_tree(disk)) == files(expected.tree_after)
     if outcome.code in matrix.writer.codes:
-        assert is_after or matrix.writer.kind is not Kind.REPAIRS, f"told of success: {where}"
+        is_read = fs.failed[0].name in READS
+        assert is_after or is_read or matrix.writer.kind is not Kind.REPAIRS, f"told of success: {where}"
         return
-    assert outcome.err, where
+    assert outcome.err or "nothing was changed" in outcome.out, where
     if fs.fault in ("ENOSPC", "short write"):
         assert outcome.code == 13, where
-    if "nothing was changed" in outcome.err:
+    if "nothing was changed" in outcome.err and f"{RUN_ID}: nothing" not in outcome.err:  # one is of that run only
         assert is_before, where
     if matrix.writer.kind is Kind.REPAIRS and not is_before and not is_after:
-        assert f"kafkalog undo" in outcome.err, where
+        assert "kafkalog undo" in outcome.err, where
         assert RUN_ID in runs_of(disk), where
     if is_before and matrix.writer.kind is Kind.REPAIRS and not fs.for_ever and "kafkalog undo" not in outcome.err:
         left = [path for path in disk.tree(OWN) if path.startswith(f"{OWN}/{RUN_ID}")] if disk.status(OWN) else []

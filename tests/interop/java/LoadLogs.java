@@ -21,7 +21,7 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
  * Loads partition directories with the real UnifiedLog, as LogManager does when a broker starts, and writes logs
- * with it (see RandomLogs). Lines of standard input, cells separated by tabs:
+ * with it (see RandomLogs). Lines of standard input, cells separated by tabs; or one such line as arguments:
  *   load      directory  recovery-point  log-start  clean(0|1)  now-ms  expiration-ms  stop|leave  name=value...
  *   generate  directory  seed  flavour  now-ms  stop|leave  name=value...
  *   change    directory  recovery-point  log-start  clean(0|1)  now-ms  expiration-ms  action  name=value...  (ChangeLogs)
@@ -87,7 +87,12 @@ public final class LoadLogs {
         }
     }
 
-    public static void main(String[] ignored) throws Exception {
+    public static void main(String[] arguments) throws Exception {
+        if (arguments.length > 0) {
+            String answer = answer(arguments);
+            System.out.println(answer);
+            System.exit(answer.startsWith("refused") ? 1 : 0);
+        }
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split("\t");

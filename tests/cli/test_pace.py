@@ -1,0 +1,460 @@
+"""Commands over many partitions: several at a time, shown in order, within limits of time and load, interrupted."""
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from logs import BASE_TIME_MS, R, batch_v2, write_segment
+from making_changes import files
+from watched_fs import WatchedFilesystem
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.interruptions import Interruptions
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.storage.fs import RealFilesystem
+
+MARKER = ".kafka_cleanshutdown"
+NAMES = [f"t-{number}" for number in range(8)]
+RECORDS, TORN_BYTES = 40, 30
+LOG = f"{0:020d}.log"
+
+
+def partition(directory, torn=b"\x01" * TORN_BYTES):
+    """A segment of batches of two records, with a torn tail."""
+    directory.mkdir()
+    made = []
+    for first in range(0, RECORDS, 2):
+        records = [R(offset, BASE_TIME_MS + offset, b"k", b"v" * 400) for offset in (first, first + 1)]
+        made.append((batch_v2(records), first + 1, BASE_TIME_MS + first + 1))
+    write_segment(directory, 0, made, 4096)
+    log = directory / LOG
+    log.write_bytes(log.read_bytes() + torn)
+
+
+def log_directory(root, torn=b"\x01" * TORN_BYTES):
+    """A log directory of torn partitions, whose recovery points are above what is left; and of one line more."""
+    root.mkdir()
+    for name in NAMES:
+        partition(root / name, torn)
+    (root / MARKER).write_text('{"version":0,"brokerEpoch":7}')
+    lines = [f"t {number} {90 + number}" for number in range(len(NAMES))]
+    lines.insert(3, "other 0 123456")
+    text = "\n".join(["0", str(len(lines)), *lines, ""])
+    (root / "recovery-point-offset-checkpoint").write_text(text)
+    return root
+
+
+class Clock:
+    """Time that passes only where somebody sleeps, or a test says so; `tick` is what each look at it takes."""
+
+    def __init__(self, tick=0.0):
+        self.now, self.tick, self.slept = 1000.0, tick, []
+
+    def __call__(self):
+        self.now += self.tick
+        return self.now
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+class Terminal(io.BytesIO):
+    def isatty(self):
+        return True
+
+
+class Hooked(WatchedFilesystem):
+    """Calls `hook(call)` before each call on the real file system."""
+
+    def __init__(self, hook):
+        super().__init__(RealFilesystem())
+        self.before = hook
+
+
+def kafkalog(*argv, fs=None, clock=None, terminal=False):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO(), Terminal() if terminal else io.BytesIO()
+    clock = clock or Clock()
+    environment = Environment(stdout=out, stderr=err, fs=fs or RealFilesystem(), clock=clock, sleep=clock.sleep)
+    code = run([*map(str, argv)], environment)
+    assert b"internal error" not in err.getvalue()
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+def objects(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def points(root):
+    """The lines of the recovery points."""
+    return (root / "recovery-point-offset-checkpoint").read_text().splitlines()[2:]
+
+
+def logs(root):
+    """The partitions that are whole: their logs end with their last batch; all others are as they were made."""
+    torn = {name for name in NAMES if (root / name / LOG).read_bytes().endswith(b"\x01" * TORN_BYTES)}
+    sizes = {(root / name / LOG).stat().st_size - TORN_BYTES * (name in torn) for name in NAMES}
+    assert len(sizes) == 1
+    return [name for name in NAMES if name not in torn]
+
+
+def recovered_point(number, names):
+    return f"t {number} {RECORDS if f't-{number}' in names else 90 + number}"
+
+
+def assert_clean(root, done):
+    """Each partition is as before or as after, its lines are as it is, and no run was cut off."""
+    assert logs(root) == done
+    wanted = [recovered_point(number, done) for number in range(len(NAMES))]
+    assert points(root) == [*wanted[:3], "other 0 123456", *wanted[3:]]
+    for name in NAMES:
+        states = [json.loads(path.read_text())["state"] for path in (root / name).glob(".kafkalog/*/manifest.json")]
+        assert states == (["done"] if name in done else [])
+
+
+# ---- several at a time
+
+
+@pytest.mark.parametrize("jobs", [1, 3, 8])
+def test_as_many_jobs_as_wanted_and_results_in_order(tmp_path, jobs):
+    root = log_directory(tmp_path / "log")
+    lock, seen, both = threading.Lock(), set(), threading.Event()
+
+    def wait_for_others(call):
+        """The first read of each log waits until so many are being read."""
+        if call.name == "open_read" and call.path.endswith(".log"):
+            with lock:
+                seen.add(call.path)
+                if len(seen) >= jobs:
+                    both.set()
+            assert both.wait(30)
+
+    code, out, err = kafkalog("recover", "--jobs", jobs, "--format", "json", root, fs=Hooked(wait_for_others))
+    *plans, summary = objects(out)
+    assert (code, summary["partitions"], summary["changed"]) == (0, 8, 8)
+    assert [plan["path"] for plan in plans] == [f"{root}/{name}" for name in NAMES]
+    assert "not_done" not in summary
+    assert_clean(root, NAMES)
+    assert not (root / MARKER).exists()
+    assert [one["kind"] for one in objects(err)] == ["marker"]  # once for all
+
+
+def test_many_at_once_are_as_one_after_the_other(tmp_path):
+    """The log directory's own files too: lines, and the marker's account, without help from POSIX locks."""
+    one, many = log_directory(tmp_path / "one"), log_directory(tmp_path / "many")
+
+    def hesitate(call):
+        if call.path.rpartition("/")[0] == str(many) and call.name in ("create", "rename", "open_read"):
+            time.sleep(0.001)
+
+    class NoLocks(Hooked):
+        def lock(self, path, *, first_byte, exclusive):
+            raise OSError(38, "Function not implemented", path)
+
+    assert kafkalog("recover", "--jobs", 1, one)[0] == 0
+    code, out, err = kafkalog("recover", "--jobs", 8, "--assume-offline", many, fs=NoLocks(hesitate))
+    assert code == 0, err
+    assert_clean(many, NAMES)
+    for name in NAMES:
+        assert files(many / name) == files(one / name)
+    held = json.loads((many / ".kafkalog-clean-shutdown").read_text())["reasons"]
+    assert list(held.values()) == [NAMES]
+    # And all back, which gives the marker back when the last is done.
+    run_id = re.search(r"undo: kafkalog undo \S+ (\S+)", out)[1]
+    assert kafkalog("undo", "--assume-offline", many, run_id, fs=NoLocks(hesitate))[0] == 0
+    fresh = log_directory(tmp_path / "fresh")
+    for name in NAMES:
+        assert files(many / name) == files(fresh / name)
+    assert points(many) == points(fresh)
+    assert (many / MARKER).read_text() == (fresh / MARKER).read_text()
+
+
+def test_the_marker_is_back_after_the_last_of_many(tmp_path):
+    """Nothing is cut, only indexes are made: one partition's end says nothing of the others."""
+    root = log_directory(tmp_path / "log", torn=b"")
+    before = (root / MARKER).read_bytes()
+    for name in NAMES:
+        (root / name / LOG.replace(".log", ".index")).unlink()
+    code, _, err = kafkalog("recover", "--jobs", 4, root)
+    assert (code, err) == (0, "")
+    assert (root / MARKER).read_bytes() == before
+    assert not (root / ".kafkalog-clean-shutdown").exists()
+
+
+def test_one_that_fails_ends_only_itself(tmp_path):
+    root = log_directory(tmp_path / "log")
+
+    def fail(call):
+        if call.name == "create" and "/t-3/" in call.path:
+            raise OSError(28, os.strerror(28), call.path)
+
+    code, out, err = kafkalog("recover", "--jobs", 3, "--format", "json", root, fs=Hooked(fail))
+    assert code == 5
+    assert "t-3" in err
+    assert len(objects(out)) == 8
+    assert logs(root) == [name for name in NAMES if name != "t-3"]
+
+
+def test_purge_takes_several_at_a_time(tmp_path):
+    root = log_directory(tmp_path / "log")
+    kafkalog("recover", root)
+    code, out, _ = kafkalog("purge", "--older-than", "0s", "--jobs", 4, "--format", "json", root)
+    *_, summary = objects(out)
+    assert (code, summary["runs"]) == (0, 8)
+    assert not list(root.glob("t-*/.kafkalog/2*"))
+
+
+# ---- limits
+
+
+@pytest.mark.parametrize("done", [0, 1, 5, 8])
+def test_the_time_budget_ends_between_partitions(tmp_path, done):
+    root = log_directory(tmp_path / "log")
+    clock = Clock()
+    last = f"{root}/{NAMES[done - 1]}/" if done else str(root)
+
+    def work(call):
+        if call.path.startswith(last) and call.name == "open_read":
+            clock.now += 100
+
+    argv = ["recover", "--jobs", 1, "--time-budget", "1m" if done else 0, root]
+    code, out, err = kafkalog(*argv, "--format", "json", fs=Hooked(work), clock=clock)
+    *plans, summary = objects(out)
+    rest = [f"{root}/{name}" for name in NAMES[done:]]
+    assert code == summary["exit_code"] == (130 if rest else 0)
+    assert [one["path"] for one in summary.get("not_done", [])] == rest
+    assert len(plans) == done
+    told = [one for one in objects(err) if one.get("kind") == "time-budget"]
+    if rest:
+        how_many = "1 partition" if len(rest) == 1 else f"{len(rest)} partitions"
+        names = ", ".join(rest)
+        assert [one["message"] for one in told] == [f"the time budget is over: {how_many} not begun: {names}"]
+    else:
+        assert not told
+    assert_clean(root, NAMES[:done])
+    assert kafkalog("recover", root)[0] == 0
+    assert_clean(root, NAMES)
+
+
+def test_the_time_budget_with_several_at_a_time(tmp_path):
+    """What was begun is finished."""
+    root = log_directory(tmp_path / "log")
+    clock = Clock()
+
+    def work(call):
+        if call.name == "truncate":
+            clock.now += 100
+
+    code, out, _ = kafkalog(
+        "recover", "--jobs", 3, "--time-budget", "90s", "--format", "json", root, fs=Hooked(work), clock=clock
+    )
+    *plans, summary = objects(out)
+    assert code == 130
+    done = [plan["path"].rpartition("/")[2] for plan in plans]
+    assert len(done) + len(summary["not_done"]) == 8
+    assert 1 <= len(done) < 8
+    assert_clean(root, done)
+
+
+def test_the_io_rate_is_kept_over_all_partitions(tmp_path):
+    root = log_directory(tmp_path / "log")
+    moved, lock = [], threading.Lock()
+
+    class Counting(WatchedFilesystem):
+        def before(self, call):
+            if call.name == "read":
+                with lock:
+                    moved.append(call.detail[1])
+
+    clock = Clock()
+    code, _, _ = kafkalog("recover", "--jobs", 1, "--io-rate", "1e5", root, fs=Counting(RealFilesystem()), clock=clock)
+    assert code == 0
+    assert clock.now - 1000 >= 8 * RECORDS * 400 / 1e5
+    assert sum(clock.slept) <= 1.3 * sum(moved) / 1e5
+    assert max(moved) <= 64 << 10  # in small pieces
+    clock = Clock()
+    assert kafkalog("recover", "--jobs", 1, root, clock=clock)[0] == 0
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("option", [("--io-rate", "0"), ("--io-rate", "fast"), ("--time-budget", "soon"),
+                                    ("--time-budget", "-5s"), ("--jobs", "-1")])  # fmt: skip
+def test_limits_that_are_none(tmp_path, option):
+    assert kafkalog("recover", *option, tmp_path)[0] == UsageError.exit_code
+
+
+# ---- progress
+
+
+def test_progress_on_a_terminal_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+    root = log_directory(tmp_path / "log")
+    shutil.copytree(root, tmp_path / "other")
+    code, out, err = kafkalog("recover", "--jobs", 2, root, clock=Clock(tick=0.3), terminal=True)
+    assert code == 0
+    lines = [line for line in err.split("\r\x1b[K") if line.startswith("recover: ")]
+    whole = re.compile(
+        r"recover: (\d+) %, \S+ (?:bytes|KiB) of \d+ KiB, \S+ (?:bytes|KiB)/s, \d+:\d\d left, .*/t-\d/0+\.log"
+    )
+    assert [line for line in lines if not whole.fullmatch(line)] == []
+    percents = [int(whole.fullmatch(line)[1]) for line in lines]
+    assert len(percents) > 4
+    assert max(percents) > 80
+    assert max(percents) <= 100
+    assert "recover: " not in out
+    # What is told stands on lines of its own.
+    assert all(line.startswith(f"kafkalog: {root}") for line in re.split("[\n]|\r\x1b\\[K", err) if "marker" in line)
+    assert kafkalog("recover", tmp_path / "other", clock=Clock(tick=0.3))[2].count("recover: ") == 0
+
+
+def test_progress_for_programs(tmp_path):
+    root = log_directory(tmp_path / "log")
+    code, _, err = kafkalog("recover", "--jobs", 2, "--format", "json", root, clock=Clock(tick=0.3))
+    assert code == 0
+    lines = [line for line in err.splitlines() if '"progress"' in line]
+    assert lines
+    last = json.loads(lines[-1])
+    total = sum((root / name / LOG).stat().st_size + TORN_BYTES for name in NAMES)
+    assert last["work"] == "recover"
+    assert total <= last["total_bytes"]  # a log that is cut is read again
+    assert last["total_bytes"] / 2 < last["done_bytes"] <= last["total_bytes"]
+
+
+# ---- interrupted
+
+
+@pytest.fixture
+def signals(monkeypatch):
+    """A hook that sends this process a signal before the first call for which `when` holds; the main thread takes it."""
+    taken = threading.Event()
+    ask = Interruptions.ask
+    monkeypatch.setattr(Interruptions, "ask", lambda wish: (ask(wish), taken.set()))
+    return lambda number, when: hook_of(taken, number, when)
+
+
+def hook_of(taken, number, when):
+    sent, lock = [], threading.Lock()
+
+    def hook(call):
+        with lock:
+            if sent or not when(call):
+                return
+            sent.append(call)
+        os.kill(os.getpid(), number)
+        assert taken.wait(30)
+
+    hook.sent = sent
+    return hook
+
+
+@pytest.mark.parametrize(("jobs", "number"), [(1, signal.SIGINT), (3, signal.SIGTERM)])
+@pytest.mark.parametrize(
+    "name", ["open_read", "read", "create", "write", "truncate", "sync", "rename", "sync_directory", "lock"]
+)
+def test_a_signal_at_any_call(signals, tmp_path, jobs, number, name):
+    """The partition that is being changed is finished, others are not begun."""
+    root = log_directory(tmp_path / "log")
+    hook = signals(number, lambda call: call.name == name and "/t-2" in call.path + call.to)
+    code, out, err = kafkalog("recover", "--jobs", jobs, "--format", "json", root, fs=Hooked(hook))
+    assert hook.sent
+    *plans, summary = objects(out)
+    assert code == summary["exit_code"] == 130
+    done = [plan["path"].rpartition("/")[2] for plan in plans]
+    assert sorted(done + [one["path"].rpartition("/")[2] for one in summary["not_done"]]) == NAMES
+    assert_clean(root, done)
+    began = name not in ("open_read", "read", "lock")
+    if jobs == 1:
+        assert done == NAMES[: 2 + began]
+    assert ("t-2" in done) == began
+    assert "interrupted: " in objects(err)[-1]["message"]
+    assert signal.getsignal(number) is {signal.SIGINT: signal.default_int_handler}.get(number, signal.SIG_DFL)
+    assert kafkalog("recover", root)[0] == 0
+    assert_clean(root, NAMES)
+
+
+def test_a_salvage_that_is_interrupted_leaves_nothing_half_done(signals, tmp_path):
+    root = log_directory(tmp_path / "log")
+    hook = signals(signal.SIGINT, lambda call: call.name == "write" and "/out/t-2" in call.path)
+    code, out, _ = kafkalog(
+        "recover", "--salvage", tmp_path / "out", "--jobs", 1, "--format", "json", root, fs=Hooked(hook)
+    )
+    assert code == 130
+    assert [one["path"].rpartition("/")[2] for one in objects(out)[-1]["not_done"]] == NAMES[2:]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == NAMES[:2]
+    assert kafkalog("recover", "--salvage", tmp_path / "out", *(root / name for name in NAMES[2:]))[0] in (0, 4)
+
+
+def test_a_salvage_that_was_cut_off_is_seen(tmp_path):
+    root = log_directory(tmp_path / "log")
+    (tmp_path / "out" / "t-2.partial").mkdir(parents=True)
+    code, _, err = kafkalog("recover", "--salvage", tmp_path / "out", root / "t-2")
+    assert code == 14
+    assert "t-2.partial" in err
+    assert "a salvage that was cut off has left it" in err
+
+
+@pytest.mark.parametrize("path", [".lock", "t-0/.kafkalog/lock"])
+def test_waiting_for_a_lock_can_be_interrupted(tmp_path, path):
+    root = log_directory(tmp_path / "log")
+    clock = Clock()
+
+    class Held(WatchedFilesystem):
+        def lock(self, wanted, *, first_byte, exclusive):
+            if wanted == f"{root}/{path}" and first_byte == 0:
+                raise BlockingIOError(11, "held", wanted)
+            return super().lock(wanted, first_byte=first_byte, exclusive=exclusive)
+
+    def sleep(seconds):
+        clock.sleep(seconds)
+        if clock.now > 1010:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    out, err = io.BytesIO(), io.BytesIO()
+    environment = Environment(stdout=out, stderr=err, fs=Held(RealFilesystem()), clock=clock, sleep=sleep)
+    assert run(["recover", "--jobs", "1", "--wait", "600", str(root)], environment) == 130
+    assert 1010 < clock.now < 1012
+    assert b"8 partitions not done" in err.getvalue()
+    assert_clean(root, [])
+
+
+CHILD = """
+import os, signal, sys, time
+from kafkalog_cli.cli import interruptions
+number = int(sys.argv[1])
+wish = interruptions.Interruptions()
+with wish.watched():
+    for _ in range(3):
+        os.kill(os.getpid(), number)
+    assert wish.are_asked_for
+    print("three at once are one", flush=True)
+    time.sleep(interruptions.AGAIN_SECONDS)
+    os.kill(os.getpid(), number)
+    print("not reached", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_signal_ends_the_process(number):
+    done = subprocess.run([sys.executable, "-c", CHILD, str(int(number))], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (-number, "three at once are one\n"), done.stderr
+
+
+def test_signals_that_are_taken_or_ignored_stay_so():
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with Interruptions().watched():
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -52,8 +52,13 @@ class UncleanPartition:
                 data = self._source.with_suffix(suffix).read_bytes()
                 room = MAX_INDEX_BYTES - MAX_INDEX_BYTES % entry_bytes if is_active else len(data)
                 self._named(self.path, copy, suffix).write_bytes(data.ljust(room, b"\0"))
+        (self.path / "leader-epoch-checkpoint").write_text(f"0\n1\n{self._leader_epoch()} 0\n")
         self._tear()
         self._recovery_points.write_text("0\n1\nt 0 0\n")
+
+    def _leader_epoch(self) -> int:
+        with self._source.open("rb") as log:
+            return int(HEADER.unpack(log.read(HEADER.size))[2])
 
     def _tear(self) -> None:
         size = self._source.stat().st_size

@@ -116,8 +116,22 @@ class HalfChanged(KafkalogError):
     """{path}: stopped half way: {reason}; `kafkalog undo {path} {run}` puts back what was"""
 
 
+class PartlyRemoved(KafkalogError):
+    """{path}: not all was removed: {reason}; the same command goes on with it"""
+
+
+class MarkerLeftAway(KafkalogError):
+    """{path}: all is done, but the marker of the clean shutdown could not be put back: {reason}; it stays away"""
+
+
 class SyncFailed(KafkalogError):
     """{path}: what was written may not have reached the disk: {reason}"""
+
+
+class SyncFoundNoSpace(SyncFailed):
+    """{path}: what was written may not have reached the disk: {reason}"""
+
+    exit_code = ExitCode.NO_SPACE
 
 
 def combined_exit_code(codes: list[ExitCode]) -> ExitCode:

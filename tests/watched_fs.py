@@ -170,11 +170,17 @@ class FailingFilesystem(WatchedFilesystem):
         self.for_ever = for_ever
         self.failed: list[Call] = []
         self.calls_after: list[Call] = []
+        self.passed: list[Call] = []  # those that could have failed
         self._count = 0
 
     @property
     def fired(self) -> bool:
         return bool(self.failed)
+
+    @property
+    def candidates(self) -> int:
+        """How many calls came that could fail so."""
+        return self._count
 
     def perform(self, call: Call, action: Callable[[], object]) -> object:
         number, names = FAULTS[self.fault]
@@ -190,6 +196,8 @@ class FailingFilesystem(WatchedFilesystem):
                 raise Unreadable(path=call.path, reason=os.strerror(number))
             raise OSError(number, os.strerror(number), call.path)
         self._count += is_candidate
+        if is_candidate:
+            self.passed.append(call)
         if self.failed:
             self.calls_after.append(call)
         return action()

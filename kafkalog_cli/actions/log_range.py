@@ -52,13 +52,13 @@ def _end_offset(
         for _ in scan:
             pass
         return segment.base_offset + scan.valid_bytes
-    walk = SegmentWalk(file, limits, choice, start=_good_start(fs, file, segment, limits))
+    walk = SegmentWalk(file, limits, choice, start=good_start(fs, file, segment, limits))
     for _ in walk:
         pass
     return segment.base_offset if walk.last_offset is None else walk.last_offset + 1
 
 
-def _good_start(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
+def good_start(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
     """The position of an index entry near the end where a batch with a good CRC starts, else 0."""
     if segment.offset_index is None:
         return 0

@@ -93,11 +93,12 @@ def plan_purge(
 
 def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
     """Remove what the plan says, under the partition's lock. Raises Refused, NotChanged, SyncFailed."""
-    remove_files(fs, plan.path, [due.file for due in plan.files])
     log_dir = log_dir_of(fs, plan.path)
     for run in plan.runs:
         if log_dir is not None:
             keep_marker_away(fs, log_dir, run.run_id, plan.path.rpartition("/")[2])
+    remove_files(fs, plan.path, [due.file for due in plan.files])
+    for run in plan.runs:
         remove_run_directory(fs, plan.path, run.run_id)
 
 

@@ -10,17 +10,18 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.actions.batch_marks import BatchMarks
-from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.index_reports import PartitionReports
 from kafkalog_cli.actions.index_verdict import FileReport, NoteKind
 from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan, Remark, fingerprints_of
 from kafkalog_cli.actions.segment_reports import Means
 from kafkalog_cli.actions.segment_walk import SegmentWalk
+from kafkalog_cli.actions.torn_tail import SALVAGE_STEP, Impossible, torn_at, torn_near_end
 from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.draft import Draft
-from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
 from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 from kafkalog_cli.storage.loaded_segment import LoadedSegment, LoadSettings
@@ -28,36 +29,21 @@ from kafkalog_cli.storage.log_loader import CutSegment, StartState, complete_swa
 from kafkalog_cli.storage.names import (
     SEGMENT_KINDS,
     FileKind,
-    FileName,
     WorkState,
     classify_file,
     offset_of_file_name,
     segment_file_name,
 )
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.storage.producer_state import ProducerState
-from kafkalog_cli.storage.scan import Scan, unreadable_ranges
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP
 
+_STATE_KINDS = (FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT)
+
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-
-SALVAGE_STEP = (
-    "with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica, recover"
-    " --salvage first"
-)
-
-UNREADABLE_STEP = f"copy what can be read to another disk; {SALVAGE_STEP}"
-
-
-class Impossible(Exception):
-    """The partition cannot be repaired without loss; the remark says why."""
-
-    def __init__(self, remark: Remark) -> None:
-        self.remark = remark
-        super().__init__(remark.message)
 
 
 class Scope(NamedTuple):
@@ -84,13 +70,13 @@ def plan_repair(
     repair = _Repair(fs, partition, settings, start.log_start_offset, scope.since)
     try:
         repair.run(indexes_only=scope.indexes_only)
+        end_offset = repair.end_offset
     except Impossible as reason:
         remarks = (*repair.remarks, reason.remark)
         path, topic, number = partition.path, partition.topic, partition.number
         return RecoverPlan(path, topic, number, mode, remarks=remarks, fingerprints=prints, is_refused=True)
-    end_offset = repair.end_offset
     edits: list[LineEdit] = []
-    if start.recovery_point > end_offset and not scope.indexes_only:
+    if start.recovery_point > end_offset and repair.knows_end and not scope.indexes_only:
         edits.append(LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, partition.topic, partition.number, end_offset))
     return RecoverPlan(
         partition.path,
@@ -119,6 +105,8 @@ class _Repair:
         self.remarks: list[Remark] = []
         self.cut: list[CutSegment] = []
         self.recovered: set[int] = set()
+        self._cuts: list[Remark] = []
+        self._log_end: int | None = None
         self._seven = [segment for segment in partition.segments if segment.is_seven]
         self._before = frozenset(self.draft.names())
         self._partition = partition
@@ -133,8 +121,12 @@ class _Repair:
         if self._seven:
             last = self._seven[-1]
             return last.base_offset + self.draft.size_bytes(last.log.path.rpartition("/")[2])
-        segments = self._segments()
-        return segments[-1].next_offset() if segments else self._log_start_offset
+        return self._log_start_offset if self._log_end is None else self._log_end
+
+    @property
+    def knows_end(self) -> bool:
+        """Whether `end_offset` was read: no checkpoint is written by the end of a log that could not be opened."""
+        return bool(self._seven) or self._log_end is not None or not self._segments()
 
     @property
     def start_offset(self) -> int:
@@ -148,26 +140,34 @@ class _Repair:
         """Draft the repairs. Raises Impossible."""
         if not indexes_only:
             self._complete_swaps()
+            self._cut_torn_end()
         reports = self._look()
         torn = [r.path for r in reports if r.kind is FileKind.LOG and r.exit_code is not ExitCode.OK]
         torn += [segment.log.path for segment in self._seven]
         if not indexes_only and self._cut_tail(torn):
             reports = self._look()
+        looked_at = self.draft.fork()
+        self.remarks += self._cuts  # not before it is clear that there is no other damage
         self._rebuild_indexes(reports)
         self._rebuild_missing_txn_indexes()
         if not indexes_only:
             self._rebuild_epochs(reports)
             self._rebuild_snapshots(reports)
-        self._say_what_stays(self._look() if self._has_changed() else reports)
+        self._say_what_stays(self._now(reports, self.draft.differences(looked_at)))
 
-    def _has_changed(self) -> bool:
-        return bool(self.draft.changes())
+    def _now(self, reports: list[FileReport], made: set[str]) -> list[FileReport]:
+        """The reports after files were made anew: of logs and of other files they say what they said."""
+        if all(classify_file(name).kind in _STATE_KINDS for name in made):
+            return [report for report in reports if report.path.rpartition("/")[2] not in made]
+        return self._look()
 
     def _look(self) -> list[FileReport]:
         settings = self._settings
         means = Means(self._looked_at(), settings.limits, settings.kernels)
         self._marks = BatchMarks()
-        return list(PartitionReports(means, self._partition.path, observer=self._marks))
+        found = PartitionReports(means, self._partition.path, observer=self._marks)
+        self._log_end = None if found.log is None else found.log.end
+        return list(found)
 
     def _looked_at(self) -> Draft:
         """The draft, without the segments that are to be left alone: as if they had been deleted before."""
@@ -182,10 +182,22 @@ class _Repair:
                 view.drop(name)
         return view
 
-    def _segments(self) -> list[LoadedSegment]:
-        names = (name for name in self.draft.names() if name.endswith(FileKind.LOG.value))
+    def _segments(self, view: Draft | None = None) -> list[LoadedSegment]:
+        draft = view or self.draft
+        names = (name for name in draft.names() if name.endswith(FileKind.LOG.value))
         offsets = (offset_of_file_name(name) for name in names)
-        return [LoadedSegment(self.draft, offset, self._settings) for offset in offsets if offset is not None]
+        return [LoadedSegment(draft, offset, self._settings) for offset in offsets if offset is not None]
+
+    def _searched(self) -> list[LoadedSegment]:
+        """The segments for look-ups: behind the entries of the last index may be room, in which a search gets lost."""
+        view = self.draft.fork()
+        segments = open_partition(view, self._partition.path).segments
+        index = segments[-1].offset_index if segments else None
+        if index is not None:
+            name = index.path.rpartition("/")[2]
+            used = OffsetIndex(view.read(name), segments[-1].base_offset).in_use()
+            view.cut(name, len(used) * used.layout.size)
+        return self._segments(view)
 
     # -- swaps
 
@@ -228,41 +240,31 @@ class _Repair:
 
     # -- the log
 
+    def _cut_torn_end(self) -> None:
+        """What a crash leaves at the end is cut before all is looked at, which then needs to be done once only."""
+        segments = open_partition(self.draft, self._partition.path).segments
+        if segments and not segments[-1].is_seven:
+            bad = torn_near_end(self.draft, segments[-1], self._settings)
+            if bad is not None:
+                self._cut(segments[-1].log.path.rpartition("/")[2], bad)
+
     def _cut_tail(self, suspects: Sequence[str]) -> bool:
         """Cut what follows the last valid batch of the last segment; whether there was anything."""
+        was_cut = False
         for path in suspects:
             name = path.rpartition("/")[2]
-            with self.draft.reader(name) as log:
-                bad, code = self._damage(log, classify_file(name))
-                unreadable = None if bad is None else next(unreadable_ranges(log, bad, log.size_bytes), None)
-            if unreadable is not None:
-                raise Impossible(_of_bad_sectors(path, unreadable))
-            if code is ExitCode.CORRUPTION:
-                message = "it is damaged, and valid batches follow; nothing was changed"
-                raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, SALVAGE_STEP))
-            if bad is None:
-                continue
-            before = self.draft.size_bytes(name)
-            self.draft.cut(name, bad)
-            self.cut.append(CutSegment(classify_file(name).offset or 0, bad, before - bad))
-            self._say(name, f"{before - bad} bytes at the end are no valid batches: cut off", bad)
-        return bool(self.cut)
+            bad = torn_at(self.draft, name, self._settings)
+            if bad is not None:
+                self._cut(name, bad)
+                was_cut = True
+        return was_cut
 
-    def _damage(self, log: ReadableFile, name: FileName) -> tuple[int | None, ExitCode]:
-        """Where the first damage of a log lies, and whether it is a torn tail (WARNINGS) or CORRUPTION."""
-        settings = self._settings
-        if name.kind is not FileKind.SEVEN_LOG:
-            walk = SegmentWalk(log, settings.limits, settings.kernels)
-            for _ in walk:
-                pass
-            return walk.first_bad, walk.exit_code(self.draft)
-        seen = DamageSeen()
-        scan = Scan(log, limits=settings.limits, seven_base_offset=name.offset or 0)
-        for chunk in scan:
-            seen.batches(chunk.batches)
-        if scan.fault is not None:
-            seen.fault(scan.fault)
-        return seen.first_bad, seen.exit_code(self.draft, log, scan.valid_bytes, settings.limits)
+    def _cut(self, name: str, position: int) -> None:
+        size_bytes = self.draft.size_bytes(name) - position
+        self.draft.cut(name, position)
+        self.cut.append(CutSegment(classify_file(name).offset or 0, position, size_bytes))
+        message = f"{size_bytes} bytes at the end are no valid batches: cut off"
+        self._cuts.append(Remark(self.draft.path(name), message, ExitCode.WARNINGS, position))
 
     # -- what is made of the log
 
@@ -276,7 +278,7 @@ class _Repair:
                 self._say(name, "it belongs to no segment: taken away")
                 self.draft.drop(name)
                 continue
-            if not _is_wrong(report):
+            if not _is_wrong(report) and not _is_torn(report):
                 continue
             self._remark(report, "made anew from the log")
             self.recovered.add(offset)
@@ -352,7 +354,7 @@ class _Repair:
             self.draft.drop(report.path.rpartition("/")[2])
         try:
             snapshots = ProducerSnapshots(self.draft, self._settings)
-            snapshots.rebuild(self._segments(), self.start_offset, self.end_offset, from_clean_stop=False)
+            snapshots.rebuild(self._searched(), self.start_offset, self.end_offset, from_clean_stop=False)
         except LoadFailed as failure:
             raise Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED)) from failure
         for report in wrong:
@@ -377,15 +379,13 @@ class _Repair:
                     self.remarks.append(Remark(report.path, note.message, note.code))
 
 
-def _of_bad_sectors(path: str, unreadable: Fault) -> Remark:
-    """What lies there is not known, so none of it may go."""
-    end = unreadable.position + (unreadable.size_bytes or 0)
-    message = f"{unreadable.message} (to byte {end}); nothing was changed"
-    return Remark(path, message, ExitCode.REFUSED, unreadable.position, UNREADABLE_STEP)
-
-
 def _is_wrong(report: FileReport) -> bool:
     return report.size_bytes is None or report.exit_code is ExitCode.CORRUPTION or _is_unreadable(report)
+
+
+def _is_torn(report: FileReport) -> bool:
+    """Whether it ends within an entry: a broker overlooks that, and writes its next entry behind it."""
+    return report.kind is FileKind.TXN_INDEX and bool((report.size_bytes or 0) % ABORTED_TXN.size)
 
 
 def _is_unreadable(report: FileReport) -> bool:

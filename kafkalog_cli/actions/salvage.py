@@ -25,8 +25,8 @@ from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET
 from kafkalog_cli.storage.unreadable import unreadable
 
 COPY_BYTES = 1 << 20
-UNFINISHED = ".kafkalog-unfinished"
-"""What the name of the new directory ends in while it is written: who finds it without finds all of it."""
+PARTIAL = ".partial"
+"""What `out` is called with until it is whole: a broker does not start where such a directory lies."""
 
 
 class LostOffsets(NamedTuple):
@@ -66,8 +66,8 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
     """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
 
     A batch is valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
-    `out` gets its name when all of it is on the disk; what an earlier run did not finish is removed. Raises Refused if
-    `out` is there or no offset would stay what it is, and OSError where it cannot be written.
+    `out` is there only when it is whole. Raises Refused if it is there already or no offset would stay what it is, and
+    OSError where it cannot be written.
     """
     if fs.status(out) is not None:
         raise Refused(path=out, reason="it is there already; what is salvaged goes into a new directory")
@@ -75,19 +75,24 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
         raise Refused(
             path=partition.path, reason="its offsets are byte positions (Kafka 0.7): none would stay the same"
         )
-    result = Salvaged(out + UNFINISHED)
-    _remove(fs, result.path)
+    result = Salvaged(out + PARTIAL)
+    if fs.status(result.path) is not None:
+        raise Refused(path=result.path, reason="a salvage that was cut off has left it; nothing in it is needed")
     fs.make_directory(result.path)
     try:
         _fill(fs, partition, settings, result)
         fs.rename(result.path, out)
     except BaseException:
-        with suppress(OSError, KafkalogError):
-            _remove(fs, result.path)
+        _remove(fs, result.path)
         raise
     sync_parent(fs, out)
     result.path = out
     return result
+
+
+def sync_parent(fs: WritableFilesystem, path: str) -> None:
+    """The name `path` is on the disk. Raises OSError."""
+    fs.sync_directory(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
 
 
 def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, result: Salvaged) -> None:
@@ -104,16 +109,11 @@ def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, 
 
 
 def _remove(fs: WritableFilesystem, directory: str) -> None:
-    """Take away what was made so far, if anything was."""
-    if fs.status(directory) is not None:
+    """Take away what was made so far, as well as that can be done."""
+    with suppress(OSError, KafkalogError):
         for status in fs.list_directory(directory):
             fs.unlink(status.path)
         fs.remove_directory(directory)
-
-
-def sync_parent(fs: WritableFilesystem, path: str) -> None:
-    """The name `path` is on the disk. Raises OSError."""
-    fs.sync_directory(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
 
 
 def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
-from kafkalog_cli.errors import KafkalogError, NothingSelected
+from kafkalog_cli.errors import KafkalogError, NothingSelected, SyncFailed
 from kafkalog_cli.storage.clean_marker import hold_marker, read_held_marker, release_marker
 from kafkalog_cli.storage.durable import half_changed, not_changed
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
@@ -106,7 +106,7 @@ def plan_undo(
 def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
     """Do what the plan says, under the locks of log directory and partition; a second call completes a first.
 
-    Raises HalfChanged, NotChanged, NoSpace, SyncFailed.
+    Raises HalfChanged, MarkerLeftAway, NotChanged, NoSpace.
     """
     manifest = plan.manifest
     if manifest is None or not plan.has_work:
@@ -116,7 +116,7 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
     is_held = plan.moves_marker and log_dir is not None and hold_marker(fs, log_dir, run_id, [plan.name])
     try:
         undo(fs, plan.path, manifest, log_dir)
-    except OSError as error:
+    except (OSError, SyncFailed) as error:
         raise half_changed(plan.path, run_id, error) from error
     if not is_held or log_dir is None:
         return UndoResult(True)

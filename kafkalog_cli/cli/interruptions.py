@@ -55,7 +55,8 @@ class Interruptions:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+        defaults: dict[int, object] = {number: signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGHUP)}
+        defaults[signal.SIGINT] = signal.default_int_handler
         taken = {number: default for number, default in defaults.items() if signal.getsignal(number) is default}
 
         begun: list[float] = []

@@ -16,8 +16,8 @@ from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.errors import PathNotFound
-from kafkalog_cli.storage.durable import not_changed, remove_if_there, replace_file, sync_directory
+from kafkalog_cli.errors import PathNotFound, SyncFailed
+from kafkalog_cli.storage.durable import marker_left_away, not_changed, remove_if_there, replace_file, sync_directory
 from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.lock import LockPolicy, lock_checkpoints
 from kafkalog_cli.storage.names import FileKind
@@ -60,6 +60,8 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
                     return False
                 names = {*found.reasons.get(run_id, ()), *partitions}
                 held = replace(found, reasons={**found.reasons, run_id: tuple(sorted(names))})
+                if held == found:  # an undo of what took it away
+                    return True
             replace_file(fs, held_path, _encode(held), replace(held.attributes, xattrs=()))
             if remove_if_there(fs, path):
                 sync_directory(fs, log_dir)
@@ -72,7 +74,7 @@ def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions
     """These partitions are whole again: give the marker back if no other is waited for; whether it is there now.
 
     Comes last, when the changes are on the disk. Partitions that lost records, or are not done, are not named.
-    Raises NotChanged, NoSpace, SyncFailed (it stays away then), Locked.
+    Raises MarkerLeftAway, NoSpace, Locked.
     """
     path, held_path = _paths(log_dir)
     try:
@@ -89,8 +91,8 @@ def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions
             fs.unlink(held_path)
             sync_directory(fs, log_dir)
             return True
-    except OSError as error:
-        raise not_changed(log_dir, error) from error
+    except (OSError, SyncFailed) as error:
+        raise marker_left_away(log_dir, error) from error
 
 
 def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partition: str) -> None:

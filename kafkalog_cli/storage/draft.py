@@ -66,6 +66,10 @@ class Draft:
         fork._now = dict(self._now)
         return fork
 
+    def differences(self, other: Draft) -> set[str]:
+        """The names of files that this draft has otherwise than `other`, a fork of it or where it was forked from."""
+        return {name for name in self._now.keys() | other._now.keys() if self._now.get(name) != other._now.get(name)}
+
     # -- what is there
 
     def names(self) -> list[str]:

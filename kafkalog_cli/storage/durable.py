@@ -6,7 +6,16 @@ import errno
 import os
 from collections.abc import Generator, Iterable
 
-from kafkalog_cli.errors import HalfChanged, KafkalogError, NoSpace, NotChanged, SyncFailed
+from kafkalog_cli.errors import (
+    HalfChanged,
+    KafkalogError,
+    MarkerLeftAway,
+    NoSpace,
+    NotChanged,
+    PartlyRemoved,
+    SyncFailed,
+    SyncFoundNoSpace,
+)
 from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFile, WritableFilesystem
 from kafkalog_cli.storage.names import FileKind
 
@@ -24,7 +33,7 @@ def sync(file: WritableFile) -> None:
     try:
         file.sync()
     except OSError as error:
-        raise SyncFailed(path=file.path, reason=error_text(error)) from error
+        raise _sync_failed(file.path, error) from error
 
 
 def sync_directory(fs: WritableFilesystem, path: str) -> None:
@@ -32,7 +41,13 @@ def sync_directory(fs: WritableFilesystem, path: str) -> None:
     try:
         fs.sync_directory(path)
     except OSError as error:
-        raise SyncFailed(path=path, reason=error_text(error)) from error
+        raise _sync_failed(path, error) from error
+
+
+def _sync_failed(path: str, error: OSError) -> SyncFailed:
+    """Some file systems find out that they are full when they are told to sync."""
+    kind = SyncFoundNoSpace if error.errno in NO_ROOM else SyncFailed
+    return kind(path=path, reason=error_text(error))
 
 
 class NameChanges:
@@ -163,10 +178,8 @@ def try_to_remove(fs: WritableFilesystem, path: str) -> None:
 
 
 def is_no_room(error: BaseException | None) -> bool:
-    """Whether the disk is full; some file systems find out when they are told to sync."""
-    if isinstance(error, SyncFailed):
-        error = error.__cause__
-    return isinstance(error, NoSpace) or (isinstance(error, OSError) and error.errno in NO_ROOM)
+    """Whether the disk is full."""
+    return isinstance(error, (NoSpace, SyncFoundNoSpace)) or (isinstance(error, OSError) and error.errno in NO_ROOM)
 
 
 def not_changed(path: str, error: Exception) -> KafkalogError:
@@ -177,6 +190,21 @@ def not_changed(path: str, error: Exception) -> KafkalogError:
     if isinstance(error, KafkalogError) and not isinstance(error, SyncFailed):
         return error
     return NotChanged(path=path, reason=reason)
+
+
+def partly_removed(path: str, gone: int, error: OSError | SyncFailed) -> KafkalogError:
+    """What to raise for an error after `gone` of the files that were to go have gone."""
+    return _told(PartlyRemoved, path, error) if gone or isinstance(error, SyncFailed) else not_changed(path, error)
+
+
+def marker_left_away(path: str, error: OSError | SyncFailed) -> KafkalogError:
+    """What to raise for an error after all changes were made."""
+    return _told(MarkerLeftAway, path, error)
+
+
+def _told(kind: type[KafkalogError], path: str, error: OSError | SyncFailed) -> KafkalogError:
+    told = kind(path=path, reason=error_text(error) if isinstance(error, OSError) else str(error))
+    return NoSpace(path=path, reason=str(told)) if is_no_room(error) else told
 
 
 def half_changed(path: str, run_id: str, error: BaseException) -> KafkalogError:

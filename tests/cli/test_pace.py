@@ -16,7 +16,6 @@ from logs import BASE_TIME_MS, R, batch_v2, write_segment
 from making_changes import files
 from watched_fs import WatchedFilesystem
 
-from kafkalog_cli.actions.salvage import UNFINISHED
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.interruptions import Interruptions
@@ -395,13 +394,13 @@ def test_a_salvage_that_is_interrupted_leaves_nothing_half_done(signals, tmp_pat
     assert kafkalog("recover", "--salvage", tmp_path / "out", *(root / name for name in NAMES[2:]))[0] in (0, 4)
 
 
-def test_what_a_salvage_left_that_was_cut_off_is_removed(tmp_path):
+def test_a_salvage_that_was_cut_off_is_seen(tmp_path):
     root = log_directory(tmp_path / "log")
-    left = tmp_path / "out" / f"t-2{UNFINISHED}"
-    left.mkdir(parents=True)
-    (left / "00000000000000000000.log").write_bytes(b"half a batch")
-    assert kafkalog("recover", "--salvage", tmp_path / "out", root / "t-2")[0] in (0, 4)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["t-2"]
+    (tmp_path / "out" / "t-2.partial").mkdir(parents=True)
+    code, _, err = kafkalog("recover", "--salvage", tmp_path / "out", root / "t-2")
+    assert code == 14
+    assert "t-2.partial" in err
+    assert "a salvage that was cut off has left it" in err
 
 
 @pytest.mark.parametrize("path", [".lock", "t-0/.kafkalog/lock"])

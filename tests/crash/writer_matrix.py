@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import struct
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from log_directories import MARKER, PARTITION, ROOT, contents, identity, records
+from log_directories import MARKER, OWN, PARTITION, ROOT, contents, identity, records
 from memory_fs import SURVIVALS, MemoryFilesystem, Survival
 from watched_fs import Call, RecordingFilesystem
 from writers import KEPT, LIKE_BROKER, OUT, RECOVER, RUN_ID, UNDO, Kind, Writer, kafkalog, runs_of, undo_all
 
 Wrap = Callable[[object], object]
 Tree = dict[str, object]
+UNFINISHED = f"{OUT}/t-0.partial"
+FINISHED = {"done", "undone"}
 BESIDE_THE_MARKER = f"{ROOT}/.kafkalog-clean-shutdown"
 
 
@@ -35,17 +39,18 @@ class Expected(NamedTuple):
     records_after: list[object]
     tree_before: Tree
     tree_after: Tree
-    marker: bool
+    held: bytes | None  # beside the place of the marker, after the run
 
 
 @cache
 def expected(writer: Writer, fixture: str) -> Expected:
     """Of a command on one of the fixtures."""
     disk = writer.disk(fixture)
-    before, records_before, tree, marker = contents(disk), records(disk), own_tree(disk), MARKER in contents(disk)
+    before, records_before, tree = contents(disk), records(disk), own_tree(disk)
     outcome = writer.act(disk)
     assert outcome.code in writer.codes, outcome
-    return Expected(before, contents(disk), records_before, records(disk), tree, own_tree(disk), marker)
+    assert _states(disk) <= FINISHED
+    return Expected(before, contents(disk), records_before, records(disk), tree, own_tree(disk), _held(disk))
 
 
 def own_tree(fs: MemoryFilesystem) -> Tree:
@@ -127,6 +132,10 @@ class WriterMatrix:
         try:
             if image.is_over:
                 assert own_tree(image.disk) == self.expected.tree_after, "told of success, and it is not on the disk"
+                assert _states(image.disk) <= FINISHED, "told of success, and what the run left says otherwise"
+                assert _held(image.disk) == self.expected.held, "told of success, and another marker is kept"
+            if self.writer.kind not in (Kind.REMOVES, Kind.COPIES):
+                self._check_marker(image.disk)
             looks[self.writer.kind](image)
         except AssertionError as error:
             raise AssertionError(f"{self.fixture}, {image.where}: {error}") from error
@@ -135,19 +144,32 @@ class WriterMatrix:
     # -- repairs
 
     def _look_repair(self, image: Image) -> None:
-        disk, want = image.disk, self.expected
-        self._check_marker(disk)
+        disk = image.disk
+        has_begun = _has_begun(disk)
         self._ends_as_the_whole_run(disk)
         assert self._is_idle(disk), "a second run finds something to do"
-        undo_all(disk)
-        assert _but_marker(own_tree(disk)) == _but_marker(want.tree_before), "what went was not all kept"
+        self._is_undone(disk, has_begun=has_begun)
 
     def _check_marker(self, disk: MemoryFilesystem) -> None:
+        """It lies beside what it speaks of, or is kept; there is none where none was."""
         there, want = contents(disk), self.expected
-        if MARKER in there:
-            assert want.marker, "a marker where none was"
+        marker = want.before.get(MARKER, want.after.get(MARKER))
+        if marker is None and want.held is None:
+            assert MARKER not in there, "a marker where none was"
+        elif MARKER in there:
             states = (_without(want.before, MARKER), _without(want.after, MARKER))
             assert _without(there, MARKER) in states, "a marker beside what is neither"
+        else:
+            kept = base64.b64decode(_document(_held(disk)).get("content", ""))
+            assert marker in (None, kept), "the marker is gone"
+
+    def _is_undone(self, disk: MemoryFilesystem, *, has_begun: bool) -> None:
+        """The marker of a run that was cut off before it began stays away: nothing tells that it did nothing."""
+        before = self.expected.tree_before
+        undo_all(disk)
+        assert _but_marker(own_tree(disk)) == _but_marker(before), "what went was not all kept"
+        if has_begun or MARKER in contents(disk):
+            assert own_tree(disk).get(MARKER) == before.get(MARKER), "the marker did not come back"
 
     def _ends_as_the_whole_run(self, disk: MemoryFilesystem) -> None:
         outcome = self.writer.act(disk, token="0003")
@@ -157,11 +179,12 @@ class WriterMatrix:
         assert offsets == sorted(set(offsets)), f"offsets twice or out of order: {offsets}"
         assert found == self.expected.records_after, "other records"
         if self.writer is not LIKE_BROKER:
-            wanted = comparable(self.expected.after)
-            there = comparable(contents(disk))
-            missing = wanted.keys() - there.keys()
-            assert missing <= _older_snapshots(wanted), f"{missing} not there"
-            assert there == {path: data for path, data in wanted.items() if path not in missing}, "other files"
+            wanted, there = comparable(self.expected.after), comparable(contents(disk))
+            differ = {path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path)}
+            older = _older_snapshots(wanted) | _older_snapshots(there)
+            assert {path for path in differ if path not in older or path in wanted.keys() & there.keys()} == set(), (
+                "other files"
+            )
 
     def _is_idle(self, disk: MemoryFilesystem) -> bool:
         before = contents(disk)
@@ -183,12 +206,10 @@ class WriterMatrix:
 
     def _look_change(self, image: Image) -> None:
         disk, want = image.disk, self.expected
-        self._check_marker(disk)
         other = copy(disk)
         assert RECOVER.act(other, token="0003").code == 0
         assert records(other) in (want.records_before, want.records_after), "records of neither"
-        undo_all(other)
-        assert _but_marker(own_tree(other)) == _but_marker(want.tree_before), "what went was not all kept"
+        self._is_undone(other, has_begun=_has_begun(disk))
         self._ends_as_the_whole_run(disk)
         assert self._is_idle(disk), "a second run finds something to do"
 
@@ -196,6 +217,9 @@ class WriterMatrix:
 
     def _look_undo(self, image: Image) -> None:
         disk, want = image.disk, self.expected
+        if image.is_over:
+            kept = [entry.path for entry in disk.list_directory(f"{OWN}/{RUN_ID}")]
+            assert kept == [f"{OWN}/{RUN_ID}/manifest.json"], "told of success, and what was kept is still there"
         other = copy(disk)
         assert RECOVER.act(other, token="0003").code == 0
         assert records(other) == want.records_before, "recover after an undo that was cut off"
@@ -248,6 +272,13 @@ class WriterMatrix:
         wanted_source, wanted = _parted(want.tree_after)
         assert source == wanted_source, "the source was changed"
         assert target in ({}, wanted), "a part of it has the name of the whole"
+        if disk.status(UNFINISHED) is not None:
+            outcome = self.writer.act(disk)
+            assert outcome.code == 14, outcome
+            assert UNFINISHED in outcome.err
+            for entry in disk.list_directory(UNFINISHED):
+                disk.unlink(entry.path)
+            disk.remove_directory(UNFINISHED)
         outcome = self.writer.act(disk)
         assert outcome.code == 14 if target else outcome.code in self.writer.codes, outcome
         assert _parted(own_tree(disk)) == (wanted_source, wanted), (
@@ -266,6 +297,30 @@ def comparable(files: dict[str, bytes]) -> dict[str, object]:
     return {
         path: _producers(data) if path.endswith(".snapshot") else data for path, data in _without(files, MARKER).items()
     }
+
+
+def _has_begun(disk: MemoryFilesystem) -> bool:
+    """Whether each run for which the marker is away has told what it is about to do."""
+    waited_for = _document(_held(disk)).get("reasons", {})
+    return all(disk.status(f"{OWN}/{run_id}/manifest.json") is not None for run_id in waited_for)
+
+
+def _states(disk: MemoryFilesystem) -> set[str]:
+    """What the manifests say of their runs."""
+    found = (inode.content for path, inode in disk.walk(ROOT) if path.endswith("/manifest.json"))
+    return {_document(content).get("state", "unreadable") for content in found}
+
+
+def _document(data: bytes | None) -> dict[str, object]:
+    """Empty for what cannot be read."""
+    try:
+        return json.loads(data or b"{}")
+    except ValueError:
+        return {}
+
+
+def _held(disk: MemoryFilesystem) -> bytes | None:
+    return None if disk.status(BESIDE_THE_MARKER) is None else disk.tree(BESIDE_THE_MARKER)[BESIDE_THE_MARKER][0]
 
 
 def _key(disk: MemoryFilesystem, is_over: bool) -> object:
@@ -296,4 +351,4 @@ def _parted(tree: Tree) -> tuple[Tree, Tree]:
     """What is there besides OUT, and what of OUT has no name of something unfinished; without its times."""
     source = {path: facts for path, facts in tree.items() if not path.startswith(f"{OUT}/")}
     target = {path: facts[:4] + facts[5:] for path, facts in tree.items() if path.startswith(f"{OUT}/")}
-    return source, {path: facts for path, facts in target.items() if "-unfinished" not in path}
+    return source, {path: facts for path, facts in target.items() if not path.startswith(UNFINISHED)}

@@ -9,6 +9,7 @@ import functools
 import io
 from dataclasses import dataclass
 from enum import Enum, unique
+from itertools import count
 from typing import NamedTuple
 from unittest import mock
 
@@ -18,6 +19,7 @@ from memory_fs import SURVIVALS, MemoryFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.storage import journal
 from kafkalog_cli.storage.kernels import KernelChoice
 
 NOW_MS = 1_795_000_000_000
@@ -46,6 +48,7 @@ def kafkalog(fs: object, *argv: str, now_ms: int = NOW_MS, token: str = "0001") 
     with (
         mock.patch.object(typer.main, "get_command", _get_command),
         mock.patch("secrets.token_hex", return_value=token),
+        mock.patch.object(journal, "_orders", count(1)),  # a process for each command
     ):
         code = run(list(argv), environment)
     outcome = Outcome(code, out.getvalue().decode(errors="replace"), err.getvalue().decode(errors="replace"))

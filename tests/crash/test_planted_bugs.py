@@ -1,0 +1,83 @@
+"""Every sync left out and every two renames swapped, in every command: the power cuts find it, or nobody could."""
+
+import pytest
+from evidence import SCALE
+from log_directories import FIXTURES, OWN, PARTITION
+from mutants import SYNCS, DropSync, SwapRenames
+from test_writer_crashes import ids
+from watched_fs import RecordingFilesystem
+from writer_matrix import WriterMatrix
+from writers import INDEXES_ONLY, LIKE_BROKER, PURGE, RECOVER, RUN_ID, SALVAGE, UNDO, WRITERS
+
+from kafkalog_cli.actions import salvage
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.storage import durable, journal_undo
+
+SOME = [(RECOVER, "three"), (RECOVER, "swap"), (LIKE_BROKER, "deleted"), (INDEXES_ONLY, "torn"), (SALVAGE, "one"),
+        (UNDO, "three"), (UNDO, "torn"), (PURGE, "three")]  # fmt: skip
+CASES = SOME if SCALE == 1 else [(writer, name) for writer in WRITERS for name in FIXTURES]
+
+EQUIVALENT = {
+    # Without its manifest a run is one that never began, whether or not what it kept is gone too.
+    (PURGE, DropSync): ("sync_directory", f"{OWN}/{RUN_ID}", ""),
+    # An index is made anew from its log, whichever of the two came first.
+    (RECOVER, SwapRenames): ("rename", f"{PARTITION}/{0:020d}.index.swap", f"{PARTITION}/{0:020d}.index"),
+}
+
+
+@pytest.mark.parametrize("mutant", [DropSync, SwapRenames])
+@pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
+def test_each_is_found(writer, fixture, mutant, evidence):
+    whole = WriterMatrix(writer, fixture)
+    for image in whole.images():
+        whole.look(image)
+    recorder = RecordingFilesystem(writer.disk(fixture))
+    writer.act(recorder)
+    places = [at for at, call in enumerate(recorder.changes) if call.name in mutant.kinds]
+    tried = len(places) - (mutant is SwapRenames)
+    alive = [n for n in range(tried) if not is_found(WriterMatrix(writer, fixture, set(whole.known)), mutant, n)]
+    told = [recorder.changes[places[n]][:3] for n in alive if not is_nobodys(recorder.changes, places, n, mutant)]
+    assert [call for call in told if call != EQUIVALENT.get((writer, mutant))] == []
+    assert len(alive) <= tried / 2 or tried < 4
+    evidence("R24", max(0, tried), 2 * len(CASES))
+
+
+def is_found(matrix, mutant, n):
+    try:
+        for image in matrix.images(lambda fs: mutant(fs, n)):
+            matrix.look(image)
+    except (AssertionError, OSError, KafkalogError):
+        return True
+    return False
+
+
+def is_nobodys(calls, places, n, mutant):
+    """Two renames with no sync between them: a disk may order them as it likes, and the next sync waits for both."""
+    if mutant is DropSync:
+        return False
+    first, second = places[n : n + 2]
+    return not any(call.name in SYNCS for call in calls[first:second])
+
+
+# -- the same for the sources of the commands: what these take for granted
+
+
+def nothing(*_):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("writer", "fixture", "owner", "name", "replacement"),
+    [
+        (SALVAGE, "three", salvage, "PARTIAL", ""),
+        (RECOVER, "torn", durable.NameChanges, "sync", nothing),
+        (UNDO, "torn", durable.NameChanges, "sync", nothing),
+        (UNDO, "three", journal_undo, "_remove_kept", nothing),
+    ],
+)
+def test_so_are_bugs_of_the_code(writer, fixture, owner, name, replacement, monkeypatch):
+    matrix = WriterMatrix(writer, fixture)
+    monkeypatch.setattr(owner, name, replacement)
+    with pytest.raises((AssertionError, KafkalogError)):
+        for image in matrix.images():
+            matrix.look(image)

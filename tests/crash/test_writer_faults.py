@@ -1,0 +1,140 @@
+"""Commands when calls fail: each call, each kind of fault, once and for ever; a failed sync ends the work."""
+
+import random
+from functools import cache
+
+import pytest
+from evidence import SCALE
+from log_directories import FIXTURES, OWN
+from memory_fs import SURVIVALS
+from test_writer_crashes import ids
+from watched_fs import FAULTS, READS, FailingFilesystem
+from writer_matrix import Image, WriterMatrix, own_tree
+from writers import RUN_ID, WRITERS, Kind, runs_of
+
+from kafkalog_cli.storage import durable, journal
+
+CASES = [(writer, name) for writer in WRITERS for name in FIXTURES]
+A_CASE = 140
+"""So many faults of each command on each log directory, by chance; all of them in a night."""
+
+SYNCS = ("sync", "sync_directory")
+NEVER = 10**9
+
+
+@cache
+def candidates(writer, fixture):
+    """(fault, for ever, number) of all calls that can fail in a run."""
+    found = []
+    for fault in FAULTS:
+        fs = FailingFilesystem(writer.disk(fixture), fault, NEVER)
+        writer.act(fs)
+        assert fs.candidates or fault == "short write", fault  # nothing that undo writes need be written
+        found += [(fault, for_ever, n) for for_ever in (False, True) for n in range(fs.candidates)]
+    return found
+
+
+def fail(matrix, fault, for_ever, n, *, drive=None):
+    """A run with that fault, and what is left of it looked at."""
+    writer = matrix.writer
+    disk = writer.disk(matrix.fixture)
+    fs = FailingFilesystem(disk, fault, n, for_ever=for_ever)
+    outcome = (drive or writer.act)(fs)
+    assert fs.fired
+    where = f"{fault} {'for ever ' * for_ever}at {fs.failed[0][:3]}: {outcome}"
+    assert disk.locks_held() == 0, where
+    check_told(matrix, fs, disk, outcome, where)
+    if fs.failed[0].name in SYNCS and not for_ever:
+        after = [call[:3] for call in fs.calls_after if call.name in ("rename", "link", *SYNCS)]
+        assert not after, f"went on after a sync failed: {after}, {where}"
+        for survival in SURVIVALS[:5]:  # what was not synced may be gone from the cache too
+            matrix.look(Image(f"{survival.name} after {where}", disk.image(survival), False))
+    if matrix.writer.kind is Kind.COPIES and outcome.code == 4 and "not read" in outcome.out:
+        return  # it told that it copied what could be read
+    matrix.look(Image(f"after {where}", disk, False))
+
+
+def check_told(matrix, fs, disk, outcome, where):
+    """The exit code and what is said are of what is there."""
+    expected = matrix.expected
+    is_before = files(own_tree(disk)) == files(expected.tree_before)
+    is_after = files(own_tree(disk)) == files(expected.tree_after)
+    if outcome.code in matrix.writer.codes:
+        is_read = fs.failed[0].name in READS
+        assert is_after or is_read or matrix.writer.kind is not Kind.REPAIRS, f"told of success: {where}"
+        return
+    assert outcome.err or "nothing was changed" in outcome.out, where
+    if fs.fault in ("ENOSPC", "short write"):
+        assert outcome.code == 13, where
+    if "nothing was changed" in outcome.err and f"{RUN_ID}: nothing" not in outcome.err:  # one is of that run only
+        assert is_before, where
+    if matrix.writer.kind is Kind.REPAIRS and not is_before and not is_after:
+        assert "kafkalog undo" in outcome.err, where
+        assert RUN_ID in runs_of(disk), where
+    if is_before and matrix.writer.kind is Kind.REPAIRS and not fs.for_ever and "kafkalog undo" not in outcome.err:
+        left = [path for path in disk.tree(OWN) if path.startswith(f"{OWN}/{RUN_ID}")] if disk.status(OWN) else []
+        assert not left, f"{left} is left: {where}"
+
+
+def files(tree):
+    """Without times: an error right after a directory was made or a file was put back leaves them."""
+    return {path: facts[:4] for path, facts in tree.items() if ".kafka_cleanshutdown" not in path}
+
+
+@pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
+def test_calls_that_fail(writer, fixture, evidence):
+    matrix = WriterMatrix(writer, fixture)
+    found = candidates(writer, fixture)
+    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
+    for fault, for_ever, n in chance.sample(found, min(A_CASE * SCALE, len(found))):
+        fail(matrix, fault, for_ever, n)
+    evidence("R3", min(A_CASE * SCALE, len(found)), len(CASES))
+
+
+SYNC_CASES = [(writer, name) for writer in WRITERS for name in ("three", "swap", "torn")]
+
+
+def syncs_of(writer, fixture):
+    """The numbers of the syncs among the calls that can fail with EIO."""
+    fs = FailingFilesystem(writer.disk(fixture), "EIO", NEVER)
+    writer.act(fs)
+    return [n for n, call in enumerate(fs.passed) if call.name in SYNCS]
+
+
+@pytest.mark.parametrize(("writer", "fixture"), SYNC_CASES, ids=ids(SYNC_CASES))
+def test_syncs_that_fail(writer, fixture, evidence):
+    matrix = WriterMatrix(writer, fixture)
+    syncs = syncs_of(writer, fixture)
+    for n in syncs:
+        fail(matrix, "EIO", False, n)
+    evidence("R4", len(syncs), len(SYNC_CASES))
+
+
+# -- what the harness finds
+
+
+def swallowed(file):
+    """A sync whose failure nobody hears of."""
+    try:
+        file.sync()
+    except OSError:
+        return
+
+
+@pytest.mark.parametrize("owner", [durable, journal])
+def test_a_failed_sync_that_is_swallowed_is_noticed(owner, monkeypatch):
+    writer = WRITERS[0]
+    syncs = syncs_of(writer, "torn")
+    monkeypatch.setattr(owner, "sync", swallowed)
+    with pytest.raises(AssertionError, match="went on after a sync failed"):
+        for n in syncs:
+            fail(WriterMatrix(writer, "torn"), "EIO", False, n)
+
+
+def test_a_run_that_is_not_taken_back_is_noticed(monkeypatch):
+    writer = WRITERS[0]
+    monkeypatch.setattr(journal, "restore", lambda *_: None)
+    with pytest.raises(AssertionError):
+        for fault, for_ever, n in candidates(writer, "torn"):
+            if not for_ever:
+                fail(WriterMatrix(writer, "torn"), fault, for_ever, n)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ _WARM_BYTES = 8192
 
 _ZERO_OFFSET = bytes(4)
 _LOW_WORD = 0xFFFFFFFF
+_IS_LITTLE_ENDIAN = array("h", [1]).tobytes()[0] == 1
 _MAX_BASE_OFFSET = (1 << 63) - (1 << 31)
 
 
@@ -61,7 +61,7 @@ class SegmentIndex(Sequence[EntryT]):
     def columns(self) -> tuple[array[int], array[int]]:
         """The two fields of all entries, each as a column; offsets are absolute."""
         stored = array("i", memoryview(self.data)[: len(self) * self.layout.size].tobytes())
-        if sys.byteorder == "little":
+        if _IS_LITTLE_ENDIAN:
             stored.byteswap()
         if self.layout.offset["relative_offset"] == 0:
             return array("q", map(self.absolute_offset, stored[::2])), array("q", stored[1::2])

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from kafkalog_cli.storage.heap import keep_large_buffers_apart
+
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -60,6 +62,7 @@ class InOrder(Generic[T]):
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
+            keep_large_buffers_apart()
             self._pool = ThreadPoolExecutor(self._jobs, self._name)
         while len(self._running) < AHEAD * self._jobs:
             task = next(self._tasks, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.actions.index_check import OffsetIndexCheck, RecordOffsets
 from kafkalog_cli.actions.index_verdict import Entry, FileReport, Note, NoteKind, fault_note
@@ -67,19 +67,23 @@ class IndexFile:
     def __init__(self, files: DirectoryFiles, file: SidecarFile, log: OpenLog) -> None:
         self._files = files
         self._file = file
-        self._content = files.read(file, MAX_INDEX_BYTES)
-        data, base_offset = self._content.data, file.name.offset or 0
+        content = files.read(file, MAX_INDEX_BYTES)
+        data, base_offset = content.data, file.name.offset or 0
         self._check: OffsetIndexCheck | TimeIndexCheck
-        self._whole: SegmentIndex[Any]
+        whole: SegmentIndex[Any]
         if file.name.kind is FileKind.OFFSET_INDEX:
-            whole = self._whole = OffsetIndex(data, base_offset)
-            self._used = _in_use(whole)
-            used = OffsetIndex(data[: self._used * whole.layout.size], base_offset)
-            self._check = OffsetIndexCheck(used, _record_offsets_of(log))
+            whole = OffsetIndex(data, base_offset)
+            used = _in_use(whole)
+            in_use = OffsetIndex(data[: used * whole.layout.size], base_offset)
+            self._check = OffsetIndexCheck(in_use, _record_offsets_of(log))
         else:
-            time_index = self._whole = TimeIndex(data, base_offset)
-            self._used = _in_use(time_index)
-            self._check = TimeIndexCheck(TimeIndex(data[: self._used * time_index.layout.size], base_offset))
+            whole = TimeIndex(data, base_offset)
+            used = _in_use(whole)
+            self._check = TimeIndexCheck(TimeIndex(data[: used * whole.layout.size], base_offset))
+        # Of the bytes themselves, which may be 10 MiB of zeros, nothing is kept.
+        self._is_read, self._read_notes = content.is_whole, content.notes
+        self._faults = tuple(length_faults(cast("SegmentIndex[tuple[int, int]]", whole), used))
+        self._zero_tail_bytes = _zero_tail(whole, used)
 
     def see(self, stretch: Stretch) -> None:
         """Check the entries that are about these batches."""
@@ -100,22 +104,22 @@ class IndexFile:
         return self._files.counted(
             self._file,
             Entries(check.entries),
-            (*self._content.notes, *self._notes(seen)),
+            (*self._read_notes, *self._notes(seen)),
             counts=check.counts(),
             worst_entry=check.worst(),
             style_counts=check.style_counts() if isinstance(check, OffsetIndexCheck) else None,
-            zero_tail_bytes=_zero_tail(self._whole, self._used),
-            is_read=self._content.is_whole,
+            zero_tail_bytes=self._zero_tail_bytes,
+            is_read=self._is_read,
         )
 
     def _notes(self, seen: LogSeen) -> Iterator[Note]:
         if not seen.is_there:
             yield NO_LOG_NOTE
-        for fault in length_faults(self._whole, self._used):
+        for fault in self._faults:
             # A broker rounds the length down; entries behind an unused one lead its search astray.
             code = ExitCode.WARNINGS if fault.kind is FaultKind.INVALID_LENGTH else ExitCode.CORRUPTION
             yield fault_note(fault, code)
-        if seen.is_closed and _zero_tail(self._whole, self._used):
+        if seen.is_closed and self._zero_tail_bytes:
             message = "the segment is not the last: a broker takes its zero tail for entries (KAFKA-10207)"
             yield Note(message, ExitCode.WARNINGS, NoteKind.ZERO_TAIL)
         if isinstance(self._check, TimeIndexCheck) and seen.walk is not None and seen.is_closed and self.is_right():
@@ -183,5 +187,5 @@ def _in_use(whole: SegmentIndex[Any]) -> int:
 
 def _zero_tail(whole: SegmentIndex[Any], used: int) -> int:
     """The bytes behind the entries in use if they are all zero, as they are in a preallocated index; else 0."""
-    tail = whole.data[used * whole.layout.size : len(whole) * whole.layout.size]
-    return len(tail) if tail.count(0) == len(tail) else 0
+    start, end = used * whole.layout.size, len(whole) * whole.layout.size
+    return end - start if whole.data.count(0, start, end) == end - start else 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkalog_cli.actions.segment_walk import SegmentWalk
-from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.header import header_at
+from kafkalog_cli.storage.index_end import last_entries
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.scan import Scan, scan_of
@@ -62,10 +62,7 @@ def good_start(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Lim
     """The position of an index entry near the end where a batch with a good CRC starts, else 0."""
     if segment.offset_index is None:
         return 0
-    try:
-        index = OffsetIndex(read_all(fs, segment.offset_index.path), segment.base_offset).in_use()
-    except (KafkalogError, OSError):
-        return 0
+    index, _ = last_entries(fs, segment.offset_index.path, OffsetIndex, segment.base_offset, in_use=True)
     for slot in range(len(index) - 1, max(-1, len(index) - 1 - TRIED_ENTRIES), -1):
         position = index[slot].position
         if 0 < position < file.size_bytes and _is_good_batch(file, position, limits):

@@ -22,6 +22,7 @@ from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.index_end import entries_in_use
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
 from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 from kafkalog_cli.storage.loaded_segment import LoadedSegment, LoadSettings
@@ -194,9 +195,8 @@ class _Repair:
         segments = open_partition(view, self._partition.path).segments
         index = segments[-1].offset_index if segments else None
         if index is not None:
-            name = index.path.rpartition("/")[2]
-            used = OffsetIndex(view.read(name), segments[-1].base_offset).in_use()
-            view.cut(name, len(used) * used.layout.size)
+            used, _ = entries_in_use(view, index.path, OffsetIndex, segments[-1].base_offset)
+            view.cut(index.path.rpartition("/")[2], len(used) * used.layout.size)
         return self._segments(view)
 
     # -- swaps

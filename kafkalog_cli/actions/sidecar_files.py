@@ -141,7 +141,7 @@ class DirectoryFiles:
             )
         if fault is not None:
             return Content(bytes(buffer[:got]), (fault_note(fault, ExitCode.FAILURE),), is_whole=False)
-        return Content(bytes(buffer[:got]))
+        return Content(bytes(memoryview(buffer)[:got]))
 
     def report(
         self, file: SidecarFile, entries: Callable[[], Iterator[Entry]] | None = None, notes: Iterable[Note] = ()

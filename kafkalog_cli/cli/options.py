@@ -39,7 +39,8 @@ SETTINGS_PANEL = "Settings"
 SAFETY_PANEL = "Safety"
 PACE_PANEL = "Time and load"
 
-MOST_JOBS = 8
+MOST_JOBS = 4
+"""Each takes memory of its own, and more do not make a disk faster; --jobs may ask for more."""
 
 MaxBatchBytes = Annotated[
     int,

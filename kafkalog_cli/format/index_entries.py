@@ -20,6 +20,8 @@ _WARM_BYTES = 8192
 """The end of the file that Kafka searches first (AbstractIndex.warmEntries)."""
 
 _ZERO_OFFSET = bytes(4)
+_LOW_WORD = 0xFFFFFFFF
+_IS_LITTLE_ENDIAN = array("h", [1]).tobytes()[0] == 1
 _MAX_BASE_OFFSET = (1 << 63) - (1 << 31)
 
 
@@ -58,10 +60,15 @@ class SegmentIndex(Sequence[EntryT]):
 
     def columns(self) -> tuple[array[int], array[int]]:
         """The two fields of all entries, each as a column; offsets are absolute."""
-        first, second = (array("q", column) for column in tuple(zip(*self.stored(), strict=True)) or ((), ()))
-        relative = first if self.layout.offset["relative_offset"] == 0 else second
-        offsets = array("q", map(self.absolute_offset, relative))
-        return (offsets, second) if relative is first else (first, offsets)
+        stored = array("i", memoryview(self.data)[: len(self) * self.layout.size].tobytes())
+        if _IS_LITTLE_ENDIAN:
+            stored.byteswap()
+        if self.layout.offset["relative_offset"] == 0:
+            return array("q", map(self.absolute_offset, stored[::2])), array("q", stored[1::2])
+        timestamps = array(
+            "q", (high << 32 | low & _LOW_WORD for high, low in zip(stored[::3], stored[1::3], strict=True))
+        )
+        return timestamps, array("q", map(self.absolute_offset, stored[2::3]))
 
     def stored(self) -> Iterator[tuple[int, int]]:
         """The entries as they are stored, with relative offsets."""

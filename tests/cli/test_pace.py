@@ -10,8 +10,10 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 from logs import BASE_TIME_MS, R, batch_v2, write_segment
 from making_changes import files
 from watched_fs import WatchedFilesystem
@@ -91,8 +93,17 @@ def kafkalog(*argv, fs=None, clock=None, terminal=False):
     return code, out.getvalue().decode(), err.getvalue().decode()
 
 
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+
+
 def objects(text):
-    return [json.loads(line) for line in text.splitlines()]
+    """The lines of machine output; of those that end it, or tell how far it is, each is as its schema says."""
+    found = [json.loads(line) for line in text.splitlines()]
+    for one in found:
+        if one["type"] in ("summary", "progress"):
+            schema = json.loads((SCHEMAS / f"kafkalog.{one['type']}-1.json").read_text())
+            Draft202012Validator(schema).validate(one)
+    return found
 
 
 def points(root):
@@ -321,9 +332,7 @@ def test_progress_for_programs(tmp_path):
     root = log_directory(tmp_path / "log")
     code, _, err = kafkalog("recover", "--jobs", 2, "--format", "json", root, clock=Clock(tick=0.3))
     assert code == 0
-    lines = [line for line in err.splitlines() if '"progress"' in line]
-    assert lines
-    last = json.loads(lines[-1])
+    last = [one for one in objects(err) if one["type"] == "progress"][-1]
     total = sum((root / name / LOG).stat().st_size + TORN_BYTES for name in NAMES)
     assert last["work"] == "recover"
     assert total <= last["total_bytes"]  # a log that is cut is read again

@@ -185,3 +185,11 @@ def test_offsets_that_do_not_fit_are_not_written(offset):
         index.encode([(offset, 0)], 100)
     with pytest.raises(struct.error):
         timeindex.encode([(0, offset)], 100)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200), st.sampled_from([0, 5, 123_456_789_012, (1 << 63) - 5]))
+def test_columns_are_the_entries(data, base_offset):
+    for kind in (OffsetIndex, TimeIndex):
+        found = kind(data, base_offset)
+        assert list(zip(*found.columns(), strict=True)) == [tuple(entry) for entry in found]

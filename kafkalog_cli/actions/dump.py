@@ -14,6 +14,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.pair_spool import PairSpool
 from kafkalog_cli.storage.read_ahead import WINDOWS, ChunkBlocks, ReadAhead, Work
 from kafkalog_cli.storage.scan import Chunk, Scan
 
@@ -45,14 +46,20 @@ class SegmentDump:
     """One pass over a segment: chunks, and blocks of records where the iteration is deep.
 
     A `Fault` between them tells of damage that was passed over (`resync`); `fault` what ended the pass.
-    `non_consecutive` are the pairs of offsets that do not follow each other (only a deep iteration sees them).
+    `gaps` takes the pairs of offsets that do not follow each other (only a deep iteration sees them).
     """
 
-    def __init__(self, file: ReadableFile, options: DumpOptions, choice: KernelChoice | None = None) -> None:
+    def __init__(
+        self,
+        file: ReadableFile,
+        options: DumpOptions,
+        choice: KernelChoice | None = None,
+        gaps: PairSpool | None = None,
+    ) -> None:
         self.file = file
         self.fault: Fault | None = None
         self.valid_bytes = options.start
-        self.non_consecutive: list[tuple[int, int]] = []
+        self._gaps = gaps
         self.damage = DamageSeen()
         self._options = options
         self._choice = choice
@@ -167,13 +174,13 @@ class SegmentDump:
     def _remember_gaps(self, block: RecordBlock) -> None:
         offsets = block.records.offset
         # Offsets of 0.7 are byte positions: they never follow each other.
-        if not len(offsets) or self._options.seven_base_offset is not None:
+        if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
             return
         if block.records.matrix is None:
-            pairs = _gaps(self._last_offset, offsets)
+            self._gaps.extend(_gaps(self._last_offset, offsets))
         else:
-            pairs = _gaps_of_array(self._last_offset, offsets)
-        self.non_consecutive += pairs
+            self._gaps.extend(_gaps(self._last_offset, (int(offsets[0]),)))
+            self._gaps.extend_bytes(_gaps_of_array(offsets))
         self._last_offset = int(offsets[len(offsets) - 1])
 
 
@@ -182,12 +189,12 @@ def _gaps(last: int, offsets: Iterable[int]) -> list[tuple[int, int]]:
     return [(before, offset) for before, offset in pairs if before not in (NO_OFFSET, offset - 1)]
 
 
-def _gaps_of_array(last: int, offsets: Any) -> list[tuple[int, int]]:
+def _gaps_of_array(offsets: Any) -> bytes:
     import numpy as np
 
-    before = (offsets[1:] - offsets[:-1] != 1).nonzero()[0]
-    edges = np.stack((offsets[before], offsets[before + 1]), axis=1).tolist() if len(before) else []
-    return [*_gaps(last, (int(offsets[0]),)), *((one, other) for one, other in edges if one != NO_OFFSET)]
+    before = ((offsets[1:] - offsets[:-1] != 1) & (offsets[:-1] != NO_OFFSET)).nonzero()[0]
+    pairs: bytes = np.stack((offsets[before], offsets[before + 1]), axis=1).tobytes()
+    return pairs
 
 
 def _skipped(begin: int, end: int, fault: Fault) -> Fault:

@@ -9,17 +9,15 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.diagnose import Finding, finding
 from kafkalog_cli.actions.finding_kinds import FindingKind
+from kafkalog_cli.actions.replica_records import ReplicaRecords, first_different
 from kafkalog_cli.actions.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import scan_of
 
 NO_EPOCH = -1
 
@@ -132,10 +130,6 @@ def _start(partition: Partition) -> ReplicaState:
 # ---- the batches of one side
 
 
-Records = dict[int, tuple[object, ...]]
-"""By offset: timestamp, key, value, headers."""
-
-
 class _Head(NamedTuple):
     """The next batch of a side, and the file that it lies in; `first` is its first offset as far as that is known."""
 
@@ -160,7 +154,7 @@ class _Side:
         self._damaged = 0
         self._last_epoch = NO_EPOCH
         self._stack = ExitStack()
-        self._read: tuple[_Head, Records | None] | None = None
+        self._records: ReplicaRecords | None = None
         self._stretches = self._walk()
         self._next_stretch()
 
@@ -170,6 +164,8 @@ class _Side:
     def __exit__(self, *_: object) -> None:
         self._stretches.close()
         self._stack.close()
+        if self._records is not None:
+            self._records.close()
 
     def _walk(self) -> Generator[Stretch, None, None]:
         for segment in self._partition.segments:
@@ -225,31 +221,13 @@ class _Side:
         path, start = self._partition.path, self.start_offset
         return ReplicaState(path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here)
 
-    def records_of(self, head: _Head) -> Records | None:
-        """The records of a batch by offset; None if they cannot be read. The last batch asked for is remembered."""
-        if self._read is None or self._read[0] != head:
-            try:
-                with self._fs.open_read(head.path) as file:
-                    self._read = head, _records(file, head.batch, self._limits)
-            except (KafkalogError, OSError):
-                self._read = head, None
-        return self._read[1]
-
-
-def _records(file: ReadableFile, batch: Batch, limits: Limits) -> Records | None:
-    found: Records = {}
-    reader = RecordReader(limits)
-    for chunk in scan_of(file, batch, limits):
-        for block in reader.blocks(chunk):
-            if block.faults:
-                return None
-            found.update(_contents(block))
-    return found
-
-
-def _contents(block: RecordBlock) -> Iterator[tuple[int, tuple[object, ...]]]:
-    for record in block.rows():
-        yield record.offset, (record.timestamp, record.key, record.value, record.headers)
+    def records_of(self, head: _Head) -> ReplicaRecords:
+        """The records of a batch from where they were asked for last, if it was that batch, else from its first on."""
+        if self._records is None or self._records.batch != head.batch or self._records.path != head.path:
+            if self._records is not None:
+                self._records.close()
+            self._records = ReplicaRecords(self._fs, head.path, head.batch, self._limits)
+        return self._records
 
 
 # ---- both
@@ -318,12 +296,12 @@ def _differ(left: _Side, right: _Side, ours: _Head, theirs: _Head) -> _Differenc
     if all(getattr(a, name) == getattr(b, name) for name in same):
         return None
     own, other = left.records_of(ours), right.records_of(theirs)
-    if own is None or other is None:
+    if not (own.can_be_read and other.can_be_read):
         return _Difference(first, f"the batches at offset {first} differ, and not both can be read", ours, theirs)
-    for offset in sorted(own.keys() & other.keys()):
-        if own[offset] != other[offset]:
-            return _Difference(offset, f"the records at offset {offset} differ", ours, theirs)
-    return None
+    offset = first_different(own, other)
+    if offset is None:
+        return None
+    return _Difference(offset, f"the records at offset {offset} differ", ours, theirs)
 
 
 def _diverged(difference: _Difference) -> Finding:

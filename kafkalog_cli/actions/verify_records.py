@@ -28,22 +28,23 @@ class RecordsCheck:
     def __init__(self, now_ms: int, *, has_offsets: bool = True) -> None:
         self._has_offsets = has_offsets
         self.times = TimesSeen(now_ms, "record")
-        self._told: list[tuple[FindingKind, Batch | None, str, Fault | None]] = []
+        self._told: list[tuple[FindingKind, Batch, str, Fault | None]] = []
         self._counts: Counter[FindingKind] = Counter()
         self._reached = NO_OFFSET
         self._batch = _BatchSeen()
+        self._told_control = False
 
     def see(self, block: RecordBlock) -> None:
         """Look at some records."""
         for row, fault in block.faults.items():
             self._tell(None, block.batches.row(row), "", fault)
         if len(block.records) or block.begun:
-            for kind, row, message in self._problems(block):
+            problems = [*self._control_problems(block), *self._problems(block)]
+            for kind, row, message in problems:
                 if kind is FindingKind.RECORD_OFFSET and not self._has_offsets:
                     continue
                 self._tell(kind, block.batches.row(row), message)
             self.times.see(block.records.timestamp, block.records.offset, None)
-            self._look_at_control(block)
         if not block.goes_on:
             self._look_at_overlap(block)
             self._reached = max(self._reached, int(block.batches.last_offset[block.end_row - 1]))
@@ -51,9 +52,8 @@ class RecordsCheck:
     def findings(self, path: str) -> Iterator[Finding]:
         """What was found, in the order of the file; at the end what is only counted."""
         told: Counter[FindingKind] = Counter()
-        for kind, batch, message, fault in self._told:
+        for kind, batch, message, fault in sorted(self._told, key=lambda one: (one[1].position, one[3] is None)):
             told[kind] += 1
-            assert batch is not None
             first = batch.last_offset if batch.base_offset == NO_OFFSET else batch.base_offset
             offsets = (min(first, batch.last_offset), max(first, batch.last_offset))
             if fault is not None:
@@ -104,11 +104,12 @@ class RecordsCheck:
             message = f"its last record has offset {last}, the set itself {batch.last_offset}"
             self._tell(FindingKind.RECORD_OFFSET, batch, message)
 
-    def _look_at_control(self, block: RecordBlock) -> None:
-        begin = 0
-        rows = _control_rows(block)
+    def _control_problems(self, block: RecordBlock) -> Iterator[_Problem]:
+        """The first control record of each batch that is none."""
         records = block.records
-        for row in rows:
+        if not block.begun:
+            self._told_control = False
+        for row in _control_rows(block):
             at = row - block.first_row
             begin = int(block.record_ends[at - 1]) if at else 0
             for record in range(begin, int(block.record_ends[at])):
@@ -116,7 +117,9 @@ class RecordsCheck:
                 value = field_bytes(block.buffer, int(records.value_position[record]), int(records.value_size[record]))
                 found = decode_control(key, value)
                 if isinstance(found, Fault):
-                    self._tell(FindingKind.CONTROL_RECORD, block.batches.row(row), found.message)
+                    if not (block.begun and self._told_control):
+                        yield FindingKind.CONTROL_RECORD, row, found.message
+                    self._told_control = True
                     break
 
 
@@ -181,18 +184,24 @@ class _BatchSeen:
 
     def see(self, records: RecordColumns, begin: int, end: int) -> None:
         """Records of the batch, at least one, behind those before."""
+        columns: Any = records
         offsets, timestamps, valid = (
-            [int(column[at]) for at in range(begin, end)]
-            for column in (records.offset, records.timestamp, records.valid)
+            column[begin:end] for column in (columns.offset, columns.timestamp, columns.valid)
         )
-        if self._largest is None:
-            self.first_offset, self._largest = offsets[0], max(timestamps)
+        if records.matrix is None:
+            is_ordered = all(one < other for one, other in pairwise(offsets))
+            largest, is_valid = max(timestamps), all(valid)
         else:
-            self._is_ordered &= self.last_offset < offsets[0]
-            self._largest = max(self._largest, *timestamps)
-        self._is_ordered &= all(one < other for one, other in pairwise(offsets))
-        self._is_valid &= all(valid)
-        self.last_offset = offsets[-1]
+            is_ordered = bool((offsets[1:] > offsets[:-1]).all())
+            largest, is_valid = int(timestamps.max()), bool(valid.all())
+        if self._largest is None:
+            self.first_offset, self._largest = int(offsets[0]), largest
+        else:
+            self._is_ordered &= self.last_offset < int(offsets[0])
+            self._largest = max(self._largest, largest)
+        self._is_ordered &= is_ordered
+        self._is_valid &= is_valid
+        self.last_offset = int(offsets[-1])
 
     def problems(self, row: int, batch: Batch, *, is_whole: bool) -> Iterator[_Problem]:
         """What does not agree with the header of the batch."""

@@ -108,7 +108,7 @@ class DumpLogRun:
             self._codes.append(ExitCode.OK)
             self._dump(java_path(path))
         self._out.flush()
-        self._messages.mirrored(self._reports.text())
+        self._messages.mirrored_parts(self._reports.text())
         code = ExitCode.FAILURE if any(self._codes) else ExitCode.OK
         if self._request.strict:
             code = combined_exit_code(self._codes)
@@ -184,6 +184,7 @@ class DumpLogRun:
         if self._request.max_bytes < 0:
             self._fail(path, None, f"Invalid size: {self._request.max_bytes}")
             return
+        known_gaps = len(self._reports.gaps)
         with self._fs.open_read(path) as file:
             if file.size_bytes > MAX_INT32:
                 self._fail(path, None, f"{file.size_bytes} bytes are more than a segment can have ({MAX_INT32})")
@@ -193,7 +194,7 @@ class DumpLogRun:
             options = self._options(path, file, base_offset)
             if options is None:
                 return
-            dump = SegmentDump(file, options, self._choice)
+            dump = SegmentDump(file, options, self._choice, None if request.is_json else self._reports.gaps)
             if request.is_json:
                 printer = self._json_printer(path, name)
                 self._print(path, dump, printer)
@@ -206,14 +207,17 @@ class DumpLogRun:
                 self._codes[-1] = dump.damage.exit_code(
                     self._fs, file, dump.valid_bytes, self._request.limits
                 ) or self._codes[-1]  # fmt: skip
-        shown = self._shown_path(java_absolute_path(path))
-        self._reports.add(self._reports.non_consecutive, shown, dump.non_consecutive)
+        self._reports.add_gaps(self._shown_path(java_absolute_path(path)), known_gaps)
 
     def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
+        gave_up = False
         for part in self._parts(dump, printer):
             if isinstance(part, Fault):
                 self._fail(path, part.position, part.message, part.kind.value)
             elif isinstance(part, RecordBlock):
+                gave_up = gave_up and part.begun > 0
+                if gave_up:  # at a record of the same batch
+                    continue
                 printer.block(part)
             else:
                 printer.batches(part)
@@ -222,7 +226,7 @@ class DumpLogRun:
                 if not self._request.resync:
                     return
                 self._title("\n")
-                printer.aborted = None
+                printer.aborted, gave_up = None, True
         printer.ending(dump.fault, dump.valid_bytes)
         if printer.aborted is not None:
             self._fail(path, printer.aborted.position, printer.aborted.message, printer.aborted.kind)

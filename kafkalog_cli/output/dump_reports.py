@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
+
+from kafkalog_cli.storage.pair_spool import PairSpool
 
 Pairs = list[tuple[int, int]]
 
@@ -12,14 +16,15 @@ class DumpReports:
     """Pairs by absolute path, in the order of the arguments.
 
     The real tool prepends to its lists of mismatches and gaps, so these print newest first; its hash map's
-    order of files is not reproduced.
+    order of files is not reproduced. Gaps can be as many as records: they are in `gaps`, and by path which of them.
     """
 
     index_mismatches: dict[str, Pairs] = field(default_factory=dict)
     time_mismatches: dict[str, Pairs] = field(default_factory=dict)
     out_of_order: dict[str, Pairs] = field(default_factory=dict)
     not_found: dict[str, Pairs] = field(default_factory=dict)
-    non_consecutive: dict[str, Pairs] = field(default_factory=dict)
+    gaps: PairSpool = field(default_factory=PairSpool)
+    _non_consecutive: dict[str, Pairs] = field(default_factory=dict)
 
     @staticmethod
     def add(report: dict[str, Pairs], path: str, pairs: Pairs) -> None:
@@ -27,8 +32,13 @@ class DumpReports:
         if pairs:
             report.setdefault(path, []).extend(pairs)
 
-    def text(self) -> str:
-        """All reports, empty if there is nothing to report."""
+    def add_gaps(self, path: str, begin: int) -> None:
+        """The gaps from number `begin` on are those of `path`."""
+        if len(self.gaps) > begin:
+            self._non_consecutive.setdefault(path, []).append((begin, len(self.gaps)))
+
+    def text(self) -> Iterator[str]:
+        """All reports, part by part; nothing if there is nothing to report."""
         parts = []
         for path, pairs in self.index_mismatches.items():
             if not pairs:
@@ -44,7 +54,8 @@ class DumpReports:
         for pairs in self.not_found.values():
             parts.append("The following indexed offsets are not found in the log.\n")
             parts += [f"Indexed offset: {index}, found log offset: {log}\n" for index, log in pairs]
-        for path, pairs in self.non_consecutive.items():
-            parts.append(f"Non-consecutive offsets in {path}\n")
-            parts += [f"  {first} is followed by {second}\n" for first, second in reversed(pairs)]
-        return "".join(parts)
+        yield from parts
+        for path, ranges in self._non_consecutive.items():
+            yield f"Non-consecutive offsets in {path}\n"
+            gaps = chain.from_iterable(self.gaps.newest_first(begin, end) for begin, end in reversed(ranges))
+            yield from (f"  {first} is followed by {second}\n" for first, second in gaps)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kafkalog_cli.errors import ExitCode, KafkalogError
     from kafkalog_cli.output.ndjson import JsonLines
 
@@ -57,6 +59,11 @@ class Messages:
 
     def mirrored(self, text: str) -> None:
         """Text that the mirrored tool prints itself; machine output has no place for it."""
-        if self._json is None and text:
-            self._stream.write(text)
+        self.mirrored_parts((text,))
+
+    def mirrored_parts(self, parts: Iterable[str]) -> None:
+        """The same of a text that may be long."""
+        if self._json is None:
+            for part in parts:
+                self._stream.write(part)
             self._stream.flush()

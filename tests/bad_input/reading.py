@@ -86,7 +86,7 @@ def outcome_of(scan: Scan, limits: Limits = DEFAULT_LIMITS) -> Outcome:
         for block in reader.blocks(chunk):
             assert len(block.record_ends) == block.end_row - block.first_row
             assert all(block.first_row <= row < block.end_row for row in block.faults)
-            read_rows += block.end_row - block.first_row
+            read_rows += block.batch_count
             records += _records(block)
             faults += block.faults.values()
         assert read_rows == rows

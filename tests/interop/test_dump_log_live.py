@@ -4,7 +4,8 @@ import random
 
 import pytest
 from agreement import assert_agree, run_ours
-from logs import BASE_TIME_MS, R, batch_v2, message
+from bad_input.makers import LOG_APPEND_TIME, NONE, PACK, START_MS, ZSTD, batch, record
+from logs import BASE_TIME_MS, R, batch_v2, message, message_set
 from random_segments import MALFORMED, damaged, random_log
 
 MODES = [
@@ -60,3 +61,31 @@ def test_malformed_utf8_everywhere(real_kafka, tmp_path):
         folder = tmp_path / str(forced)
         folder.mkdir()
         assert compare(real_kafka, folder, logs, [["--print-data-log"]], forced) == (2, 0)
+
+
+def test_batches_that_are_read_in_parts(real_kafka, tmp_path):
+    chance, made, offset = random.Random(4), [], 5
+    for at in range(40_000):
+        made.append(R(offset, BASE_TIME_MS + at % 5000, b"k%d" % (at % 9) if at % 7 else None, b"%d" % at))
+        offset += 1 if chance.random() < 0.9 else 3
+    data = b"".join(
+        record(r.offset - 5, r.key, r.value, ((b"h", b"x"),) * (at % 50 == 0), ms=at % 5000)
+        for at, r in enumerate(made)
+    )
+
+    def large(codec, more=0, attributes=0):
+        packed = None if codec == NONE else PACK[codec](data)
+        return batch(
+            5, data, codec=codec, count=len(made) + more, delta=offset - 6, max_ms=START_MS + 4999, attributes=attributes,
+            producer=(9, 0, 2**31 - 1000), packed=packed,
+        )  # fmt: skip
+
+    first, last = batch(0, [record(0, b"k", b"v")]), batch(offset, [record(0, b"k", b"v")])
+    logs = [first + large(codec, attributes=LOG_APPEND_TIME * (codec == 2)) + last for codec in range(5)]
+    logs += [message_set(made, magic, 1) + last for magic in (0, 1)]
+    # Fewer and more than the header says, at once and behind many: what is printed before differs by codec.
+    lies = [first + large(codec, more) + last for codec in (NONE, ZSTD) for more in (-1, 1)]
+    for forced in (False, True):
+        folder = tmp_path / str(forced)
+        folder.mkdir()
+        assert compare(real_kafka, folder, logs + lies, MODES[1:3], forced) == (22, 8)

@@ -1,0 +1,70 @@
+"""Pairs of numbers, as many as there are, of which only the newest are held in memory."""
+
+from __future__ import annotations
+
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import IO
+
+PAIR_BYTES = 16
+PAIRS_IN_MEMORY = 1 << 18
+
+
+class PairSpool:
+    """Pairs of signed 64-bit numbers, behind one another; `len` is the number of the next.
+
+    What is too many lies in a nameless temporary file; without room for one, all stays in memory.
+    """
+
+    def __init__(self, in_memory: int = PAIRS_IN_MEMORY) -> None:
+        self._in_memory = in_memory
+        self._recent = array("q")
+        self._spilled = 0
+        self._file: IO[bytes] | None = None
+        self._can_spill = True
+
+    def __len__(self) -> int:
+        return self._spilled + len(self._recent) // 2
+
+    def extend(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Add the pairs."""
+        self._recent.extend(chain.from_iterable(pairs))
+        self._spill_if_due()
+
+    def extend_bytes(self, pairs: bytes) -> None:
+        """Add pairs that are in the machine's own form, 16 bytes each."""
+        self._recent.frombytes(pairs)
+        self._spill_if_due()
+
+    def newest_first(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Pairs `end` - 1 down to `begin`."""
+        while end > begin:
+            first = max(begin, end - self._in_memory, self._spilled if end > self._spilled else 0)
+            numbers = self._numbers(first, end)
+            yield from zip(reversed(numbers[::2]), reversed(numbers[1::2]), strict=True)
+            end = first
+
+    def _numbers(self, first: int, end: int) -> array[int]:
+        if self._file is None or first >= self._spilled:
+            return self._recent[2 * (first - self._spilled) : 2 * (end - self._spilled)]
+        self._file.seek(first * PAIR_BYTES)
+        numbers = array("q")
+        numbers.frombytes(self._file.read((end - first) * PAIR_BYTES))
+        return numbers
+
+    def _spill_if_due(self) -> None:
+        if len(self._recent) <= 2 * self._in_memory or not self._can_spill:
+            return
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as this does)
+            self._file.seek(self._spilled * PAIR_BYTES)
+            self._recent.tofile(self._file)
+            self._file.flush()
+        except OSError:  # no room for a temporary file
+            self._can_spill = False
+            return
+        self._spilled += len(self._recent) // 2
+        self._recent = array("q")

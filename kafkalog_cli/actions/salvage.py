@@ -77,7 +77,7 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
         try:
             _Copy(fs, segment, settings, result).run()
         except KafkalogError as error:
-            result.unreadable.append((segment.log.path, str(error)))
+            result.unreadable.append((segment.log.path, unreadable(error).message))
     if partition.metadata is not None:
         _copy_metadata(fs, partition.metadata.path, result)
     _write_sidecars(fs, out, settings, _attributes_of_files(fs, partition))

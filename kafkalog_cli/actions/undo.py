@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
-from kafkalog_cli.errors import KafkalogError, NothingSelected
+from kafkalog_cli.errors import KafkalogError, NothingSelected, SyncFailed
 from kafkalog_cli.storage.clean_marker import hold_marker, read_held_marker, release_marker
-from kafkalog_cli.storage.durable import half_changed, not_changed
+from kafkalog_cli.storage.durable import half_changed, is_no_room, not_changed
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.journal_undo import check_undo, sweep, undo
 from kafkalog_cli.storage.lock import log_dir_of
@@ -116,7 +116,9 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
     is_held = plan.moves_marker and log_dir is not None and hold_marker(fs, log_dir, run_id, [plan.name])
     try:
         undo(fs, plan.path, manifest, log_dir)
-    except OSError as error:
+    except (OSError, SyncFailed) as error:
+        if isinstance(error, SyncFailed) and not is_no_room(error):
+            raise
         raise half_changed(plan.path, run_id, error) from error
     if not is_held or log_dir is None:
         return UndoResult(True)

@@ -107,4 +107,4 @@ def check_words(code: int, stdout: str, stderr: str, name: str) -> None:
     """No traceback, no bug told, and each error with a word on what to do where something can be done."""
     assert "Traceback" not in stdout + stderr, (name, stderr)
     assert "internal error" not in stderr, (name, stderr)
-    assert code in (0, 1, 3, 4, 5, 10, 11, 12, 13, 14, 130), (name, code)
+    assert code in (0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 130), (name, code)

@@ -5,6 +5,7 @@ The docstring of an error class is its message template; its `exit_code` is what
 returns when nothing else went wrong (design: one error, one code, listed in every man page).
 """
 
+import errno
 from enum import IntEnum, unique
 
 
@@ -132,6 +133,28 @@ class SyncFoundNoSpace(SyncFailed):
     """{path}: what was written may not have reached the disk: {reason}"""
 
     exit_code = ExitCode.NO_SPACE
+
+
+_NEXT_STEPS = {
+    errno.EROFS: "mount the file system read-write; what only reads works as it is: ls, verify, --dry-run, and"
+    " recover --salvage to another disk",
+    errno.EACCES: "run it as the user that the broker runs as, or as root",
+    errno.EPERM: "run it as the user that the broker runs as, or as root",
+    errno.ENOSPC: "make room first (kafkalog purge removes what earlier runs keep for undo; recover --discard keeps"
+    " nothing of what it cuts), or write to another disk",
+    errno.EDQUOT: "the quota is used up: raise it, or make room (kafkalog purge removes what earlier runs keep)",
+    errno.EIO: "the device fails: copy what can be read to another disk (recover --salvage OUT) before anything else",
+}
+
+
+def next_step(error: BaseException) -> str:
+    """What can be done about what the operating system said, which is among the causes of `error`; "" if nothing."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _NEXT_STEPS:
+            return _NEXT_STEPS[cause.errno]
+        cause = cause.__cause__
+    return ""
 
 
 def combined_exit_code(codes: list[ExitCode]) -> ExitCode:

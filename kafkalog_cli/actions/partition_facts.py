@@ -15,7 +15,7 @@ from kafkalog_cli.storage.cluster_metadata import ClusterMetadata
 from kafkalog_cli.storage.foreign_layouts import foreign_layout
 from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem, read_all
 from kafkalog_cli.storage.logdir import open_logdir
-from kafkalog_cli.storage.names import DirectoryKind, FileKind
+from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, WorkState, classify_file
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.topic_config import TopicConfig
 
@@ -60,8 +60,8 @@ class PartitionFacts:
 
     `replication` None: not known, `unknown_because` says why. `tiered_because` says why the partition is taken for
     tiered. `twins` are other directories of the same partition, `linked` segment files that are symbolic links or
-    have more than one name, `foreign` the program whose files these are, if not Kafka. `resolved_path` is where a
-    path with symbolic links leads to, None without any.
+    have more than one name, `odd_files` what has the name of one and is no file, `foreign` the program whose files
+    these are, if not Kafka. `resolved_path` is where a path with symbolic links leads to, None without any.
     """
 
     path: str
@@ -75,6 +75,7 @@ class PartitionFacts:
     tiered_because: str = ""
     twins: tuple[str, ...] = ()
     linked: tuple[str, ...] = ()
+    odd_files: tuple[str, ...] = ()
     newest: NewestFile | None = None
     foreign: str | None = None
     is_in_cleaner_checkpoint: bool = False
@@ -129,6 +130,7 @@ def gather_facts(  # noqa: PLR0913
         tiered_because=_tiered(partition, config, metadata, checkpoints),
         twins=tuple(p for p in (places or {}).get((partition.topic, partition.number), ()) if p != resolved),
         linked=_linked(fs, partition),
+        odd_files=_odd_files(fs, partition),
         newest=_newest(fs, partition),
         foreign=foreign_layout(fs, partition.path),
         is_in_cleaner_checkpoint=cleaner is not None,
@@ -184,6 +186,17 @@ def _line(checkpoints: RootCheckpoints | None, kind: FileKind, partition: Partit
 def _linked(fs: WritableFilesystem, partition: Partition) -> tuple[str, ...]:
     files = (f for s in partition.segments for f in (s.log, s.offset_index, s.time_index, s.txn_index) if f is not None)
     return tuple(_name(file) for file in files if file.is_symlink or fs.attributes(file.path).link_count > 1)
+
+
+def _odd_files(fs: WritableFilesystem, partition: Partition) -> tuple[str, ...]:
+    names = (_name(entry) for entry in fs.list_directory(partition.path) if not entry.is_file)
+    return tuple(
+        sorted(
+            name
+            for name in names
+            if (found := classify_file(name)).kind in SEGMENT_KINDS and found.state is WorkState.IN_PLACE
+        )
+    )
 
 
 def _newest(fs: WritableFilesystem, partition: Partition) -> NewestFile | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.partition_facts import PartitionFacts
 from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
+from kafkalog_cli.format.checkpoint import can_name
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.topic_config import CLEANUP_POLICY, Origin, Setting
 
@@ -142,6 +143,18 @@ def _twins(facts: PartitionFacts, _: Intent) -> str | None:
     return f"the partition lies in {', '.join(facts.twins)} too: no broker starts so" if facts.twins else None
 
 
+def _odd_files(facts: PartitionFacts, _: Intent) -> str | None:
+    if not facts.odd_files:
+        return None
+    return f"no regular files, though they have the names of a segment's: {', '.join(facts.odd_files)}; move them away"
+
+
+def _odd_topic(facts: PartitionFacts, _: Intent) -> str | None:
+    if can_name(facts.topic):
+        return None
+    return f"no checkpoint can name the topic {facts.topic!r}, which has blanks or is no text: no broker made it"
+
+
 def _tiered(facts: PartitionFacts, _: Intent) -> str | None:
     return f"the partition is tiered: {facts.tiered_because}" if facts.tiered_because else None
 
@@ -247,6 +260,22 @@ RULES = (
     Rule("metadata-log", _EVERY, _REFUSED, "the partition is one of `__cluster_metadata`", "", _metadata_log),
     Rule("marked-directory", _EVERY, _REFUSED, "the directory is a `-delete` or `-future` one", "", _marked_directory),
     Rule("twins", _EVERY, _REFUSED, "the partition lies in two of the log directories given", "", _twins),
+    Rule(
+        "odd-files",
+        _EVERY - {Action.PURGE},
+        _REFUSED,
+        "what has the name of a segment's file is a directory, a pipe, a socket, a device, or a link to nothing",
+        "",
+        _odd_files,
+    ),
+    Rule(
+        "odd-topic",
+        _EVERY - {Action.PURGE, Action.UNDO},
+        _REFUSED,
+        "the topic's name has blanks or is no text, so that no checkpoint can name it",
+        "",
+        _odd_topic,
+    ),
     Rule(
         "tiered",
         _TIERED,

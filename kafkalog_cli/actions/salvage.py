@@ -100,7 +100,7 @@ def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, 
         try:
             _Copy(fs, segment, settings, result).run()
         except KafkalogError as error:
-            result.unreadable.append((segment.log.path, str(error)))
+            result.unreadable.append((segment.log.path, unreadable(error).message))
     if partition.metadata is not None:
         _copy_metadata(fs, partition.metadata.path, result)
     _write_sidecars(fs, result.path, settings, _attributes_of_files(fs, partition))

@@ -52,6 +52,10 @@ def findings_of(report: FileReport, *, has_tail_damage: bool, is_compacted: bool
         message = report.notes[0].message if report.notes else "missing"
         yield finding(_MISSING.get(report.kind, FindingKind.NOT_READ), report.path, message)
         return
+    closed = [note for note in report.notes if note.kind is NoteKind.NOT_OPENED]
+    if closed:  # nothing else that is said of it can be known
+        yield finding(FindingKind.NOT_READ, report.path, closed[0].message)
+        return
     is_orphan = any(note.kind is NoteKind.NO_LOG for note in report.notes)
     if not is_orphan:
         yield from _of_entries(report, has_tail_damage=has_tail_damage)

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from kafkalog_cli import __version__
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, next_step
 from kafkalog_cli.output.messages import Messages
 
 COMMANDS = {
@@ -109,7 +109,8 @@ def _run(argv: list[str], environment: Environment) -> int:
         return stop.exit_code
     except OSError as error:
         code = ExitCode.NO_SPACE if error.errno == errno.ENOSPC else ExitCode.FAILURE
-        _tell(environment, argv, "os-error", _os_error_text(error), code)
+        step = "" if error.filename is None else next_step(error)
+        _tell(environment, argv, "os-error", _os_error_text(error), code, step)
         return int(code)
     except Exception as error:
         return _unexpected(error, environment, argv)
@@ -136,15 +137,18 @@ def _unexpected(error: Exception, environment: Environment, argv: list[str]) -> 
     return int(ExitCode.FAILURE)
 
 
-def _tell(environment: Environment, argv: list[str], kind: str, text: str, code: ExitCode) -> None:
+def _tell(  # noqa: PLR0913, PLR0917
+    environment: Environment, argv: list[str], kind: str, text: str, code: ExitCode, step: str = ""
+) -> None:
     """A message about the whole run: one line for people, one object for programs."""
-    Messages(environment.stderr, as_json=_wants_json(argv)).tell(kind, text, exit_code=code)
+    Messages(environment.stderr, as_json=_wants_json(argv)).tell(kind, text, exit_code=code, next_step=step)
 
 
 def _os_error_text(error: OSError) -> str:
     """What went wrong, and with what: standard output, and a file that is open, have no name."""
     if error.filename is None:
-        return f"{error.strerror or error} (where output goes, or where a file is read)"
+        where = "where output goes" if error.errno == errno.ENOSPC else "where output goes, or where a file is read"
+        return f"{error.strerror or error} ({where})"
     return f"{os.fsdecode(error.filename)}: {error.strerror}"
 
 

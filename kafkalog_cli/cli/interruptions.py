@@ -55,7 +55,7 @@ class Interruptions:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        defaults: dict[int, object] = {number: signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGHUP)}
+        defaults: dict[int, object] = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), signal.SIG_DFL)
         defaults[signal.SIGINT] = signal.default_int_handler
         taken = {number: default for number, default in defaults.items() if signal.getsignal(number) is default}
 

@@ -169,7 +169,7 @@ class PartitionRun(Generic[ResultT]):
         except KafkalogError as error:
             return Outcome(work, error=error)
         except OSError as error:
-            return Outcome(work, error=_of_the_system(work.partition, error))
+            return Outcome(work, error=of_the_system(work.partition.path, error))
         except KeyboardInterrupt:
             self._interruptions.ask()
             return Outcome(work)
@@ -265,7 +265,12 @@ def _log_bytes(partition: Partition) -> int:
     return sum(segment.log.size_bytes for segment in partition.segments)
 
 
-def _of_the_system(partition: Partition, error: OSError) -> KafkalogError:
-    kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unreadable
-    path = error.filename if isinstance(error.filename, str) else partition.path
-    return kind(path=path, reason=error.strerror or str(error))
+def of_the_system(path: str, error: OSError) -> KafkalogError:
+    """What the operating system said of `path`, or of a file that it names."""
+    named = error.filename if isinstance(error.filename, str) else path
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        told: KafkalogError = NoSpace(path=named, reason="it could not be written")
+    else:
+        told = Unreadable(path=named, reason=error.strerror or str(error))
+    told.__cause__ = error
+    return told

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kafkalog_cli.actions.recover import load_settings, used_settings
 from kafkalog_cli.actions.salvage import Salvaged, salvage, sync_parent
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.partition_run import PartitionRun, Work
+from kafkalog_cli.cli.partition_run import PartitionRun, Work, of_the_system
 from kafkalog_cli.cli.recover_run import RecoverOptions
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.output.recover_json import SALVAGE, salvage_object
@@ -35,9 +35,12 @@ class SalvageRun(PartitionRun[_Copied]):
         """Copy what `paths` name; the exit code."""
         partitions = self.partitions(paths)
         self._request = self._recovery.request(self._environment, self._clock.now_ms, partitions)
-        if self._fs.status(self._target) is None:
-            self._fs.make_directory(self._target)
-            sync_parent(self._fs, self._target.rstrip("/"))
+        try:
+            if self._fs.status(self._target) is None:
+                self._fs.make_directory(self._target)
+                sync_parent(self._fs, self._target.rstrip("/"))
+        except OSError as error:
+            raise of_the_system(self._target, error) from error
         code = self.work(partitions)
         self.summary(code, partitions=len(partitions))
         return code
@@ -47,7 +50,13 @@ class SalvageRun(PartitionRun[_Copied]):
         partition, request = work.partition, self._request
         used = used_settings(partition.topic, work.log_dir, request.settings)
         target = os.path.join(self._target, partition.name)  # noqa: PTH118  (paths are text)
-        return _Copied(partition, salvage(work.fs, partition, target, load_settings(used, request)))
+        try:
+            return _Copied(partition, salvage(work.fs, partition, target, load_settings(used, request)))
+        except OSError as error:
+            if work.fs.status(target) is not None:
+                message = "holds only a part of what was to be salvaged: remove it before another try"
+                work.tell("incomplete", message, target)
+            raise of_the_system(target, error) from error
 
     def show(self, result: _Copied) -> ExitCode:
         """See PartitionRun."""

@@ -51,10 +51,15 @@ def decode_leader_epochs(data: bytes) -> tuple[list[EpochEntry], list[Fault]]:
     return _decode(data, _epoch_entry)
 
 
+def can_name(topic: str) -> bool:
+    """Whether a line about the topic can be written and read back."""
+    return split_white_space(topic) == [topic] and not any("\ud800" <= char <= "\udfff" for char in topic)
+
+
 def encode_offsets(entries: Sequence[PartitionOffset]) -> bytes:
     """The bytes that OffsetCheckpointFile writes. Raises ValueError for a topic that cannot be read back."""
     for topic, _, _ in entries:
-        if split_white_space(topic) != [topic] or not topic:
+        if not can_name(topic):
             raise ValueError(f"topic {topic!r} cannot stand in a checkpoint")
     return _encode(entries)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
+from kafkalog_cli.errors import next_step as next_step_of
 from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Messages:
 
             self._json = JsonLines(self._stream)
 
-    def tell(
+    def tell(  # noqa: PLR0913
         self,
         kind: str,
         message: str,
@@ -33,20 +34,20 @@ class Messages:
         path: str | None = None,
         position: int | None = None,
         exit_code: ExitCode | None = None,
+        next_step: str = "",
     ) -> None:
         """One message: `kind` is a word for programs, `position` the byte of the file that it is about.
 
-        `exit_code`: the run ends with it.
+        `exit_code`: the run ends with it. `next_step`: what can be done.
         """
         if self._json is not None:
-            details = {} if position is None else {"position": position}
-            if exit_code is not None:
-                details["exit_code"] = int(exit_code)
-            self._json.error(kind, message, path=path, **details)
+            fields = {"position": position, "exit_code": exit_code and int(exit_code), "next_step": next_step or None}
+            self._json.error(kind, message, path=path, **{k: v for k, v in fields.items() if v is not None})
         else:
             where = "" if path is None else f"{printable(path)}: "
             where += "" if position is None else f"at byte {position}: "
             self._stream.write(f"kafkalog: {where}{printable(message)}\n")
+            self._next(next_step)
         self._stream.flush()
 
     def exception(self, error: KafkalogError) -> None:
@@ -55,7 +56,12 @@ class Messages:
             self._json.exception(error)
         else:
             self._stream.write(f"kafkalog: {printable(str(error))}\n")
+            self._next(next_step_of(error))
         self._stream.flush()
+
+    def _next(self, step: str) -> None:
+        if step:
+            self._stream.write(f"  next: {printable(step)}\n")
 
     def mirrored(self, text: str) -> None:
         """Text that the mirrored tool prints itself; machine output has no place for it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.output.stream import ResultStream
 
@@ -61,13 +61,14 @@ class JsonLines:
     def exception(self, error: KafkalogError) -> None:
         """A line for stderr about an exception that ends the run; its details become fields."""
         details = {name: value if _is_json(value) else str(value) for name, value in error.details.items()}
-        path = details.pop("path", None)
+        path, step = details.pop("path", None), next_step(error)
         self.error(
             type(error).__name__,
             str(error),
             path=None if path is None else str(path),
             exit_code=int(error.exit_code),
             details=details,
+            **({"next_step": step} if step else {}),
         )
 
     def flush(self) -> None:

@@ -186,7 +186,7 @@ def not_changed(path: str, error: Exception) -> KafkalogError:
     """What to raise for an error after which everything is as it was."""
     reason = error_text(error) if isinstance(error, OSError) else str(error)
     if is_no_room(error):
-        return NoSpace(path=path, reason=f"{reason}, nothing was changed")
+        return NoSpace(path=path, reason="nothing was changed")
     if isinstance(error, KafkalogError) and not isinstance(error, SyncFailed):
         return error
     return NotChanged(path=path, reason=reason)

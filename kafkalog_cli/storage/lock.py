@@ -193,7 +193,7 @@ def _who(path: str, byte: int) -> str:
 
 def _refusal(path: str, error: OSError) -> KafkalogError:
     kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unreadable
-    return kind(path=path, reason=_text(error))
+    return kind(path=path, reason="nothing was changed" if kind is NoSpace else _text(error))
 
 
 def _text(error: OSError) -> str:

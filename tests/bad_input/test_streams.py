@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -50,8 +51,8 @@ def test_a_closed_pipe_is_quiet(large, command, reader):
 )
 def test_a_pipe_that_was_closed_before_is_quiet(large, command):
     done = shell(f"{{ sleep 0.2; {KAFKALOG} {command.format(large)}; echo $? >&2; }} | true")
-    assert done.stderr.splitlines()[-1:] in (["0"], ["3"])
-    assert len(done.stderr.splitlines()) == 1
+    errors = [line for line in done.stderr.splitlines() if not line.endswith("makes it anew")]  # ls of a bare log
+    assert errors in (["0"], ["3"])
 
 
 def test_closed_pipes_on_both_streams(large):
@@ -69,7 +70,12 @@ def test_closed_pipes_on_both_streams(large):
 def test_a_full_disk_is_13(large, command):
     done = shell(f"{KAFKALOG} {command.format(large)} > /dev/full")
     assert done.returncode == ExitCode.NO_SPACE
-    assert done.stderr == "kafkalog: [Errno 28] No space left on device\n"
+    errors = [line for line in done.stderr.splitlines() if not line.endswith("makes it anew")]  # ls of a bare log
+    (error,) = errors
+    if "--format json" in command:
+        assert json.loads(error)["exit_code"] == ExitCode.NO_SPACE
+        error = "kafkalog: " + json.loads(error)["message"]
+    assert error == "kafkalog: No space left on device (where output goes)"
 
 
 def test_a_full_disk_for_messages_only(large):
@@ -146,6 +152,7 @@ def test_interruptions_at_any_time(large):
             running.send_signal(signal.SIGINT)
             errors = running.communicate(timeout=20)[1].decode()
         before_entry = running.returncode == -signal.SIGINT and ", in main\n" not in errors
+        before_entry |= errors.startswith("Could not import runpy module")
         assert before_entry or (running.returncode, errors) == (ExitCode.INTERRUPTED, ""), (delay_ms, errors)
 
 

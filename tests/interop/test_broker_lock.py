@@ -119,7 +119,7 @@ def java_lock(class_path, data):
         java.release()
 
 
-def test_java_keeps_writers_out(log_dir, class_path):
+def test_java_keeps_writers_out(log_dir, class_path, evidence):
     with java_lock(class_path, log_dir.path) as java:
         before = tree(log_dir.path)
         for name, words in WRITERS.items():
@@ -130,6 +130,7 @@ def test_java_keeps_writers_out(log_dir, class_path):
             assert "stop it first, or wait for that with --wait" in done.stderr, name
             assert "Traceback" not in done.stderr, name
             assert tree(log_dir.path) == before, name
+    evidence("R17", len(WRITERS), 4)
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -139,7 +140,7 @@ def test_each_of_them_has_something_to_do(log_dir, name):
     assert contents(log_dir.path) != before
 
 
-def test_waiting_for_java_in_vain(log_dir, class_path):
+def test_waiting_for_java_in_vain(log_dir, class_path, evidence):
     with java_lock(class_path, log_dir.path) as java:
         before = tree(log_dir.path)
         for name in ("recover", "undo", "purge"):
@@ -149,6 +150,8 @@ def test_waiting_for_java_in_vain(log_dir, class_path):
             assert 1 <= time.monotonic() - started < 8, name
             assert f"pid {java.pid}" in done.stderr, name
             assert tree(log_dir.path) == before, name
+
+    evidence("R17", 3, 4)
 
 
 def test_waiting_until_java_lets_go(log_dir, class_path):
@@ -161,7 +164,7 @@ def test_waiting_until_java_lets_go(log_dir, class_path):
             assert waiting.wait(30) == 0
 
 
-def test_readers_work_and_leave_no_trace(log_dir, class_path):
+def test_readers_work_and_leave_no_trace(log_dir, class_path, evidence):
     without = {name: kafkalog(*log_dir.arguments(words)) for name, words in READERS.items()}
     assert not (log_dir.path / ".lock").exists()
     with java_lock(class_path, log_dir.path) as java:
@@ -174,19 +177,23 @@ def test_readers_work_and_leave_no_trace(log_dir, class_path):
                 assert done.stdout == without[name].stdout, name
             assert tree(log_dir.path) == before, name
 
+    evidence("R17", len(READERS), 4)
+
 
 def test_ls_tells_who_has_the_lock(log_dir, class_path):
     with java_lock(class_path, log_dir.path) as java:
         assert str(java.pid) in kafkalog("ls", log_dir.path).stdout
 
 
-def test_our_lock_keeps_java_out_and_lets_ours_in(log_dir, class_path):
+def test_our_lock_keeps_java_out_and_lets_ours_in(log_dir, class_path, evidence):
     with our_lock(log_dir.path), our_lock(log_dir.path):
         with java_lock(class_path, log_dir.path) as java:
             assert java.pid is None
         assert kafkalog("recover", log_dir.path).returncode == 0
     with java_lock(class_path, log_dir.path) as java:
         assert java.pid is not None
+
+    evidence("R17", 3, 4)
 
 
 def test_java_that_failed_leaves_our_lock(log_dir, class_path):

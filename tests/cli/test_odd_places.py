@@ -1,0 +1,265 @@
+"""Commands on files and directories of every odd kind, on the real disk; what lies elsewhere is never touched (R14).
+
+And whose files they are, and who may do what with them, before and after (R15).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+from trials import Trial, check_words
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.storage.fs import RealFilesystem
+
+LAST = "00000000000000000115"
+COMMANDS = {
+    "verify": ["verify", "--level", "deep"],
+    "recover": ["recover"],
+    "recover like a broker": ["recover", "--like-broker"],
+    "recover indexes": ["recover", "--indexes-only"],
+    "salvage": ["recover", "--salvage", "OUT"],
+    "purge": ["purge", "--older-than", "0s"],
+}
+CONTROLS = frozenset(chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))) - {"\n"}
+
+
+class Terminal(io.BytesIO):
+    def isatty(self):
+        return True
+
+
+def command(words, path, out, *, stream=io.BytesIO):
+    """(exit code, stdout, stderr) of a command on a path; `out` is a new directory each time."""
+    stdout, stderr = stream(), stream()
+    argv = [str(out) if word == "OUT" else word for word in words] + [os.fspath(path)]
+    code = run(argv, Environment(stdout=stdout, stderr=stderr))
+    texts = [one.getvalue().decode("utf-8", "surrogateescape") for one in (stdout, stderr)]
+    check_words(code, *texts, " ".join(argv))
+    assert code in list(ExitCode)
+    return code, *texts
+
+
+def contents(root):
+    """What lies there, links not followed, without what is ours."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        if ".kafkalog" in path.parts or path.name == ".lock":
+            continue
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        link = path.readlink() if path.is_symlink() else None
+        found[str(path.relative_to(root))] = (status.st_mode, content, link)
+    return found
+
+
+@pytest.fixture
+def place(corpus, tmp_path):
+    """A log directory with a torn partition, and a directory elsewhere that no command may touch."""
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    shutil.copytree(corpus / "crash-torn" / "before", data)
+    for path in [data, *data.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    elsewhere.mkdir()
+    return data, data / "crash-torn-0", elsewhere
+
+
+def _symlink(path, elsewhere):
+    path.rename(elsewhere / path.name)
+    path.symlink_to(elsewhere / path.name)
+
+
+def _hard_link(path, elsewhere):
+    (elsewhere / path.name).hardlink_to(path)
+
+
+def _to_nothing(path, elsewhere):
+    path.unlink()
+    path.symlink_to(elsewhere / "gone")
+
+
+def _to_itself(path, elsewhere):
+    del elsewhere
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def _fifo(path, elsewhere):
+    del elsewhere
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _socket(path, elsewhere):
+    del elsewhere
+    path.unlink()
+    here = Path.cwd()
+    os.chdir(path.parent)  # names of sockets are short
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def _directory(path, elsewhere):
+    del elsewhere
+    path.unlink()
+    path.mkdir()
+
+
+def _device(path, elsewhere):
+    del elsewhere
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+ODD_FILES = {
+    "a symbolic link": _symlink,
+    "a second link": _hard_link,
+    "a link to nothing": _to_nothing,
+    "a link to itself": _to_itself,
+    "a pipe": _fifo,
+    "a socket": _socket,
+    "a directory": _directory,
+    "a link to a device": _device,
+}
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+@pytest.mark.parametrize("kind", ODD_FILES)
+def test_odd_files(place, tmp_path, kind, suffix, evidence):
+    """In the place of a file of the last segment: nothing elsewhere changes, and a log is refused, never replaced."""
+    data, partition, elsewhere = place
+    path = partition / f"{LAST}{suffix}"
+    ODD_FILES[kind](path, elsewhere)
+    outside = contents(elsewhere)
+    is_link = kind in ("a symbolic link", "a second link")
+    for number, (name, words) in enumerate(COMMANDS.items()):
+        before = contents(data)
+        code, out, err = command(words, data, tmp_path / f"out-{number}")
+        assert contents(elsewhere) == outside, name
+        if name in ("verify", "salvage", "purge") or not is_link or (name == "recover" and suffix == ".log"):
+            assert contents(data) == before, (name, out, err)
+        if name.startswith("recover") and not is_link:
+            assert code == ExitCode.REFUSED, (name, out, err)
+            assert f"{LAST}{suffix}; move them away" in err
+        if is_link and suffix == ".log" and name == "recover":
+            assert code == ExitCode.REFUSED
+            assert "link" in err
+        if name == "verify":
+            assert code != ExitCode.OK
+    evidence("R14", len(COMMANDS), R14_TESTS)
+
+
+ODD_NAMES = {
+    "newline": "to\npic-0", "ansi": "to\x1b[31mpic-0", "c1 control": "to\x9b31mpic-0", "bell": "to\x07\x08pic-0",
+    "not UTF-8": "to\udcff\udc9bpic-0", "right to left": "to\u202epic-0", "longest": "t" * 253 + "-0",
+    "blanks": " topic -0", "dashes": "--topic--0", "glob": "to[p]ic*-0", "quote": "to'\"pic-0",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names(place, tmp_path, name, evidence, monkeypatch):
+    """All goes as with any other name, and nothing of it reaches a terminal raw."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    data, partition, _ = place
+    odd = partition.rename(data / ODD_NAMES[name])
+    assert command(COMMANDS["verify"], data, None, stream=Terminal)[0] == 3
+    code, out, err = command(["recover", "--format", "json"], data, None)
+    if name in ("newline", "not UTF-8", "blanks"):
+        assert code == ExitCode.REFUSED
+        assert "no checkpoint can name the topic" in err
+        evidence("R14", 1, R14_TESTS)
+        return
+    assert code == 0
+    run_id = next((odd / ".kafkalog").glob("2*")).name
+    assert run_id in out
+    for number, words in enumerate((*COMMANDS.values(), ["recover", "--dry-run"], ["undo"], ["undo", "--dry-run"])):
+        for path in (odd, data):
+            out_directory = tmp_path / f"out-{number}-{path.name[:5].encode().hex() if path == data else 'odd'}"
+            code, out, err = command(words, path, out_directory, stream=Terminal)
+            raw = CONTROLS & set((out + err).replace("\x1b[1m", "").replace("\x1b[0m", "").replace("\r", ""))
+            assert not raw, (words, out, err)
+            assert not any("\ud800" <= char <= "\udfff" for char in out + err), words
+    evidence("R14", 1, R14_TESTS)
+
+
+def test_links_to_directories(place, tmp_path, evidence):
+    """A log directory and a partition may be links; what they lead to is changed, and undone, once."""
+    data, partition, elsewhere = place
+    partition.rename(elsewhere / partition.name)
+    partition.symlink_to(elsewhere / partition.name)
+    (tmp_path / "link").symlink_to(data)
+    before = contents(elsewhere)
+    assert command(["recover"], tmp_path / "link", None)[0] == 0
+    assert contents(elsewhere) != before
+    run_id = next((elsewhere / partition.name / ".kafkalog").glob("2*")).name
+    out, err = io.BytesIO(), io.BytesIO()
+    assert run(["undo", str(tmp_path / "link"), run_id], Environment(stdout=out, stderr=err)) == 0
+    assert contents(elsewhere) == before
+    (partition.parent / "loop-0").symlink_to(".")
+    (partition.parent / "itself-0").symlink_to("itself-0")
+    for number, words in enumerate(COMMANDS.values()):
+        command(words, data, tmp_path / f"out-{number}")
+    evidence("R14", 3, R14_TESTS)
+
+
+R14_TESTS = len(ODD_FILES) * 3 + len(ODD_NAMES) + 1
+
+
+# ---- R15
+
+
+OWNERS = [(0o640, 1234, 4321), (0o600, 1234, 1234), (0o664, 0, 4321), (0o444, 1234, 4321)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+@pytest.mark.parametrize(("mode", "owner", "group"), OWNERS)
+@pytest.mark.parametrize("name", ["recover", "recover like a broker", "recover indexes", "salvage", "undo"])
+def test_owners_and_modes_stay(corpus, tmp_path, name, mode, owner, group, evidence):
+    """Files that are rewritten keep them, new ones take those of their neighbours, and undo gives back all."""
+    trial = Trial(corpus, tmp_path, tmp_path)
+    for path in [trial.data, *trial.data.rglob("*")]:
+        if ".kafkalog" not in path.parts:
+            os.chown(path, owner, group)
+            path.chmod(mode | 0o111 if path.is_dir() else mode)
+    words = {**COMMANDS, "undo": ["undo"]}[name]
+    target = trial.data / ("recovered-0" if name == "undo" else "torn-0")
+    before = {path.name for path in target.iterdir()}
+    changed = {path.name: path.read_bytes() for path in target.iterdir() if path.is_file()}
+    argv = [*(str(tmp_path / "out") if word == "OUT" else word for word in words), str(target)]
+    argv += [trial.run_id] if name == "undo" else []
+    code, _, err = trial.here(argv, RealFilesystem())
+    assert code in (0, 3), err
+    written = tmp_path / "out" / "torn-0" if name == "salvage" else target
+    found = {path.name: path.stat() for path in written.iterdir() if path.is_file()}
+    assert name == "salvage" or {path: (written / path).read_bytes() for path in found} != changed
+    for path, status in found.items():
+        assert (status.st_mode & 0o777, status.st_uid, status.st_gid) == (mode, owner, group), path
+    assert name in ("undo", "salvage") or set(found) - before or name == "recover indexes" or before
+    own = written / ".kafkalog"
+    if own.exists() and name != "undo":
+        assert (own.stat().st_uid, own.stat().st_gid) == (owner, group)
+    evidence("R15", 1, len(OWNERS) * 5 + 1)
+
+
+def test_extended_attributes_stay(corpus, tmp_path, evidence):
+    trial = Trial(corpus, tmp_path, tmp_path)
+    torn = trial.data / "torn-0"
+    files = [path for path in torn.iterdir() if path.is_file()]
+    try:
+        for path in files:
+            os.setxattr(path, "user.kafkalog", path.name.encode())
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    assert trial.here(["recover", str(torn)], RealFilesystem())[0] == 0
+    assert {path: os.getxattr(path, "user.kafkalog") for path in files} == {path: path.name.encode() for path in files}
+    evidence("R15", 1, len(OWNERS) * 5 + 1)

@@ -1,0 +1,174 @@
+"""`kafkalog verify` of single files, and of files that the device or the system does not give."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from test_verify import kafkalog, objects
+
+sys.path.append(str(Path(__file__).parents[1] / "bad_input"))
+
+from faulty_fs import FaultyFilesystem
+from log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, run_command
+
+ROOT_FILES = (
+    "meta.properties", "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
+    "log-start-offset-checkpoint", "cleaner-offset-checkpoint",
+)  # fmt: skip
+
+
+@pytest.fixture
+def log_dir(corpus, tmp_path):
+    copy = shutil.copytree(corpus / "crash-torn" / "before", tmp_path / "logs")
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(0o755)
+    (copy / "cleaner-offset-checkpoint").write_text("0\n0\n")
+    return copy
+
+
+def test_every_file_alone(log_dir):
+    partition = log_dir / "crash-torn-0"
+    files = [*partition.iterdir(), *(log_dir / name for name in ROOT_FILES)]
+    for path in files:
+        code, out, err = kafkalog(path)
+        assert (code, err) == (3 if path.name.endswith("115.log") else 0, ""), path
+        assert out.splitlines()[-1].startswith(f"{path}: "), out
+        assert ("segment" in out.splitlines()[-1]) is (path.suffix == ".log"), out
+    code, out, _ = kafkalog(*files)
+    assert code == 3
+    assert f"{partition}: 1 warning; offsets 0 to 128; 3 segments" in out
+    assert kafkalog(*files, log_dir)[0] == 3
+
+
+@pytest.mark.parametrize("name", ROOT_FILES)
+def test_a_damaged_root_file_alone(log_dir, name):
+    (log_dir / name).write_bytes(b"version=7\n")
+    code, lines, errors = objects(log_dir / name)
+    assert not errors
+    assert code != 0
+    assert {line["path"] for line in lines if line["type"] == "finding"} == {str(log_dir / name)}
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
+@pytest.mark.parametrize("level", ["quick", "normal", "deep"])
+def test_a_damaged_small_file_alone(log_dir, name, level):
+    path = log_dir / "crash-torn-0" / name
+    path.write_bytes(b"\xff\0")
+    code, lines, _ = objects(path, "--level", level)
+    assert code == 4
+    assert {line["path"] for line in lines if line["type"] == "finding"} == {str(path)}
+
+
+def test_a_file_in_its_own_directory(log_dir, monkeypatch):
+    monkeypatch.chdir(log_dir)
+    assert kafkalog("meta.properties")[1] == "./meta.properties: no damage found\n"
+    monkeypatch.chdir(log_dir / "crash-torn-0")
+    assert kafkalog("../meta.properties")[0] == kafkalog("leader-epoch-checkpoint")[0] == 0
+
+
+@pytest.mark.parametrize("name", [".lock", "server.properties", "passwd"])
+def test_a_file_that_is_none_of_these(log_dir, name):
+    (log_dir / name).touch()
+    code, out, err = kafkalog(log_dir / name)
+    assert (code, out) == (10, "")
+    assert "is no file that can be verified" in err
+
+
+def verify(level, fs):
+    return run_command(["verify", "--level", level, ROOT], fs)
+
+
+READ_AT = {
+    "quick": (".log", "leader-epoch-checkpoint", "partition.metadata"),
+    "normal": (".log", "index", "snapshot", "leader-epoch-checkpoint", "partition.metadata", "quorum-state"),
+}
+READ_AT["deep"] = READ_AT["normal"]
+
+
+@pytest.mark.parametrize("level", ["quick", "normal", "deep"])
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_that_may_not_be_opened(path, level):
+    """It is told once, with what to do, and fails its target; what is not read at a level is not told."""
+    fs = FaultyFilesystem(FILES)
+    fs.refuse_open(path)
+    done, whole = verify(level, fs), verify(level, FaultyFilesystem(FILES))
+    if path.startswith(PARTITION) and not path.endswith(READ_AT[level]):
+        assert done == whole
+        return
+    told = [line for line in done.out.splitlines() if line.endswith("cannot be read: Permission denied [not-read]")]
+    assert told == [f"{path}: warning: cannot be read: Permission denied [not-read]"]
+    assert "next: where permission is missing, verify as the user that the broker runs as" in done.out
+    assert done.code == 5, "the log directory, or the partition, could be read"
+    more = set(done.out.splitlines()) - set(whole.out.splitlines())
+    assert not [line for line in more if line.endswith("]") and "[not-read]" not in line], "nothing follows from it"
+
+
+@pytest.mark.parametrize("level", ["quick", "normal", "deep"])
+@pytest.mark.parametrize("path", [FIRST_LOG, LAST_LOG])
+def test_a_log_that_the_device_does_not_give(path, level):
+    """Nobody is told that its indexes are wrong, or to cut off a tail that nobody has seen."""
+    fs = FaultyFilesystem(FILES)
+    fs.fail_read(path, 0, 1 << 40)
+    done, whole = verify(level, fs), verify(level, FaultyFilesystem(FILES))
+    assert fs.unfired() == []
+    assert done.code == 4
+    more = set(done.out.splitlines()) - set(whole.out.splitlines())
+    told = [line for line in more if line.endswith("]") and "[offset-gap]" not in line]
+    assert told == [f"{path}: at byte 0: corruption: cannot be read: Input/output error [unreadable-range]"]
+    assert not any("--indexes-only" in line or "cuts the tail off" in line for line in more)
+
+
+@pytest.mark.parametrize("level", ["quick", "normal", "deep"])
+def test_the_metadata_of_a_level_says_what_it_left_out(log_dir, level):
+    for path in (log_dir / "crash-torn-0").glob("*.snapshot"):
+        path.unlink()
+    (log_dir / "crash-torn-0" / "leader-epoch-checkpoint").unlink()
+    _, lines, _ = objects(log_dir / "crash-torn-0", "--level", level)
+    kinds = {line["kind"] for line in lines if line["type"] == "finding"}
+    left_out = next(line for line in lines if line["type"] == "verification")["not_looked_at"]
+    assert ("leader-epochs-missing" in kinds) is (level != "quick")
+    assert ("missing snapshots and epochs" in left_out) is (level == "quick")
+
+
+def test_a_marker_that_is_kept_away_is_told(corpus, tmp_path):
+    import io
+
+    from kafkalog_cli.cli.app import run
+    from kafkalog_cli.cli.environment import Environment
+
+    root = shutil.copytree(corpus / "clean-torn" / "before", tmp_path / "logs")
+    for path in [root, *root.rglob("*")]:
+        path.chmod(0o755)
+
+    def command(*argv):
+        out, err = io.BytesIO(), io.BytesIO()
+        return (
+            run([*map(str, argv)], Environment(stdout=out, stderr=err)),
+            out.getvalue().decode(),
+            err.getvalue().decode(),
+        )
+
+    assert command("recover", root)[0] == 0
+    run_id = next((root / "clean-torn-0" / ".kafkalog").glob("2*")).name
+    held = f"the marker of a clean shutdown is kept away until undone: run {run_id} (on clean-torn-0)"
+    assert held in command("ls", root)[1]
+    assert "other entries" not in command("ls", root)[1]
+    assert f"{held}; without it a broker recovers all partitions" in kafkalog(root)[1]
+    assert "[shutdown-marker-held]" in kafkalog(root / ".kafkalog-clean-shutdown")[1]
+    assert command("undo", root)[2].endswith(f"under {root} there are: {run_id} (1 partition)\n")
+    code, _, err = command("undo", root, "20990101")
+    assert code == 10
+    assert err.endswith(f"no run 20990101; under {root} there are: {run_id} (1 partition)\n")
+    (root / "clean-torn-0" / "00000000000000000046.index").unlink()
+    code, _, err = command("undo", root, run_id)
+    assert code == 14
+    assert f"{root}/clean-torn-0/.kafkalog/{run_id}, where manifest.json tells" in err
+    assert command("recover", root)[0] == 0
+    later = max(path.name for path in (root / "clean-torn-0" / ".kafkalog").glob("2*"))
+    assert f"undo the later runs first, the last one first: {later}\n" in command("undo", root, run_id)[2]
+    assert command("purge", "--older-than", "0s", root)[0] == 0
+    assert "kept away for good: what a run on clean-torn-0 kept is purged" in command("ls", root)[1]
+    (root / ".kafkalog-clean-shutdown").write_bytes(b"{")
+    assert "tells of no marker" in command("ls", root)[2]
+    assert kafkalog(root)[0] == 3

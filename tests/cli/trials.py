@@ -1,0 +1,110 @@
+"""What every trial of the commands needs: a log directory to repair, the commands, and what they leave."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.storage.fs import RealFilesystem
+
+ROOT = Path(__file__).parents[2]
+TORN, RECOVERED = "torn-0", "recovered-0"
+WRITERS = {
+    "recover": ["recover", "DATA"],
+    "recover a partition": ["recover", f"DATA/{TORN}"],
+    "recover like a broker": ["recover", "--like-broker", "DATA"],
+    "recover indexes": ["recover", "--indexes-only", "DATA"],
+    "recover since the recovery point": ["recover", "--since-recovery-point", "DATA"],
+    "recover and discard": ["recover", "--discard", "DATA"],
+    "undo": ["undo", "DATA", "RUN"],
+    "undo a partition": ["undo", f"DATA/{RECOVERED}", "RUN"],
+    "purge": ["purge", "--older-than", "0s", "DATA"],
+}
+READERS = {
+    "ls": ["ls", "DATA"],
+    "verify": ["verify", "DATA"],
+    "verify deep": ["verify", "--level", "deep", "DATA"],
+    "verify against": ["verify", f"DATA/{TORN}", "--against", f"DATA/{RECOVERED}"],
+    "dump-index": ["dump-index", "DATA"],
+    "dump-log": ["dump-log", "DATA"],
+    "lookup-offset": ["lookup-offset", f"DATA/{TORN}", "60"],
+    "salvage": ["recover", "--salvage", "OUT", "DATA"],
+    "what recover would do": ["recover", "--dry-run", "DATA"],
+    "what a broker would do": ["recover", "--like-broker", "--dry-run", "DATA"],
+    "what undo would do": ["undo", "--dry-run", "DATA", "RUN"],
+    "what purge would do": ["purge", "--dry-run", "--older-than", "0s", "DATA"],
+}
+UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+"""As a root that permissions hold for."""
+
+
+class Trial:
+    """A log directory with a partition to recover, and one that was recovered; `elsewhere` is where output may go."""
+
+    def __init__(self, corpus: Path, parent: Path, elsewhere: Path) -> None:
+        self.data, self._elsewhere, self._outs = parent / "data", elsewhere, count()
+        shutil.copytree(corpus / "crash-torn" / "before", self.data)
+        for path in [self.data, *self.data.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        (self.data / "crash-torn-0").rename(self.data / TORN)
+        (self.data / TORN / "00000000000000000057.index").unlink()
+        shutil.copytree(self.data / TORN, self.data / RECOVERED)
+        _, out, _ = self.here(["recover", "--format", "json", f"DATA/{RECOVERED}"], RealFilesystem())
+        self.run_id = json.loads(out.splitlines()[0])["run"]
+        (self.data / ".lock").unlink()
+
+    def arguments(self, words: list[str]) -> list[str]:
+        """The words of a command line; what is written goes to a new directory each time."""
+        run_id = getattr(self, "run_id", "")
+        names = {"DATA": str(self.data), "RUN": run_id, "OUT": str(self._elsewhere / f"out-{next(self._outs)}")}
+        return [re.sub("DATA|RUN|OUT", lambda name: names[name[0]], word) for word in words]
+
+    def command(self, words: list[str], prefix: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run it in this process, or with a prefix as one of its own."""
+        if not prefix:
+            code, out, err = self.here(words, RealFilesystem())
+            return subprocess.CompletedProcess(words, code, out, err)
+        command = [*prefix, sys.executable, "-m", "kafkalog_cli", *self.arguments(words)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    def here(self, words: list[str], fs: object) -> tuple[int, str, str]:
+        """Run it in this process on a file system: (exit code, stdout, stderr)."""
+        out, err = io.BytesIO(), io.BytesIO()
+        code = run(self.arguments(words), Environment(stdout=out, stderr=err, fs=fs))
+        return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+def tree(root: Path) -> dict[str, tuple[object, ...]]:
+    """All that there is, `.lock` and `.kafkalog` too: kind, mode, owner, content, mtime."""
+    found = {}
+    for path in [root, *sorted(root.rglob("*"))]:
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() and os.access(path, os.R_OK) else None
+        found[str(path.relative_to(root))] = (status.st_mode, status.st_uid, content, status.st_mtime_ns)
+    return found
+
+
+def logs(root: Path) -> dict[str, bytes]:
+    """The files that are a broker's, and what runs keep; not locks, which have no content."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and path.name not in (".lock", "lock")
+    }
+
+
+def check_words(code: int, stdout: str, stderr: str, name: str) -> None:
+    """No traceback, no bug told, and each error with a word on what to do where something can be done."""
+    assert "Traceback" not in stdout + stderr, (name, stderr)
+    assert "internal error" not in stderr, (name, stderr)
+    assert code in (0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 130), (name, code)

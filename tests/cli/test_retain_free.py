@@ -51,7 +51,7 @@ def full_disk(tmp_path):
 
 
 def fill(where):
-    with open(where / "ballast", "ab", buffering=0) as file:
+    with (where / "ballast").open("ab", buffering=0) as file:
         for size in (65536, 4096, 1):
             try:
                 while True:

@@ -10,7 +10,6 @@ from typing import Any
 
 from kafkalog_cli import __version__
 from kafkalog_cli.actions.log_plan import RootState
-from kafkalog_cli.actions.purge import apply_purge
 from kafkalog_cli.actions.recover import Applied
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain_free import (
@@ -122,10 +121,10 @@ class FreeRun(LogWriter[FreePlan]):
             self._failures.append(ExitCode.NO_SPACE)
 
     def _candidates(self, plans: Sequence[FreePlan]) -> Iterator[tuple[FreePlan, FreeSegment | None]]:
-        """None for what has gone before and still is there; then segments. Of a partition that failed no more."""
+        """None for what is left of what has gone before; then segments. Of a partition that failed no more."""
         failed = self._failed_paths
         for plan in plans:
-            if plan.has_work and plan.deleted is not None and plan.deleted.files and plan.path not in failed:
+            if plan.has_work and plan.leftovers and plan.path not in failed:
                 yield plan, None
         open_plans = [plan for plan in plans if plan.has_work]
         for plan, segment in oldest_first(self._environment.fs, open_plans, self._request(), self._fail):
@@ -133,20 +132,17 @@ class FreeRun(LogWriter[FreePlan]):
                 yield plan, segment
 
     def _unlink(self, plan: FreePlan, segment: FreeSegment | None) -> int:
-        """Unlink a segment, or (None) all that is named `.deleted`; the bytes that took."""
+        """Unlink a segment, or (None) what is left of earlier ones; the bytes that took."""
         fs, is_dry = self._environment.fs, self._freeing.dry_run
         if not is_dry and plan.path not in self._partition_locks:
             self._lock_one(plan)
         freed = self._freed.setdefault(plan.path, Freed(plan))
+        if not is_dry:
+            unlink_segment(fs, plan, segment)
         if segment is None:
-            assert plan.deleted is not None
-            if not is_dry:
-                apply_purge(fs, replace(plan.deleted, runs=()))
-            freed.old_files += len(plan.deleted.files)
-            gone_bytes = sum(due.file.allocated_bytes or due.file.size_bytes for due in plan.deleted.files)
+            freed.old_files += len(plan.leftovers)
+            gone_bytes = sum(file.allocated_bytes or file.size_bytes for file in plan.leftovers)
         else:
-            if not is_dry:
-                unlink_segment(fs, plan, segment)
             freed.segments.append(segment)
             gone_bytes = segment.disk_bytes
         freed.disk_bytes += gone_bytes

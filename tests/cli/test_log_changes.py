@@ -386,6 +386,41 @@ def test_what_is_left_alone(corpus, tmp_path, argv, kind):
         assert files(directory) == before
 
 
+@pytest.mark.parametrize("name", ["replication", "log-start", "recovery-point"])
+def test_a_checkpoint_that_cannot_be_read_is_not_one_without_a_line(root, name):
+    """Without a line the high watermark is the log's end: records that no replica has would go."""
+    checkpoint = root / f"{name}-offset-checkpoint"
+    checkpoint.write_bytes(b"0\n9\nret-time 0 40\nret")
+    before = tree(root)
+    for argv in (
+        ["retain", root / "ret-time-0", *DAY_AND_NIGHT],
+        ["roll", root / "ret-time-0", "--force"],
+        ["truncate", root / "ret-time-0", "--to", 50, "--single-replica"],
+        ["delete-records", root / "ret-time-0", "--before", 50, "--single-replica"],
+    ):
+        code, out, _ = kafkalog(*argv, *NOW)
+        assert code == 14
+        assert "what it says of the partition cannot be known" in out
+    assert tree(root) == before
+
+
+def test_a_run_that_was_cut_off_is_taken_back_first(root):
+    partition = root / "ret-time-0"
+    before = tree(root)
+    out = kafkalog("retain", partition, *DAY_AND_NIGHT, *NOW)[1]
+    manifest = next(partition.glob(".kafkalog/*/manifest.json"))
+    manifest.write_text(manifest.read_text().replace('"state": "done"', '"state": "started"'))
+    (partition / f"{0:020d}.index.deleted").rename(partition / f"{0:020d}.index")
+    code, out, err = kafkalog("retain", partition, *DAY_AND_NIGHT, *NOW, "--dry-run")
+    assert "was cut off half way, and would be taken back first" in err
+    code, out, err = kafkalog("retain", partition, *DAY_AND_NIGHT, *NOW)
+    assert code == 0
+    assert "was cut off half way, and is taken back" in err
+    assert "3 segments removed (11035 bytes)" in out
+    assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
+    assert tree(root) == before
+
+
 def test_locked_by_another(root):
     (root / ".lock").touch()
     program = f"""

@@ -186,7 +186,7 @@ def test_what_is_deleted_already_goes_first(memory):
     code, out, err = kafkalog("retain", "/data", *NOW, *DELETES, "--free-bytes", 1, fs=memory)
     assert code == 0, err
     line = next(line for line in out.splitlines() if line.startswith("/data/old-0"))
-    assert "11 files named .deleted unlinked" in line
+    assert "11 old files unlinked" in line
     assert "segment" not in line
     assert memory.status(f"/data/older-0/{0:020d}.log") is not None
 

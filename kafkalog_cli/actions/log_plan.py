@@ -13,6 +13,7 @@ from kafkalog_cli.actions.recover_plan import Fingerprint, Remark, fingerprints_
 from kafkalog_cli.actions.recover_repair import plan_repair
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed, UnsupportedFormat
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage import journal
 from kafkalog_cli.storage.changes import Change
@@ -73,6 +74,8 @@ class RootState:
     partition: int
     is_clean: bool = False
     lines: tuple[tuple[FileKind, int], ...] = ()
+    faults: tuple[tuple[str, Fault], ...] = ()
+    """What is wrong with a checkpoint, by its path: then the lines that it seems not to have may be lost."""
 
     def line(self, kind: FileKind) -> int | None:
         """The partition's offset in a checkpoint, None without one."""
@@ -123,7 +126,7 @@ class Roots:
         is_clean, checkpoints = self._of(log_dir)
         found = ((kind, checkpoints.offset(kind, partition.topic, partition.number)) for kind in _LINES)
         lines = tuple((kind, offset) for kind, offset in found if offset is not None)
-        return RootState(log_dir, partition.topic, partition.number, is_clean, lines)
+        return RootState(log_dir, partition.topic, partition.number, is_clean, lines, checkpoints.faults)
 
     def _of(self, log_dir: str) -> tuple[bool, RootCheckpoints]:
         with self._reading:  # who asks second must not look when the first has taken the marker away
@@ -202,7 +205,9 @@ def check_finished(partition: Partition) -> None:
 
 
 def end_of(fs: Filesystem, partition: Partition, root: RootState) -> SegmentEnd:
-    """Where the log ends, as a broker would find it; raises what `open_read` raises."""
+    """Where the log ends, as a broker would find it. Raises Unready if a checkpoint is damaged, as `open_read` does."""
+    for path, fault in root.faults:
+        raise Unready(path, f"what it says of the partition cannot be known: {fault.message}", fault.position)
     return segment_end(fs, partition.segments[-1], like_clean_start=root.is_clean)
 
 

@@ -54,20 +54,27 @@ class FreeSegment:
 class FreePlan(LogPlan):
     """What of a partition may go, the oldest first, on the file system `device`.
 
-    `deleted` is what went before and is still there. `protected_by`: why nothing may go, "" where something may.
+    `deleted` is what went before and is still there, `orphans` are indexes whose log is gone. `protected_by`: why
+    nothing may go, "" where something may.
     """
 
     partition_found: Partition | None = None
     root: RootState | None = None
     segments: tuple[FreeSegment, ...] = ()
     deleted: PurgePlan | None = None
+    orphans: tuple[FileStatus, ...] = ()
     device: int = 0
     protected_by: str = ""
 
     @property
     def has_work(self) -> bool:
         """Whether anything may go."""
-        return not self.is_refused and bool(self.segments or (self.deleted is not None and self.deleted.files))
+        return not self.is_refused and bool(self.segments or self.leftovers)
+
+    @property
+    def leftovers(self) -> tuple[FileStatus, ...]:
+        """Files that nobody misses: they go before any segment does."""
+        return (*(due.file for due in self.deleted.files), *self.orphans) if self.deleted is not None else self.orphans
 
 
 @dataclass(slots=True)
@@ -108,14 +115,28 @@ def plan_free(
         why = "the topic is internal" if partition.topic.startswith("__") else config[CLEANUP_POLICY].explanation
         return replace(plan, protected_by=why)
     try:
-        check_finished(partition)
+        return _with_leftovers(fs, partition, root, request, plan, places)
     except Unready as unready:
         return replace(plan, remarks=(unready.remark,), is_refused=True)
+
+
+def _with_leftovers(  # noqa: PLR0913, PLR0917
+    fs: WritableFilesystem,
+    partition: Partition,
+    root: RootState,
+    request: FreeRequest,
+    plan: FreePlan,
+    places: Places | None,
+) -> FreePlan:
+    check_finished(partition)
     # With a clock that is far ahead everything is due that belongs to no run that was cut off half way.
     deleted = plan_purge(fs, partition, NEVER_MS, Clock(NEVER_MS, is_given=True), places)
     if not partition.segments:
         return replace(plan, deleted=deleted)
-    return _with_segments(fs, partition, root, request, replace(plan, deleted=deleted))
+    first = partition.segments[0].base_offset
+    left = (*partition.orphans, *partition.snapshots)
+    orphans = tuple(file.status for file in left if file.name.offset is not None and file.name.offset < first)
+    return _with_segments(fs, partition, root, request, replace(plan, deleted=deleted, orphans=orphans))
 
 
 def _with_segments(
@@ -184,9 +205,12 @@ def oldest_first(
             heappush(heap, following)
 
 
-def unlink_segment(fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment) -> None:
-    """Unlink the files of a segment, at once. Raises Refused if one has changed, NotChanged, SyncFailed."""
-    remove_files(fs, plan.path, segment.files)
+def unlink_segment(fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment | None) -> None:
+    """Unlink the files of a segment (None: the leftovers), at once.
+
+    Raises Refused if one has changed, NotChanged, SyncFailed.
+    """
+    remove_files(fs, plan.path, plan.leftovers if segment is None else segment.files)
 
 
 def record_freed(fs: WritableFilesystem, freed: Freed, run: RunInfo, *, held: LockHandle | None) -> Remark | None:

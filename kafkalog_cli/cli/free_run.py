@@ -10,7 +10,6 @@ from typing import Any
 
 from kafkalog_cli import __version__
 from kafkalog_cli.actions.log_plan import RootState
-from kafkalog_cli.actions.purge import apply_purge
 from kafkalog_cli.actions.recover import Applied
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain_free import (
@@ -24,7 +23,6 @@ from kafkalog_cli.actions.retain_free import (
     unlink_segment,
 )
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.interruptions import terminated_like_interrupted
 from kafkalog_cli.cli.log_writer import Changed, LogWriter, LogWriterOptions
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, combined_exit_code
@@ -93,11 +91,11 @@ class FreeRun(LogWriter[FreePlan]):
 
     def _free(self) -> list[ExitCode]:
         """Unlink, then write down what went; what is wrong besides."""
-        with terminated_like_interrupted(), ExitStack() as self._locks:
-            try:
+        with self._interruptions.watched(), ExitStack() as self._locks:
+            with suppress(KeyboardInterrupt):  # of a wait for a lock
                 for device in dict.fromkeys(plan.device for plan in self._lockable()):
                     self._free_on(device)
-            except KeyboardInterrupt:
+            if self._interruptions.are_asked_for:
                 self._failures.append(ExitCode.INTERRUPTED)
             if not self._freeing.dry_run:
                 for freed in self._freed.values():
@@ -108,7 +106,7 @@ class FreeRun(LogWriter[FreePlan]):
         plans = [plan for plan in self._plans if plan.device == device]
         wanted, room = self._freeing.free_bytes, self._environment.fs.room(plans[0].path).free_bytes
         for plan, segment in self._candidates(plans):
-            if room >= wanted:
+            if room >= wanted or self._interruptions.are_asked_for:
                 return
             try:
                 gone_bytes = self._unlink(plan, segment)
@@ -122,10 +120,10 @@ class FreeRun(LogWriter[FreePlan]):
             self._failures.append(ExitCode.NO_SPACE)
 
     def _candidates(self, plans: Sequence[FreePlan]) -> Iterator[tuple[FreePlan, FreeSegment | None]]:
-        """None for what has gone before and still is there; then segments. Of a partition that failed no more."""
+        """None for what is left of what has gone before; then segments. Of a partition that failed no more."""
         failed = self._failed_paths
         for plan in plans:
-            if plan.has_work and plan.deleted is not None and plan.deleted.files and plan.path not in failed:
+            if plan.has_work and plan.leftovers and plan.path not in failed:
                 yield plan, None
         open_plans = [plan for plan in plans if plan.has_work]
         for plan, segment in oldest_first(self._environment.fs, open_plans, self._request(), self._fail):
@@ -133,20 +131,17 @@ class FreeRun(LogWriter[FreePlan]):
                 yield plan, segment
 
     def _unlink(self, plan: FreePlan, segment: FreeSegment | None) -> int:
-        """Unlink a segment, or (None) all that is named `.deleted`; the bytes that took."""
+        """Unlink a segment, or (None) what is left of earlier ones; the bytes that took."""
         fs, is_dry = self._environment.fs, self._freeing.dry_run
         if not is_dry and plan.path not in self._partition_locks:
             self._lock_one(plan)
         freed = self._freed.setdefault(plan.path, Freed(plan))
+        if not is_dry:
+            unlink_segment(fs, plan, segment)
         if segment is None:
-            assert plan.deleted is not None
-            if not is_dry:
-                apply_purge(fs, replace(plan.deleted, runs=()))
-            freed.old_files += len(plan.deleted.files)
-            gone_bytes = sum(due.file.allocated_bytes or due.file.size_bytes for due in plan.deleted.files)
+            freed.old_files += len(plan.leftovers)
+            gone_bytes = sum(file.allocated_bytes or file.size_bytes for file in plan.leftovers)
         else:
-            if not is_dry:
-                unlink_segment(fs, plan, segment)
             freed.segments.append(segment)
             gone_bytes = segment.disk_bytes
         freed.disk_bytes += gone_bytes

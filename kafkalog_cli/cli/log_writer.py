@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from kafkalog_cli import __version__
+from kafkalog_cli.actions.cut_off import cut_off_run, take_back
 from kafkalog_cli.actions.log_plan import LogPlan, Roots, RootState
 from kafkalog_cli.actions.partition_facts import PartitionFacts, gather_facts
 from kafkalog_cli.actions.recover import MARKER_STAYS_AWAY, Applied, Marker
@@ -18,7 +19,7 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Outcome, Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
-from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError
+from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, Refused, UsageError
 from kafkalog_cli.output.log_change_json import plan_object
 from kafkalog_cli.output.log_change_text import Said, plan_lines
 from kafkalog_cli.storage.changes import Cut
@@ -26,7 +27,7 @@ from kafkalog_cli.storage.fs import FileAttributes
 from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.manifest import RunInfo, new_run_id
 from kafkalog_cli.storage.names import DirectoryKind
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.topic_config import parse_topic_settings, read_broker_properties
 
 PlanT = TypeVar("PlanT", bound=LogPlan)
@@ -145,13 +146,32 @@ class LogWriter(PartitionWriter[Changed[PlanT]], Generic[PlanT]):
 
     def partition(self, work: Work) -> Changed[PlanT]:
         """See PartitionRun."""
-        plan = self.plan(work, self._roots.state(work.log_dir, work.partition))
+        plan = self.plan(work, self._begin(work))
         if self._writing.dry_run or not plan.has_work:
             return Changed(plan, None)
         settings = {setting.name: setting.explanation for setting in plan.settings}
         info = RunInfo(self._run_id, self.action.value, tuple(sys.argv[1:]), self._clock.now_ms, settings, __version__)
         with self.locked(work):
             return Changed(plan, self.apply(work, plan, info))
+
+    def _begin(self, work: Work) -> RootState:
+        """Take back what was cut off half way; what the log directory says then. Raises KafkalogError."""
+        run_id = cut_off_run(work.fs, work.partition)
+        if run_id is None:
+            return self._roots.state(work.log_dir, work.partition)
+        if self._writing.dry_run:
+            message = f"run {run_id} was cut off half way, and would be taken back first"
+            work.tell("cut-off", message, work.partition.path)
+            return self._roots.state(work.log_dir, work.partition)
+        with self.locked(work):
+            try:
+                take_back(work.fs, work.partition, run_id, self._clock, self._places)
+                work.tell("cut-off", f"run {run_id} was cut off half way, and is taken back", work.partition.path)
+            except Refused as refused:
+                message = f"run {run_id} was cut off half way, and cannot be taken back: {refused}"
+                work.tell("cut-off", message, work.partition.path)
+        work.partition = open_partition(work.fs, work.partition.path)
+        return Roots(work.fs).state(work.log_dir, work.partition)
 
     def check(self, work: Work, **what: Any) -> PartitionFacts:
         """Warn of what the table of refusals warns of. Raises Refused, UnsupportedFormat."""

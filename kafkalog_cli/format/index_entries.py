@@ -99,8 +99,8 @@ class SegmentIndex(Sequence[EntryT]):
             return self.base_offset + relative_offset
         return wrap_int64(self.base_offset + relative_offset)
 
-    def floor_slot(self, target: int) -> int:
-        """Slot of the last entry whose first field is `target` or below, -1 if there is none.
+    def floor_slot(self, target: int, field: int = 0) -> int:
+        """Slot of the last entry whose first field (or another) is `target` or below, -1 if there is none.
 
         Step for step Kafka's search, so that unsorted entries and zero tails lead to the same slot.
         """
@@ -108,14 +108,14 @@ class SegmentIndex(Sequence[EntryT]):
         if last < 0:
             return -1
         first_warm = max(0, last - _WARM_BYTES // self.layout.size)
-        if self[first_warm][0] < target:
-            return self._search(target, first_warm, last)
-        return -1 if self[0][0] > target else self._search(target, 0, first_warm)
+        if self[first_warm][field] < target:
+            return self._search(target, field, first_warm, last)
+        return -1 if self[0][field] > target else self._search(target, field, 0, first_warm)
 
-    def _search(self, target: int, low: int, high: int) -> int:
+    def _search(self, target: int, field: int, low: int, high: int) -> int:
         while low < high:
             middle = (low + high + 1) // 2
-            key = self[middle][0]
+            key = self[middle][field]
             if key == target:
                 return middle
             low, high = (middle, high) if key < target else (low, middle - 1)

@@ -21,7 +21,7 @@ def freed_line(freed: Freed, *, dry_run: bool) -> str:
     if freed.segments:
         parts.append(f"{counted(len(freed.segments), 'segment', 'segments')} unlinked")
     if freed.old_files:
-        parts.append(f"{counted(freed.old_files, 'file', 'files')} named .deleted unlinked")
+        parts.append(f"{counted(freed.old_files, 'old file', 'old files')} unlinked")
     if not parts:
         because = plan.protected_by or next((remark.message for remark in plan.remarks), "")
         return f"{path}: nothing unlinked{f', {printable(because)}' if because else ''}"

@@ -75,6 +75,8 @@ class NameChanges:
 
     def leave(self, path: str) -> None:
         """What has this name is about to lose it, or to be replaced."""
+        if _is_log(path) and self._logs_left - {path}:
+            self.sync()
         self.note(path)
         if _is_log(path):
             self._logs_left.add(path)

@@ -81,7 +81,8 @@ def _truncate_segment(log: OpenLog, segment: LoadedSegment, target_offset: int) 
     slot = offsets.floor_slot(target_offset)
     kept = slot if slot >= 0 and offsets[slot].offset == target_offset else slot + 1
     draft.cut(segment.index_name, kept * offsets.layout.size)
-    kept = next((at for at, entry in enumerate(times) if entry.offset >= target_offset), len(times))
+    slot = times.floor_slot(target_offset, field=1)
+    kept = slot if slot >= 0 and times[slot].offset == target_offset else slot + 1
     draft.cut(segment.time_index_name, kept * times.layout.size)
     if segment.txn_index_name in draft:
         entries, _ = txnindex.decode(draft.read(segment.txn_index_name), segment.base_offset)

@@ -121,6 +121,52 @@ def test_explain_tells_of_each_segment(root):
         assert found["rolled"] == (goes is not None)
 
 
+def test_every_topic_of_a_log_directory_by_its_own_metadata_log(corpus):
+    """The corpus' `internal` case: nothing is given but the directory."""
+    data = corpus / "internal" / "data"
+    code, out, err = kafkalog("retain", data, *NOW, "--dry-run", "--explain", "--format", "json")
+    found = {each["path"].rpartition("/")[2]: each for each in map(json.loads, out.splitlines()[:-1])}
+    fates = {
+        name: (each["refused"], {segment["stays"] for segment in each["segments"]}) for name, each in found.items()
+    }
+    assert fates == {
+        "__consumer_offsets-0": (False, {"cleanup-policy"}),
+        "__transaction_state-0": (False, {"cleanup-policy"}),
+        "__share_group_state-0": (False, {"no-limit"}),
+        "in-a-0": (True, {"within-limits"}),
+        "in-a-1": (True, {"empty-active"}),
+        "in-b-0": (True, {"no-limit"}),
+    }
+    settings = {
+        name: {(one["name"], one["value"], one["origin"]) for one in each["settings"]} for name, each in found.items()
+    }
+    assert ("retention.ms", "100000000", "dynamic-topic-config") in settings["in-a-0"]
+    assert ("retention.ms", "604800000", "default-config") in settings["in-b-0"]
+    assert ("cleanup.policy", "compact", "internal-topic") in settings["__consumer_offsets-0"]
+    # What keeps them is said, with the flag that lifts it; with it in-a goes by the metadata log's limit, to the ms.
+    assert "--config cleanup.policy=..." in found["in-a-0"]["remarks"][0]["message"]
+    assert "no limit is set" in found["in-b-0"]["remarks"][0]["message"]
+    due_ms = found["in-a-0"]["segments"][0]["due_ms"]
+    for now_ms, goes in ((due_ms - 1, None), (due_ms, "time")):
+        argv = [
+            "retain",
+            data,
+            "--topic",
+            "in-a",
+            *DELETES,
+            "--now",
+            now_ms,
+            "--dry-run",
+            "--explain",
+            "--format",
+            "json",
+        ]
+        code, out, _ = kafkalog(*argv)
+        assert code == 0
+        assert json.loads(out.splitlines()[0])["segments"][0]["goes"] == goes
+    assert sum("left alone" in line for line in err.splitlines()) == 3  # the metadata log, and a topic that was deleted
+
+
 def test_a_time_to_come_keeps_a_segment_and_that_is_told(root):
     a_day_before = ("--now", NOW_MS - 86_400_000)
     code, out, _ = kafkalog("retain", root / "ret-future-0", "--config", "retention.ms=1", *a_day_before, "--explain")
@@ -338,6 +384,41 @@ def test_what_is_left_alone(corpus, tmp_path, argv, kind):
     else:
         assert code == 14, (out, err)
         assert files(directory) == before
+
+
+@pytest.mark.parametrize("name", ["replication", "log-start", "recovery-point"])
+def test_a_checkpoint_that_cannot_be_read_is_not_one_without_a_line(root, name):
+    """Without a line the high watermark is the log's end: records that no replica has would go."""
+    checkpoint = root / f"{name}-offset-checkpoint"
+    checkpoint.write_bytes(b"0\n9\nret-time 0 40\nret")
+    before = tree(root)
+    for argv in (
+        ["retain", root / "ret-time-0", *DAY_AND_NIGHT],
+        ["roll", root / "ret-time-0", "--force"],
+        ["truncate", root / "ret-time-0", "--to", 50, "--single-replica"],
+        ["delete-records", root / "ret-time-0", "--before", 50, "--single-replica"],
+    ):
+        code, out, _ = kafkalog(*argv, *NOW)
+        assert code == 14
+        assert "what it says of the partition cannot be known" in out
+    assert tree(root) == before
+
+
+def test_a_run_that_was_cut_off_is_taken_back_first(root):
+    partition = root / "ret-time-0"
+    before = tree(root)
+    out = kafkalog("retain", partition, *DAY_AND_NIGHT, *NOW)[1]
+    manifest = next(partition.glob(".kafkalog/*/manifest.json"))
+    manifest.write_text(manifest.read_text().replace('"state": "done"', '"state": "started"'))
+    (partition / f"{0:020d}.index.deleted").rename(partition / f"{0:020d}.index")
+    code, out, err = kafkalog("retain", partition, *DAY_AND_NIGHT, *NOW, "--dry-run")
+    assert "was cut off half way, and would be taken back first" in err
+    code, out, err = kafkalog("retain", partition, *DAY_AND_NIGHT, *NOW)
+    assert code == 0
+    assert "was cut off half way, and is taken back" in err
+    assert "3 segments removed (11035 bytes)" in out
+    assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
+    assert tree(root) == before
 
 
 def test_locked_by_another(root):

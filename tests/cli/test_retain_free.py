@@ -51,7 +51,7 @@ def full_disk(tmp_path):
 
 
 def fill(where):
-    with open(where / "ballast", "ab", buffering=0) as file:
+    with (where / "ballast").open("ab", buffering=0) as file:
         for size in (65536, 4096, 1):
             try:
                 while True:
@@ -186,7 +186,7 @@ def test_what_is_deleted_already_goes_first(memory):
     code, out, err = kafkalog("retain", "/data", *NOW, *DELETES, "--free-bytes", 1, fs=memory)
     assert code == 0, err
     line = next(line for line in out.splitlines() if line.startswith("/data/old-0"))
-    assert "11 files named .deleted unlinked" in line
+    assert "11 old files unlinked" in line
     assert "segment" not in line
     assert memory.status(f"/data/older-0/{0:020d}.log") is not None
 

@@ -47,8 +47,8 @@ SETTINGS = {
 class Broker:
     """Its files are in `folder`: the log directory (with the metadata log) in `data`, its log in `server.log`."""
 
-    def __init__(self, folder, class_path):
-        self.folder, self._class_path = Path(folder), class_path
+    def __init__(self, folder, class_path, settings=None):
+        self.folder, self._class_path, self._settings = Path(folder), class_path, settings or {}
         self.data, self._log = self.folder / "data", self.folder / "server.log"
         self.address = f"127.0.0.1:{free_port()}"
         self._controller = f"127.0.0.1:{free_port()}"
@@ -116,7 +116,9 @@ class Broker:
             "controller.quorum.voters": f"1@{self._controller}",
         }
         path = self.folder / "server.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in {**SETTINGS, **places}.items()))
+        path.write_text(
+            "".join(f"{name}={value}\n" for name, value in {**SETTINGS, **self._settings, **places}.items())
+        )
         return path
 
     def _java(self, main, *arguments):
@@ -132,9 +134,9 @@ class Broker:
 
 
 @contextmanager
-def broker(folder, class_path):
-    """A broker that is not started yet, and does not outlive the block."""
-    one = Broker(folder, class_path)
+def broker(folder, class_path, settings=None):
+    """A broker that is not started yet, and does not outlive the block; `settings` besides the usual ones."""
+    one = Broker(folder, class_path, settings)
     try:
         yield one
     finally:

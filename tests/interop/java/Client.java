@@ -14,13 +14,17 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -28,8 +32,10 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * A client of one broker. Argument: its address. Each line of standard input, words separated by tabs:
  *   create TOPIC NAME=VALUE...       a topic of one partition with these settings
- *   produce TOPIC NAME=VALUE...      count=, per= (records a batch), seed=, codec=, idempotent=true,
- *                                    transaction=ID end=commit|abort|open
+ *   alter TOPIC NAME=VALUE...        give it these settings too
+ *   delete-records TOPIC OFFSET      let its log start there
+ *   produce TOPIC NAME=VALUE...      count=, per= (records a batch), seed=, codec=, idempotent=true, from= (the first
+ *                                    timestamp), step= (ms to the next), transaction=ID end=commit|abort|open
  *   consume FOLDER ISOLATION TOPIC...   all records, into FOLDER/TOPIC.ISOLATION: offset, timestamp, key, value and
  *                                    headers, in hex
  *   consumed-group TOPIC GROUP       commit the end of the topic for a group
@@ -64,6 +70,8 @@ public final class Client {
     private void run(String[] words) throws Exception {
         switch (words[0]) {
             case "create" -> create(words[1], options(words, 2));
+            case "alter" -> alter(words[1], options(words, 2));
+            case "delete-records" -> deleteRecords(words[1], Long.parseLong(words[2]));
             case "produce" -> produce(words[1], options(words, 2));
             case "consume" -> consume(Path.of(words[1]), words[2], List.of(words).subList(3, words.length));
             case "consumed-group" -> commit(words[1], words[2]);
@@ -82,6 +90,23 @@ public final class Client {
     private void create(String topic, Map<String, String> settings) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
             admin.createTopics(List.of(new NewTopic(topic, 1, (short) 1).configs(settings))).all().get();
+        }
+    }
+
+    private void alter(String topic, Map<String, String> settings) throws Exception {
+        List<AlterConfigOp> changes = settings.entrySet().stream()
+            .map(one -> new AlterConfigOp(new ConfigEntry(one.getKey(), one.getValue()), AlterConfigOp.OpType.SET))
+            .toList();
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
+            ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+            admin.incrementalAlterConfigs(Map.of(resource, changes)).all().get();
+        }
+    }
+
+    private void deleteRecords(String topic, long offset) throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
+            TopicPartition partition = new TopicPartition(topic, 0);
+            admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(offset))).all().get();
         }
     }
 
@@ -128,9 +153,11 @@ public final class Client {
         int count = Integer.parseInt(options.get("count"));
         int per = Integer.parseInt(options.get("per"));
         Random chance = new Random(Long.parseLong(options.get("seed")));
+        long from = Long.parseLong(options.getOrDefault("from", "1700000000000"));
+        long step = Long.parseLong(options.getOrDefault("step", "1000"));
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         for (int at = 0; at < count; at++) {
-            sent.add(producer.send(record(chance, topic, 1_700_000_000_000L + at * 1000L)));
+            sent.add(producer.send(record(chance, topic, from + at * step)));
             if (at % per == per - 1) {
                 producer.flush();
             }

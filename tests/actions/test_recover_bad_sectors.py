@@ -167,7 +167,13 @@ def test_like_a_broker_at_every_byte(tmp_path, base, is_clean):
     """A finding that says so, and no changes; after a clean stop, where it does not read there, it sees nothing."""
     source = partition(tmp_path / "t-0")
     name = f"{int(base):020d}.log"
-    plain = plan_like_broker(RealFilesystem(), open_partition(RealFilesystem(), str(source)), StartState(is_clean), settings(), has_root=False)
+    plain = plan_like_broker(
+        RealFilesystem(),
+        open_partition(RealFilesystem(), str(source)),
+        StartState(is_clean),
+        settings(),
+        has_root=False,
+    )
     for position in range(0, (source / name).stat().st_size, 61):
         fs = BadSectors(source / name, position, position + 1)
         plan = plan_like_broker(fs, open_partition(fs, str(source)), StartState(is_clean), settings(), has_root=False)
@@ -180,7 +186,9 @@ def test_like_a_broker_at_every_byte(tmp_path, base, is_clean):
         assert "KafkaException" in plan.remarks[0].message
 
 
-@pytest.mark.parametrize(("begin", "sectors"), [(0, 1), (SECTOR, 1), (3 * SECTOR, 4), (5 * SECTOR, 200), (10 * SECTOR, 1)])
+@pytest.mark.parametrize(
+    ("begin", "sectors"), [(0, 1), (SECTOR, 1), (3 * SECTOR, 4), (5 * SECTOR, 200), (10 * SECTOR, 1)]
+)
 def test_salvage_reads_around_to_a_sector(tmp_path, begin, sectors):
     """Every batch that has no byte in the bad sectors is saved, and no other; what is lost is told."""
     source = tmp_path / "t-0"
@@ -222,7 +230,9 @@ def test_salvage_of_an_unreadable_end(tmp_path):
 def test_salvage_without_its_metadata(corpus, tmp_path):
     source = tmp_path / "clean-asis-0"
     shutil.copytree(corpus / "clean-asis" / "before" / "clean-asis-0", source)
-    code, (result, _), _ = recover(BadSectors(source / "partition.metadata", 0, 1), source, "--salvage", tmp_path / "out")
+    code, (result, _), _ = recover(
+        BadSectors(source / "partition.metadata", 0, 1), source, "--salvage", tmp_path / "out"
+    )
     assert code == 4
     assert [one["path"] for one in result["unreadable"]] == [str(source / "partition.metadata")]
     assert result["end_offset"] == 130

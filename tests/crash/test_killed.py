@@ -1,0 +1,132 @@
+"""SIGKILL of a real process at work on a real disk, at any time; what it left is put right, and nothing is lost."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from evidence import SCALE
+from partitions_on_disk import all_records, read, write
+from writers import SETTINGS, kafkalog
+
+from kafkalog_cli.storage.fs import RealFilesystem
+
+KILLS = 20 * SCALE
+GROUPS = 4
+AT_WORK = """
+    import sys
+    from unittest import mock
+    from kafkalog_cli.cli import app, recover_run, undo_run
+    from kafkalog_cli.cli.environment import Environment
+    from kafkalog_cli.storage import journal, journal_undo
+    {planted}
+    environment = Environment()
+    with mock.patch("secrets.token_hex", return_value="0001"):
+        environment.now_ms()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        code = app.run(sys.argv[1:])
+    sys.exit(code)
+"""
+
+
+def in_process(*argv, token):
+    """A command line on the real disk, by the real clock."""
+    return kafkalog(RealFilesystem(), *argv, now_ms=int(time.time() * 1000), token=token)
+
+
+def process(argv, planted=""):
+    """A process that has imported what it needs and waits for a line."""
+    code = textwrap.dedent(AT_WORK).format(planted=planted)
+    root = Path(__file__).parents[2]
+    found = subprocess.Popen(
+        [sys.executable, "-c", code, *argv], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert found.stdout.readline() == b"ready\n"
+    return found
+
+
+def end(child, after_s=None):
+    """Let it go, and kill it `after_s` later; its exit code and how long it took."""
+    begun = time.monotonic()
+    child.stdin.write(b"\n")
+    child.stdin.flush()
+    if after_s is None:
+        child.wait()
+    else:
+        time.sleep(after_s)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    for stream in (child.stdin, child.stdout):
+        stream.close()
+    return child.returncode, time.monotonic() - begun
+
+
+def runs(root):
+    return sorted({path.name for path in root.glob("*/.kafkalog/*/") if path.is_dir()}, reverse=True)
+
+
+def undo_all(root):
+    for run_id in runs(root):
+        outcome = in_process("undo", str(root), run_id, token="0004")
+        assert outcome.code == 0, outcome
+
+
+def check(root, before, wanted):
+    """What lies there after a kill."""
+    there = read(root)
+    recovered = in_process("recover", str(root), *SETTINGS, token="0002")
+    assert recovered.code == 0, recovered
+    assert all_records(read(root)) == wanted
+    again = in_process("recover", str(root), *SETTINGS, "--quiet", token="0003")
+    assert (again.code, again.out) == (0, ""), again
+    undo_all(root)
+    assert read(root) == before, "what went was not all kept"
+    return there
+
+
+def kill_at(root, share, whole, planted=""):
+    """Kill a recovery after that share of its time: whether that was while it wrote."""
+    length_s, wanted = whole
+    write(root)
+    before = read(root)
+    argv = ["recover", str(root), *SETTINGS, "--quiet", "--jobs", "2"]
+    code, _ = end(process(argv, planted), share * length_s)
+    there = check(root, before, wanted)
+    return code == -signal.SIGKILL and there != before
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """How long a recovery takes that nobody kills, and the records that it leaves (a swap is finished)."""
+    root = tmp_path_factory.mktemp("whole")
+    write(root)
+    code, length = end(process(["recover", str(root), *SETTINGS, "--quiet", "--jobs", "2"]))
+    assert code == 0
+    assert runs(root)
+    return length, all_records(read(root))
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_killed_at_any_time(group, whole, tmp_path, evidence):
+    chance = random.Random(f"{group} {SCALE}")
+    kills = KILLS // GROUPS
+    hits = [
+        kill_at(tmp_path / f"log-{n}", (n + chance.random()) / kills, whole) for n in range(kills)
+    ]
+    assert any(hits), "never while it wrote"
+    evidence("R5", kills, GROUPS)
+
+
+def test_a_run_that_keeps_nothing_is_noticed(whole, tmp_path):
+    """As if what is cut off were thrown away."""
+    planted = "journal._Application._stage_cut = lambda self, at, change, origin: journal.PlannedChange("
+    planted += "journal.ChangeKind.CUT, change.name, origin=origin, from_bytes=change.from_bytes, to_bytes=change.to_bytes)"
+    with pytest.raises(AssertionError, match="not kept"):
+        for n in range(10):
+            kill_at(tmp_path / f"log-{n}", 1 + n / 3, whole, planted)

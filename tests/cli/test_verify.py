@@ -88,7 +88,7 @@ def test_a_finding_as_text(corpus):
     assert not err
     assert lines[0].startswith(f"{partition}/00000000000000000")
     assert ".log: at byte " in lines[0]
-    assert lines[0].endswith("does not match [crc-mismatch]")
+    assert lines[0].endswith("does not match (offsets 110 to 116) [crc-mismatch]")
     assert lines[1].startswith("  broker: after an unclean stop")
     assert lines[2] == (
         "  next: with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica,"

@@ -40,7 +40,7 @@ def test_every_object_is_as_its_schema_says(corpus, schemas, level):
     seen = {}
     for case in sorted([*corpus.glob("*/before"), *corpus.glob("*/data")]):
         code, lines, errors = objects(case, "--level", level)
-        assert not errors
+        assert not [line for line in errors if line["type"] != "progress"]  # which a slow machine sees
         assert [line["type"] for line in lines].count("summary") == 1
         summary = lines.pop()
         assert (summary["type"], summary["exit_code"]) == ("summary", code)

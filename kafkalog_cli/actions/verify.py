@@ -226,10 +226,9 @@ class Verifier:
 
 def comparison_of(here: Verification, compared: Comparison) -> Verification:
     """The comparison of two replicas as a result of its own, about the one that was given first."""
-    ours, theirs, better = compared.ours, compared.theirs, compared.more_complete
-    verdict = "neither is more complete" if better is None else f"{better.path} is more complete"
-    message = f"{verdict}: {ours.path}: {ours.words}; {theirs.path}: {theirs.words}"
-    findings = (*compared.findings, finding(FindingKind.MORE_COMPLETE, here.path, message))
+    findings = compared.findings
+    if compared.verdict:
+        findings += (finding(FindingKind.MORE_COMPLETE, here.path, compared.verdict),)
     return Verification(here.path, here.level, Target.COMPARISON, here.topic, here.partition, findings)
 
 

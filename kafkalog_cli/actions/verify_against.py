@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.diagnose import Finding, finding
 from kafkalog_cli.actions.finding_kinds import FindingKind
+from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.replica_records import ReplicaRecords, first_different
 from kafkalog_cli.actions.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
 from kafkalog_cli.errors import KafkalogError
@@ -48,7 +49,7 @@ class ReplicaState:
     @property
     def words(self) -> str:
         """For people."""
-        damage = f"{self.damaged} damaged places" if self.damaged else "no damage"
+        damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
         epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
         return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}"
 
@@ -64,13 +65,31 @@ class Comparison:
     theirs: ReplicaState
     diverged_at: int | None
     findings: tuple[Finding, ...]
+    is_comparable: bool = True
 
     @property
     def more_complete(self) -> ReplicaState | None:
-        """The one to keep, None if they are alike."""
-        if self.ours.rank == self.theirs.rank:
+        """The one to keep, None if they are alike, or each has something that the other has not."""
+        if self.ours.rank == self.theirs.rank or self.reaches_further is not None:
             return None
         return max(self.ours, self.theirs, key=lambda state: state.rank)
+
+    @property
+    def reaches_further(self) -> ReplicaState | None:
+        """The one that is damaged and yet has offsets behind the end of the other, which is not."""
+        return _damaged_and_longer(self.ours, self.theirs)
+
+    @property
+    def verdict(self) -> str:
+        """Which of the two to keep, in words; "" if they have nothing to do with each other."""
+        if not self.is_comparable:
+            return ""
+        both = f"{self.ours.path}: {self.ours.words}; {self.theirs.path}: {self.theirs.words}"
+        if self.reaches_further is not None:
+            step = f"salvage {self.reaches_further.path} (recover --salvage OUT) before it is given up"
+            return f"neither is more complete, the damaged one reaches further: {both}; {step}"
+        better = self.more_complete
+        return f"{'neither' if better is None else better.path} is more complete: {both}"
 
 
 def compare(
@@ -88,7 +107,8 @@ def compare(
     problem = _cannot_compare(fs, ours, theirs)
     if problem:
         states = (_start(ours), _start(theirs))
-        return Comparison(*states, None, (finding(FindingKind.NOT_COMPARABLE, theirs.path, problem),))
+        found = [finding(FindingKind.NOT_COMPARABLE, theirs.path, problem)]
+        return Comparison(*states, None, tuple(found), is_comparable=False)
     with _Side(fs, ours, limits, choice) as left, _Side(fs, theirs, limits, choice) as right:
         difference = _first_difference(left, right)
         found = [] if difference is None else [_diverged(difference)]
@@ -321,12 +341,23 @@ def _words(batch: Batch) -> str:
     return f"last offset {batch.last_offset}, crc {batch.crc}, leader epoch {batch.leader_epoch}"
 
 
+def _damaged_and_longer(ours: ReplicaState, theirs: ReplicaState) -> ReplicaState | None:
+    if bool(ours.damaged) is bool(theirs.damaged):
+        return None
+    damaged, sound = (ours, theirs) if ours.damaged else (theirs, ours)
+    is_further = (damaged.last_epoch, damaged.end_offset) > (sound.last_epoch, sound.end_offset)
+    return damaged if is_further else None
+
+
 def _behind(ours: ReplicaState, theirs: ReplicaState) -> Iterator[Finding]:
     """Which of the two is the less complete, and in what."""
     if ours.rank == theirs.rank:
         return
     less, more = sorted((ours, theirs), key=lambda state: state.rank)
-    message = f"less complete than {more.path}: {less.words}; there: {more.words}"
+    how = "less complete than"
+    if _damaged_and_longer(ours, theirs) is not None:
+        less, more, how = more, less, "ends before"
+    message = f"{how} {more.path}: {less.words}; there: {more.words}"
     offsets = (less.end_offset, more.end_offset - 1) if less.end_offset < more.end_offset else None
     yield finding(FindingKind.REPLICA_BEHIND, less.path, message, offsets=offsets)
 

@@ -10,7 +10,7 @@ from kafkalog_cli.actions.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.finding_kinds import FindingKind
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.segment_walk import Stretch
-from kafkalog_cli.actions.verify_log import Totals, begins_with_zeros, end_kind
+from kafkalog_cli.actions.verify_log import Totals, begins_with_zeros, end_kind, in_words
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.fault import Fault
@@ -101,7 +101,8 @@ class HeaderCheck:
         """What a break in the chain is, with the next valid batch at `behind`."""
         if behind is None:
             self.has_tail_damage = is_last
-            return of_fault(path, fault, end_kind(file, fault, is_last=is_last))
+            kind = end_kind(file, fault, is_last=is_last)
+            return of_fault(path, in_words(fault, kind, file.size_bytes), kind)
         zeroed = begins_with_zeros(file, fault.position, behind)
         return of_fault(path, fault, FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE)
 

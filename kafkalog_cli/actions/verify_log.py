@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkalog_cli.actions.diagnose import Finding, finding, of_fault
@@ -308,7 +308,8 @@ class LogCheck:
 
     def _tell_end(self, walk: SegmentWalk, fault: Fault) -> None:
         """What ended the last chain of the segment."""
-        self.findings.append(of_fault(self._path, fault, end_kind(walk.file, fault, is_last=self._is_last)))
+        kind = end_kind(walk.file, fault, is_last=self._is_last)
+        self.findings.append(of_fault(self._path, in_words(fault, kind, walk.file.size_bytes), kind))
 
 
 def _rows_behind_gaps(stretch: Stretch) -> list[int]:
@@ -352,6 +353,14 @@ def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind 
     if is_last:
         return FindingKind.ZERO_TAIL if zeroed else FindingKind.TORN_TAIL
     return FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
+
+
+def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
+    """A fault whose message is Kafka's own, for an operator: zeros are zeros, not a record size of 0."""
+    if kind not in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
+        return fault
+    rest = size_bytes - fault.position
+    return replace(fault, message=f"zeros where a batch should be, {rest} bytes before the end of the file")
 
 
 def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:

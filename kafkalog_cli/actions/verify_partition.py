@@ -134,7 +134,8 @@ def verify_partition(means: Means, task: Task) -> Verification:
         found += task.elsewhere
         found += (one for one in task.facts.findings if one not in found)
         unread = _unread_logs(found)
-        if partition.segments and _stem(partition.segments[-1].log.path) in unread:
+        last = _stem(partition.segments[-1].log.path) if partition.segments else ""
+        if last in unread and (looked.has_tail_damage or last in _unread_logs(found, (FindingKind.NOT_READ,))):
             log = None  # nobody knows where it ends
             found = [one for one in found if one.kind not in _BEHIND_THE_END]
         if task.root is not None and partition.directory.kind is DirectoryKind.PARTITION:
@@ -158,6 +159,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
 class _Looked:
     log: LogRange | None
     totals: Totals
+    has_tail_damage: bool
 
 
 def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
@@ -181,13 +183,15 @@ def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
         found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
     found += _gap_findings(check.gaps, compacted)
     totals = seven.totals if seven.totals.segments else check.totals
-    return _Looked(reports.log or seven.log, totals)
+    return _Looked(reports.log or seven.log, totals, check.has_tail_damage)
 
 
-def _unread_logs(found: Iterable[Finding]) -> frozenset[str]:
+_UNREAD = (FindingKind.UNREADABLE_RANGE, FindingKind.NOT_READ)
+
+
+def _unread_logs(found: Iterable[Finding], kinds: tuple[FindingKind, ...] = _UNREAD) -> frozenset[str]:
     """The logs that could not be read whole, without their suffix: what their indexes say nobody can tell."""
-    unread = (FindingKind.UNREADABLE_RANGE, FindingKind.NOT_READ)
-    return frozenset(_stem(one.path) for one in found if one.kind in unread and one.path.endswith(FileKind.LOG.value))
+    return frozenset(_stem(one.path) for one in found if one.kind in kinds and one.path.endswith(FileKind.LOG.value))
 
 
 def _stem(path: str) -> str:
@@ -210,7 +214,8 @@ def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
         found += _epoch_faults(means, partition, check.log)
     if task.wanted is not None and _is_wanted(task, FileKind.PARTITION_METADATA):  # of a directory, told with its facts
         found += read_topic_id(means.fs, partition.path).problems
-    return _Looked(check.log or seven.log, seven.totals if seven.totals.segments else check.totals)
+    totals = seven.totals if seven.totals.segments else check.totals
+    return _Looked(check.log or seven.log, totals, check.has_tail_damage)
 
 
 def _is_wanted(task: Task, kind: FileKind) -> bool:

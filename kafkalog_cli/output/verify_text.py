@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.actions.diagnose import Finding
-from kafkalog_cli.actions.finding_kinds import Severity
+from kafkalog_cli.actions.finding_kinds import FindingKind, Severity
 from kafkalog_cli.actions.verify_partition import Target, Verification
 from kafkalog_cli.output.stream import printable
 
@@ -25,13 +25,23 @@ def finding_lines(found: Finding) -> Iterator[str]:
     if found.position is not None:
         where += f": at byte {found.position}"
     word = "" if found.severity is Severity.INFO else f"{found.severity.value}: "
-    yield f"{where}: {word}{printable(found.message)} [{found.kind.value}]"
+    yield f"{where}: {word}{printable(found.message)}{_concerned(found)} [{found.kind.value}]"
     if found.severity is Severity.INFO:
         return
     if found.broker_effect:
         yield f"  broker: {printable(found.broker_effect)}"
     if found.next_step:
         yield f"  next: {printable(found.next_step)}"
+
+
+def _concerned(found: Finding) -> str:
+    """The offsets of damaged batches; what else has offsets says them in its message."""
+    first, last = found.first_offset, found.last_offset
+    if found.severity is Severity.INFO or found.position is None or first is None or last is None:
+        return ""
+    if str(first) in found.message:
+        return ""
+    return f" (offset {first})" if first == last else f" (offsets {first} to {last})"
 
 
 _OF_TARGET = {Target.COMPARISON: "compared, ", Target.LOG_DIR: "its own files: "}
@@ -61,7 +71,12 @@ def _verdict(verification: Verification) -> str:
         words.append(f"corruption ({_counted(corrupt, 'finding')})")
     if warnings:
         words.append(_counted(warnings, "warning"))
-    return ", ".join(words) or "no damage found"
+    nothing = "nowhere do they differ in what both have"
+    if verification.target is not Target.COMPARISON or any(
+        found.kind is FindingKind.NOT_COMPARABLE for found in verification.findings
+    ):
+        nothing = "no damage found"
+    return ", ".join(words) or nothing
 
 
 def _counted(number: int, one: str, many: str = "") -> str:

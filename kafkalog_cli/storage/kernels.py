@@ -50,6 +50,7 @@ class KernelChoice:
         self._compiled: Any = None
         self._unavailable = False
         self._loading = Lock()
+        self._counting = Lock()  # its own: nobody who counts waits for a compilation
 
     def expect(self, size_bytes: int) -> None:
         """So much log is to be scanned in all: many small logs are worth compiled kernels too, and their threads."""
@@ -57,7 +58,9 @@ class KernelChoice:
 
     def compiled(self, rows_done: int, rows_to_come: int, bytes_to_come: int = 0) -> Any:
         """The module of compiled kernels if they should do the rows to come, which are in so many bytes; else None."""
-        self._plain_rows += 0 if self._compiled else rows_done
+        if self._compiled is None and rows_done:
+            with self._counting:
+                self._plain_rows += rows_done
         if self._unavailable or self._forced is False:
             return None
         if self._compiled is None:

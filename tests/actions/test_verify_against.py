@@ -150,9 +150,11 @@ def test_deleted_segments_at_the_start_are_no_divergence(tmp_path):
     assert result.theirs.only_here == 0
 
 
-def test_a_damaged_batch_is_no_divergence_and_the_other_replica_is_the_more_complete(tmp_path):
+@pytest.mark.parametrize("length", [12, 11])
+def test_a_damaged_batch_is_no_divergence_and_the_other_replica_is_the_more_complete(tmp_path, length):
+    """Unless the damaged one reaches further: then each has what the other has not."""
     batches = log([3] * 12)
-    ours, theirs = write(tmp_path / "a", batches), write(tmp_path / "b", batches[:11])
+    ours, theirs = write(tmp_path / "a", batches), write(tmp_path / "b", batches[:length])
     path = ours / f"{0:020}.log"
     data = bytearray(path.read_bytes())
     data[len(batches[0].written()[0]) * 4 + 70] ^= 1
@@ -160,8 +162,17 @@ def test_a_damaged_batch_is_no_divergence_and_the_other_replica_is_the_more_comp
     result = compared(ours, theirs)
     assert result.diverged_at is None
     assert result.ours.damaged == 1
-    assert result.more_complete is result.theirs
     assert BEHIND in kinds(result)
+    if length == 12:
+        assert result.more_complete is result.theirs
+        assert result.verdict.startswith(f"{theirs} is more complete: ")
+    else:
+        assert result.more_complete is None
+        assert result.verdict.startswith("neither is more complete, the damaged one reaches further: ")
+        assert result.verdict.endswith(f"salvage {ours} (recover --salvage OUT) before it is given up")
+        assert next(one.path for one in result.findings if one.kind is BEHIND or one.kind.value == BEHIND) == str(
+            theirs
+        )
 
 
 def test_what_cannot_be_compared(tmp_path):

@@ -242,7 +242,7 @@ def test_a_broker_that_runs_is_named(log_dir):
         code, out, err = ls(log_dir, log_dir / "mixed-0", log_dir / "mixed-1")
         assert code == 0
         assert out.splitlines()[0] == f"{log_dir}: a broker is running, pid {holder.pid}"
-        assert err == f"kafkalog: {log_dir}: a broker is running on it (pid {holder.pid}): what is listed may change\n"
+        assert err == f"kafkalog: {log_dir}: a broker is running on it (pid {holder.pid}): what is read may change\n"
         _, objects, errors = ls_json(log_dir)
         assert objects[-2]["lock"] == {"pid": holder.pid, "exclusive": True}
         assert (objects[-2]["shutdown"], errors[0]["kind"]) == ("running", "locked")

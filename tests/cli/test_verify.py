@@ -40,7 +40,7 @@ def test_every_object_is_as_its_schema_says(corpus, schemas, level):
     seen = {}
     for case in sorted([*corpus.glob("*/before"), *corpus.glob("*/data")]):
         code, lines, errors = objects(case, "--level", level)
-        assert not errors
+        assert not [line for line in errors if line["type"] != "progress"]  # which a slow machine sees
         assert [line["type"] for line in lines].count("summary") == 1
         summary = lines.pop()
         assert (summary["type"], summary["exit_code"]) == ("summary", code)
@@ -88,7 +88,7 @@ def test_a_finding_as_text(corpus):
     assert not err
     assert lines[0].startswith(f"{partition}/00000000000000000")
     assert ".log: at byte " in lines[0]
-    assert lines[0].endswith("does not match [crc-mismatch]")
+    assert lines[0].endswith("does not match (offsets 110 to 116) [crc-mismatch]")
     assert lines[1].startswith("  broker: after an unclean stop")
     assert lines[2] == (
         "  next: with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica,"

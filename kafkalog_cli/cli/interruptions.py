@@ -18,7 +18,7 @@ AGAIN_SECONDS = 1.0
 
 
 class Interruptions:
-    """Ctrl-C and SIGTERM as a wish, `are_asked_for`: whoever is at a safe point looks for it, and goes on elsewhere.
+    """Ctrl-C, SIGTERM and SIGHUP as a wish, `are_asked_for`: whoever is at a safe point looks for it, and goes on elsewhere.
 
     Nothing is raised in the middle of a change, in whichever thread it is made. A second signal ends the process
     at once, as a crash would: that is safe too, but nobody is told what was done. Threads share it.
@@ -55,7 +55,7 @@ class Interruptions:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        defaults: dict[int, object] = {number: signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGHUP)}
+        defaults: dict[int, object] = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), signal.SIG_DFL)
         defaults[signal.SIGINT] = signal.default_int_handler
         taken = {number: default for number, default in defaults.items() if signal.getsignal(number) is default}
 

@@ -237,7 +237,7 @@ def test_any_order(evidence):
 
 
 def test_a_bug_is_found(monkeypatch):
-    """An undo that leaves what is cut as it is."""
-    monkeypatch.setattr(journal_undo._Restorer, "_cut", lambda *_: None)
+    """An undo that takes nothing back."""
+    monkeypatch.setattr(journal_undo._Restorer, "restore", lambda *_: None)
     with pytest.raises(AssertionError):
         run_machine(60)

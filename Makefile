@@ -1,6 +1,6 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-fuzz interop fuzz-loader fuzz-changes bench docs
+.PHONY: help fmt lint type test test-crash test-crash-long test-fuzz interop fuzz-loader fuzz-changes bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -14,6 +14,10 @@ test:            ## the whole test suite
 	$(PYTHON) -m pytest
 test-fuzz:       ## the property tests with many more examples
 	HYPOTHESIS_PROFILE=nightly $(PYTHON) -m pytest -m "not interop" -p no:randomly
+test-crash:      ## power cuts, faults, kills, signals: three times the rows of docs/reliability.md
+	RELIABILITY_SCALE=3 $(PYTHON) -m pytest tests/crash
+test-crash-long: ## 25 times: 500 kills, every fault
+	RELIABILITY_SCALE=25 $(PYTHON) -m pytest tests/crash
 interop:         ## only what runs the real Kafka (Java and Maven)
 	$(PYTHON) -m pytest -m interop
 fuzz-loader:     ## 20,000 damaged partitions through the real loader and ours; the count goes into docs/loader-fuzz.md

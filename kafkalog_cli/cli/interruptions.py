@@ -18,7 +18,9 @@ AGAIN_SECONDS = 1.0
 
 
 class Interruptions:
-    """Ctrl-C and SIGTERM as a wish, `are_asked_for`: whoever is at a safe point looks for it, and goes on elsewhere.
+    """Ctrl-C, SIGTERM and SIGHUP as a wish, `are_asked_for`.
+
+    Whoever is at a safe point looks for it, and goes on elsewhere.
 
     Nothing is raised in the middle of a change, in whichever thread it is made. A second signal ends the process
     at once, as a crash would: that is safe too, but nobody is told what was done. Threads share it.

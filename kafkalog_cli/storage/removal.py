@@ -11,7 +11,10 @@ from kafkalog_cli.storage.manifest import MANIFEST, run_directory, runs_director
 
 
 def remove_files(fs: WritableFilesystem, directory: str, files: Iterable[FileStatus]) -> None:
-    """Unlink files of `directory` if they are still what they were. Raises Refused, NotChanged, PartlyRemoved, NoSpace."""
+    """Unlink files of `directory` if they are still what they were.
+
+    Raises Refused, NotChanged, PartlyRemoved, NoSpace.
+    """
     found = list(files)
     for file in found:
         now = fs.status(file.path)

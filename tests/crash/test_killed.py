@@ -45,7 +45,11 @@ def process(argv, planted=""):
     code = textwrap.dedent(AT_WORK).format(planted=planted)
     root = Path(__file__).parents[2]
     found = subprocess.Popen(
-        [sys.executable, "-c", code, *argv], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", code, *argv],
+        cwd=root,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert found.stdout.readline() == b"ready\n"
     return found
@@ -116,9 +120,7 @@ def whole(tmp_path_factory):
 def test_killed_at_any_time(group, whole, tmp_path, evidence):
     chance = random.Random(f"{group} {SCALE}")
     kills = KILLS // GROUPS
-    hits = [
-        kill_at(tmp_path / f"log-{n}", (n + chance.random()) / kills, whole) for n in range(kills)
-    ]
+    hits = [kill_at(tmp_path / f"log-{n}", (n + chance.random()) / kills, whole) for n in range(kills)]
     assert any(hits), "never while it wrote"
     evidence("R5", kills, GROUPS)
 
@@ -126,7 +128,9 @@ def test_killed_at_any_time(group, whole, tmp_path, evidence):
 def test_a_run_that_keeps_nothing_is_noticed(whole, tmp_path):
     """As if what is cut off were thrown away."""
     planted = "journal._Application._stage_cut = lambda self, at, change, origin: journal.PlannedChange("
-    planted += "journal.ChangeKind.CUT, change.name, origin=origin, from_bytes=change.from_bytes, to_bytes=change.to_bytes)"
-    with pytest.raises(AssertionError, match="not kept"):
+    planted += (
+        "journal.ChangeKind.CUT, change.name, origin=origin, from_bytes=change.from_bytes, to_bytes=change.to_bytes)"
+    )
+    with pytest.raises(AssertionError, match="not kept"):  # noqa: PT012
         for n in range(10):
             kill_at(tmp_path / f"log-{n}", 1 + n / 3, whole, planted)

@@ -78,6 +78,6 @@ def nothing(*_):
 def test_so_are_bugs_of_the_code(writer, fixture, owner, name, replacement, monkeypatch):
     matrix = WriterMatrix(writer, fixture)
     monkeypatch.setattr(owner, name, replacement)
-    with pytest.raises((AssertionError, KafkalogError)):
+    with pytest.raises((AssertionError, KafkalogError)):  # noqa: PT012
         for image in matrix.images():
             matrix.look(image)

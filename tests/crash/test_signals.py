@@ -115,7 +115,7 @@ def test_a_command_that_stops_where_it_is_is_noticed(monkeypatch):
 
     monkeypatch.setattr(Interruptions, "ask", ask)
     monkeypatch.setattr(journal._Application, "_take_back", lambda *_: None)
-    with pytest.raises((AssertionError, KeyboardInterrupt)):
+    with pytest.raises((AssertionError, KeyboardInterrupt)):  # noqa: PT012
         for n in expected("recover")[2][::5]:
             interrupted("recover", signal.SIGINT, n)
 

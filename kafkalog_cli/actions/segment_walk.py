@@ -12,15 +12,17 @@ from typing import Any, NamedTuple
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch, BatchColumns, IntColumn
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.names import classify_file
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead, Rows
 from kafkalog_cli.storage.resync import next_good_batch
 from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
+from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET
 
 HELD_ROWS = 10_000
 """Batches with bad CRCs in a row that may turn out to be no batches when the chain breaks behind them."""
@@ -184,6 +186,7 @@ class SegmentWalk:
         self._damage = DamageSeen()
         self._scanned_bytes = start
         self._records = records
+        self._base_offset = classify_file(file.path.rpartition("/")[2]).offset
 
     def __iter__(self) -> Iterator[Stretch]:
         start: int | None = self.end_position
@@ -210,13 +213,21 @@ class SegmentWalk:
         """One unbroken chain; returns where the next starts.
 
         Batches with bad CRCs are held back until a good one follows: a damaged length leads the chain astray, and
-        what is read there must not hide the batches that are.
+        what is read there must not hide the batches that are. Where such a batch says an offset that the segment
+        cannot hold, the chain is astray already, and it ends there even if the lengths would lead on.
         """
         deep = self._records is not None
         scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep, buffers=WINDOWS)
         held: list[Batch] = []
+        astray: Fault | None = None
         for chunk in self._chunks(scan):
             batches = chunk.batches
+            row = self._first_astray(batches)
+            if row is not None:
+                astray = _crc_fault(batches.row(row))
+                if not row:
+                    break
+                batches = _part(batches, 0, row)
             self._damage.batches(batches)
             good = _last_good_row(batches)
             if good is None or good < len(batches) - 1:
@@ -230,11 +241,13 @@ class SegmentWalk:
             else:
                 yield from self._stretch(held, batches)
                 held = []
+            if astray is not None:
+                break
         self._scanned_bytes = scan.valid_bytes
-        self.fault = scan.fault
+        self.fault = astray or scan.fault
         found = None
-        if scan.fault is not None:
-            self._damage.fault(scan.fault)
+        if self.fault is not None:
+            self._damage.fault(self.fault)
             broken = max(self.end_position, start)
             found = next_good_batch(self.file, broken + 1, self._limits, broken_at=broken)
             if found is not None:
@@ -242,9 +255,29 @@ class SegmentWalk:
         yield from self._stretch(held, None)
         return found
 
+    def _first_astray(self, batches: BatchColumns) -> int | None:
+        """The first batch with a bad CRC whose offset, which no CRC holds, is none of this segment."""
+        valid: Any = batches.valid
+        base = self._base_offset
+        if base is None or (valid.all() if batches.matrix is not None else all(valid)):
+            return None
+        for row, (is_valid, first, last) in enumerate(
+            zip(valid, batches.base_offset, batches.last_offset, strict=True)
+        ):
+            offset = int(last if first == NO_OFFSET else first)
+            if not is_valid and not base <= offset <= base + MAX_RELATIVE_OFFSET:
+                return row
+        return None
+
+    def _good_rows(self, chunk: Chunk) -> list[Rows]:
+        """Runs of batches whose CRCs hold, up to where the chain is astray."""
+        astray = self._first_astray(chunk.batches)
+        runs = good_rows(chunk)
+        return runs if astray is None else [run for run in runs if run[1] <= astray]
+
     def _chunks(self, scan: Scan) -> Iterator[Chunk]:
         """The chunks; what lies in their batches with good CRCs is shown first, if it is wanted."""
-        for chunk, blocks in ReadAhead(scan, self._limits, None if self._records is None else good_rows):
+        for chunk, blocks in ReadAhead(scan, self._limits, None if self._records is None else self._good_rows):
             for block in blocks:
                 assert self._records is not None
                 self._records(block)
@@ -288,6 +321,11 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
                 first = int(offsets[0]) if first is None else first
                 last = int(offsets[len(offsets) - 1])
     return None if first is None else (first, last)
+
+
+def _crc_fault(batch: Batch) -> Fault:
+    message = "CRC mismatch, and an offset that the segment cannot hold"
+    return Fault(FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes)
 
 
 def _last_good_row(batches: BatchColumns) -> int | None:

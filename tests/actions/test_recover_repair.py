@@ -284,3 +284,18 @@ def test_a_bad_last_message_of_old_logs(tmp_path):
     assert [cut.position for cut in found.cut] == [4 * len(made[0][0])]
     make(directory, found.changes)
     assert not plan(directory).has_work
+
+
+def test_bytes_that_read_as_a_batch_hide_no_good_batch(tmp_path):
+    """What stands for a batch behind a damaged one says that it ends with the file: a good batch lies within."""
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    made = batches(4)
+    write_segment(directory, 0, made)
+    log = directory / f"{0:020d}.log"
+    first, second, _, last = (data for data, _, _ in made)
+    astray = struct.pack(">qiibi", 1 << 40, 9 + len(last), 0, 2, 0)  # 21 bytes, and its length leads over `last`
+    log.write_bytes(first + second[:-1] + b"\0" + astray + last)
+    assert log.stat().st_size == len(first + second) + 12 + 9 + len(last)
+    found = plan(directory)
+    assert found.is_refused

@@ -11,7 +11,7 @@ from fuzz_changes import fuzz_changes, settled_logs
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-CASES = int(os.environ.get("KAFKALOG_CHANGE_CASES", "300"))
+CASES = int(os.environ.get("KAFKALOG_CHANGE_CASES", "200"))
 
 
 @pytest.fixture(scope="module")

@@ -209,7 +209,8 @@ class Scan:
             return
         rows = len(scanned.batches)
         if self._deep:
-            rows += sum(count for count in scanned.batches.records_count if count > 0)
+            pairs = zip(scanned.batches.records_count, scanned.batches.valid, strict=True)
+            rows += sum(count for count, valid in pairs if valid and count > 0)
         self._kernels = self._choice.compiled(rows if is_done else 0, rows * left // scanned.consumed_bytes, left)
 
     def _scan(self, view: memoryview, position: int) -> Scanned:

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.format.batch import CODEC_MASK
@@ -77,8 +78,10 @@ class ReadAhead:
         from concurrent.futures import ThreadPoolExecutor
 
         threads = max(2, min(os.cpu_count() or 1, MOST_THREADS))
-        readers = [reader, *(RecordReader(self._limits) for _ in range(threads + SPARE_READERS - 1))]
-        with ThreadPoolExecutor(threads, "kafkalog-read") as pool:
+        with _PIPELINES as running, ThreadPoolExecutor(threads, "kafkalog-read") as pool:
+            # Each has buffers of its own; of several logs at a time the later ones read ahead less.
+            more = (threads + SPARE_READERS) // running - 1
+            readers = [reader, *(RecordReader(self._limits) for _ in range(more))]
             try:
                 yield from _Pipeline(pool, self._chunks, readers, self._rows, self._work)
             finally:
@@ -87,6 +90,27 @@ class ReadAhead:
     def _at_once(self, reader: RecordReader, chunk: Chunk) -> Iterator[RecordBlock]:
         for first, end in self._rows(chunk) if self._rows is not None else ():
             yield from reader.blocks(chunk, first, end)
+
+
+class _Running:
+    """Counts those that are at work in this process."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._lock = Lock()
+
+    def __enter__(self) -> int:
+        """How many there are with this one."""
+        with self._lock:
+            self._count += 1
+            return self._count
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+
+
+_PIPELINES = _Running()
 
 
 class _Pipeline:

@@ -207,8 +207,9 @@ class Scan:
             return
         rows = len(scanned.batches)
         if self._deep:
-            rows += sum(count for count in scanned.batches.records_count if count > 0)
-        self._kernels = self._choice.compiled(rows, rows * left // scanned.consumed_bytes, left)
+            pairs = zip(scanned.batches.records_count, scanned.batches.valid, strict=True)
+            rows += sum(count for count, valid in pairs if valid and count > 0)
+        self._kernels = self._choice.compiled(rows if is_done else 0, rows * left // scanned.consumed_bytes, left)
 
     def _scan(self, view: memoryview, position: int) -> Scanned:
         if self._kernels is not None:

@@ -79,6 +79,26 @@ def test_the_same_batches_and_records(seed, pause):
     assert (chunks.fault, chunks.valid_bytes) == (fault, valid_bytes)
 
 
+def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
+    made = []
+    monkeypatch.setattr(read_ahead, "RecordReader", lambda limits: made.append(limits) or RecordReader(limits))
+    logs = [a_log(seed, 80) for seed in range(6)]
+    scans = [Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS) for data in logs]
+    rows = [everything(ReadAhead(scan, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])) for scan in scans]
+    readers, found = [], [None] * len(logs)
+    for at, parts in enumerate(rows):  # each begins while those before are in the middle
+        known = len(made)
+        found[at] = next(islice(parts, 3, None))
+        readers.append(len(made) - known)
+    assert readers == sorted(readers, reverse=True)
+    assert readers[0] >= 4
+    assert readers[-1] == 1
+    for at, parts in enumerate(rows):
+        *_, found[at] = parts
+    assert found == [in_order(data)[0] for data in logs]
+    assert read_ahead._PIPELINES._count == 0
+
+
 def test_without_records():
     data = a_log(9)
     chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), buffers=WINDOWS)

@@ -13,7 +13,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Scanned, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import ReadableFile
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.kernels import LOADED_ROWS, KernelChoice
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -180,12 +180,11 @@ class Scan:
             if self._kernels is not None:
                 window.read_ahead()
             scanned = self._scan(view, window.position)
-            if self._deep and not chosen and scanned.consumed_bytes and len(view) > FIRST_CHUNK_BYTES:
-                # A first batch so large that its own records are worth a choice.
-                self._choose(scanned, self.end - window.position)
-                chosen = True
+            if self._deep and not chosen and scanned.consumed_bytes and _has_many_records(scanned.batches):
+                # First batches with so many that those are worth a choice.
+                self._choose(scanned, self.end - window.position, is_done=False)
                 if self._kernels is not None:
-                    scanned = self._scan(view, window.position)
+                    chosen, scanned = True, self._scan(view, window.position)
             self.valid_bytes = window.position + scanned.consumed_bytes
             if len(scanned.batches):
                 yield Chunk(view, window.position, scanned.batches, self.generation, self._kernels)
@@ -201,8 +200,11 @@ class Scan:
             wanted = max(CHUNK_BYTES if chosen else FIRST_CHUNK_BYTES, scanned.needed_bytes)
             window.advance(scanned.consumed_bytes)
 
-    def _choose(self, scanned: Scanned, left: int) -> None:
-        """Which kernels do the bytes that are left, by what the rows just scanned tell of the rows in them."""
+    def _choose(self, scanned: Scanned, left: int, *, is_done: bool = True) -> None:
+        """Which kernels do the bytes that are left, by what the rows just scanned tell of the rows in them.
+
+        `is_done`: these rows are not among those left.
+        """
         if self._kernels is not None or self._seven_base_offset is not None:
             return
         rows = len(scanned.batches)
@@ -296,6 +298,12 @@ def _is_readable(file: ReadableFile, position: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _has_many_records(batches: BatchColumns) -> bool:
+    """Whether batches that may be few have more records than usual, if what they say of them can be trusted."""
+    pairs = zip(batches.records_count, batches.valid, strict=True)
+    return any(valid and count >= LOADED_ROWS for count, valid in pairs)
 
 
 def _shrunk(position: int, end: int) -> Fault:

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.actions.log_plan import (
-    LogPlan,
-    LogRequest,
-    MarkerUse,
-    RootState,
-    Unready,
-    apply_plan,
-    check_logs,
-    whole_end_of,
-)
+from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
+from kafkalog_cli.actions.log_plan import LogPlan, LogRequest, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.purge import DELAY
-from kafkalog_cli.actions.recover import Applied
-from kafkalog_cli.actions.recover_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.retain import line_edits
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.storage.change_order import in_log_order
 from kafkalog_cli.storage.draft import Draft
@@ -110,7 +102,7 @@ def apply_delete_records(
     """
     run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
     settings = request.load_settings(plan.log_dir, plan.topic)
-    return apply_plan(fs, plan, run, MarkerUse.LEFT, settings, held=held)
+    return apply_changes(fs, plan, run, MarkerUse.LEFT, settings, held=held)
 
 
 def _with_changes(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan, Remark, fingerprints_of
+from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
+from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan
 from kafkalog_cli.errors import ExitCode, Unreadable
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.draft import Draft
@@ -35,7 +36,7 @@ def plan_like_broker(
             partition.path,
             partition.topic,
             partition.number,
-            RecoverMode.LIKE_BROKER,
+            mode=RecoverMode.LIKE_BROKER,
             remarks=(remark,),
             fingerprints=prints,
             is_refused=True,
@@ -44,16 +45,16 @@ def plan_like_broker(
         partition.path,
         partition.topic,
         partition.number,
-        RecoverMode.LIKE_BROKER,
-        tuple(draft.changes()),
-        tuple(_line_edits(partition, start, loaded)) if has_root else (),
-        loaded.log_start_offset,
-        loaded.log_end_offset,
-        loaded.recovered,
-        loaded.cut,
-        loaded.removed,
-        tuple(_remarks(partition, loaded)),
-        prints,
+        mode=RecoverMode.LIKE_BROKER,
+        changes=tuple(draft.changes()),
+        line_edits=tuple(_line_edits(partition, start, loaded)) if has_root else (),
+        log_start_offset=loaded.log_start_offset,
+        log_end_offset=loaded.log_end_offset,
+        recovered=loaded.recovered,
+        cut=loaded.cut,
+        removed=loaded.removed,
+        remarks=tuple(_remarks(partition, loaded)),
+        fingerprints=prints,
     )
 
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import NamedTuple
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put
-from kafkalog_cli.storage.checkpoints import LineEdit
-from kafkalog_cli.storage.fs import FileStatus, Filesystem
+from kafkalog_cli.actions.change_plan import ChangePlan
 from kafkalog_cli.storage.log_loader import CutSegment
-from kafkalog_cli.storage.topic_config import Setting
 
 
 @unique
@@ -24,91 +18,20 @@ class RecoverMode(Enum):
     INDEXES_ONLY = "indexes-only"
 
 
-class Remark(NamedTuple):
-    """Something that a recovery says of a file: `code` WARNINGS, CORRUPTION, or REFUSED where it stands in the way."""
-
-    path: str
-    message: str
-    code: ExitCode
-    position: int | None = None
-    next_step: str = ""
-
-
-class Fingerprint(NamedTuple):
-    """What a file was when a plan was made; looked at again before anything is changed."""
-
-    name: str
-    size_bytes: int
-    mtime_ms: int
-    inode: int
-
-
 @dataclass(frozen=True, slots=True)
-class RecoverPlan:
+class RecoverPlan(ChangePlan):
     """The plan for one partition. Nothing is to be done if there are no changes and no line edits.
 
-    `log_end_offset` is that after the changes, None if the plan was refused. `recovered` are base offsets of
-    segments whose indexes are rebuilt, `cut` what goes at the ends of logs, `removed` base offsets of segments
-    that go. `is_refused`: nothing may be done, and a remark says why. `settings` are those that were followed,
-    `log_dir` is where the checkpoints with the partition's lines are, None if it lies in no log directory.
+    `recovered` are base offsets of segments whose indexes are rebuilt, `cut` what goes at the ends of logs, `removed`
+    base offsets of segments that go.
     """
 
-    path: str
-    topic: str
-    partition: int
-    mode: RecoverMode
-    changes: tuple[Change, ...] = ()
-    line_edits: tuple[LineEdit, ...] = ()
-    log_start_offset: int | None = None
-    log_end_offset: int | None = None
+    mode: RecoverMode = field(kw_only=True)
     recovered: tuple[int, ...] = ()
     cut: tuple[CutSegment, ...] = ()
     removed: tuple[int, ...] = ()
-    remarks: tuple[Remark, ...] = ()
-    fingerprints: tuple[Fingerprint, ...] = ()
-    is_refused: bool = False
-    settings: tuple[Setting, ...] = ()
-    log_dir: str | None = None
-
-    @property
-    def has_work(self) -> bool:
-        """Whether anything is to be changed."""
-        return not self.is_refused and bool(self.changes or self.line_edits)
 
     @property
     def drops_records(self) -> bool:
         """Whether something goes that lay below the log's end: then the clean-shutdown marker may not come back."""
         return bool(self.cut or self.removed)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """REFUSED, or what the damage that is repaired amounts to; OK if all was well."""
-        if self.is_refused:
-            return ExitCode.REFUSED
-        codes = {remark.code for remark in self.remarks}
-        return next((code for code in (ExitCode.CORRUPTION, ExitCode.WARNINGS) if code in codes), ExitCode.OK)
-
-
-def fingerprints_of(fs: Filesystem, directory: str) -> tuple[Fingerprint, ...]:
-    """What the regular files of a directory are now."""
-    return tuple(_fingerprint(status) for status in fs.list_directory(directory) if status.is_file)
-
-
-def _fingerprint(status: FileStatus) -> Fingerprint:
-    return Fingerprint(status.path.rpartition("/")[2], status.size_bytes, status.mtime_ms, status.inode)
-
-
-def describe(changes: Iterable[Change]) -> list[str]:
-    """The changes as sentences, for people."""
-    return [_sentence(change) for change in changes]
-
-
-def _sentence(change: Change) -> str:
-    if isinstance(change, Cut):
-        return f"cut {change.name} from {change.from_bytes} to {change.to_bytes} bytes"
-    if isinstance(change, Move):
-        return f"rename {change.name} to {change.new_name}"
-    if isinstance(change, Drop):
-        return f"take {change.name} away"
-    assert isinstance(change, Put)
-    return f"{'rewrite' if change.replaces else 'write'} {change.name}, {change.content.size_bytes} bytes"

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.actions.batch_marks import BatchMarks
+from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.index_reports import PartitionReports
 from kafkalog_cli.actions.index_verdict import FileReport, NoteKind
-from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan, Remark, fingerprints_of
+from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.segment_reports import Means
 from kafkalog_cli.actions.segment_walk import SegmentWalk
 from kafkalog_cli.actions.torn_tail import SALVAGE_STEP, Impossible, torn_at, torn_near_end
@@ -75,7 +76,7 @@ def plan_repair(
     except Impossible as reason:
         remarks = (*repair.remarks, reason.remark)
         path, topic, number = partition.path, partition.topic, partition.number
-        return RecoverPlan(path, topic, number, mode, remarks=remarks, fingerprints=prints, is_refused=True)
+        return RecoverPlan(path, topic, number, mode=mode, remarks=remarks, fingerprints=prints, is_refused=True)
     edits: list[LineEdit] = []
     if start.recovery_point > end_offset and repair.knows_end and not scope.indexes_only:
         edits.append(LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, partition.topic, partition.number, end_offset))
@@ -83,16 +84,15 @@ def plan_repair(
         partition.path,
         partition.topic,
         partition.number,
-        mode,
-        tuple(repair.draft.changes()),
-        tuple(edits),
-        repair.start_offset,
-        end_offset,
-        tuple(sorted(repair.recovered)),
-        tuple(repair.cut),
-        (),
-        tuple(repair.remarks),
-        prints,
+        mode=mode,
+        changes=tuple(repair.draft.changes()),
+        line_edits=tuple(edits),
+        log_start_offset=repair.start_offset,
+        log_end_offset=end_offset,
+        recovered=tuple(sorted(repair.recovered)),
+        cut=tuple(repair.cut),
+        remarks=tuple(repair.remarks),
+        fingerprints=prints,
     )
 
 

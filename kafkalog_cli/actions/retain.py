@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafkalog_cli.actions.log_plan import (
-    MarkerUse,
-    RootState,
-    Unready,
-    apply_plan,
-    check_finished,
-    end_of,
-)
+from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
+from kafkalog_cli.actions.log_plan import Unready, check_finished, end_of
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.purge import DELAY, apply_purge, plan_purge
-from kafkalog_cli.actions.recover import Applied
-from kafkalog_cli.actions.recover_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.retain_explain import SIZE_LIMIT, TIME_LIMIT, Retained, fates_of, remarks_of
 from kafkalog_cli.actions.retain_plan import RetainPlan, RetainRequest
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.storage.change_order import in_log_order
@@ -104,7 +98,7 @@ def apply_retain(
     run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
     rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
     load_settings = request.load_settings(plan.log_dir, plan.topic)
-    done = apply_plan(fs, rest, run, MarkerUse.LEFT, load_settings, held=held)
+    done = apply_changes(fs, rest, run, MarkerUse.LEFT, load_settings, held=held)
     if done is not None and not plan.delay_ms:
         apply_purge(fs, plan_purge(fs, open_partition(fs, plan.path), NEVER_MS, Clock(run.now_ms, is_given=True)))
     return done

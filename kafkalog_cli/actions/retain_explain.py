@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from kafkalog_cli.actions.recover_plan import Remark
+from kafkalog_cli.actions.change_plan import Remark
 from kafkalog_cli.actions.retain_plan import SegmentFate, Stay
 from kafkalog_cli.actions.verify_times import Unit, unit_of
 from kafkalog_cli.errors import ExitCode

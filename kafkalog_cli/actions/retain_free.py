@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
 
-from kafkalog_cli.actions.log_plan import LogPlan, LogRequest, RootState, Unready, check_finished, end_of
+from kafkalog_cli.actions.change_plan import Remark
+from kafkalog_cli.actions.log_plan import LogPlan, LogRequest, Unready, check_finished, end_of
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.purge import PurgePlan, plan_purge
-from kafkalog_cli.actions.recover_plan import Remark
 from kafkalog_cli.actions.retain import NEVER_MS, line_edits
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.storage import journal

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.actions.log_plan import (
-    LogPlan,
-    LogRequest,
-    MarkerUse,
-    RootState,
-    Unready,
-    apply_plan,
-    check_logs,
-    whole_end_of,
-)
-from kafkalog_cli.actions.recover import Applied
-from kafkalog_cli.actions.recover_plan import fingerprints_of
+from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.actions.change_plan import fingerprints_of
+from kafkalog_cli.actions.log_plan import LogPlan, LogRequest, Unready, check_logs, whole_end_of
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.storage.change_order import in_log_order
 from kafkalog_cli.storage.draft import Draft
@@ -119,7 +111,7 @@ def apply_roll(
     Raises Refused if the partition is not what the plan was made for, and what `journal.apply` raises.
     """
     settings = request.load_settings(plan.log_dir, plan.topic)
-    return apply_plan(fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=held)
+    return apply_changes(fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=held)
 
 
 def _used(config: TopicConfig) -> tuple[Setting, ...]:

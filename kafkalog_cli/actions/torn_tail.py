@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from kafkalog_cli.actions.change_plan import Remark
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.log_range import good_start
-from kafkalog_cli.actions.recover_plan import Remark
 from kafkalog_cli.actions.segment_walk import SegmentWalk
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.fault import Fault

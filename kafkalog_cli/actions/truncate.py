@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.actions.log_plan import (
-    LogPlan,
-    LogRequest,
-    MarkerUse,
-    RootState,
-    Unready,
-    apply_plan,
-    check_logs,
-    whole_end_of,
-)
-from kafkalog_cli.actions.recover import Applied, used_settings
-from kafkalog_cli.actions.recover_plan import fingerprints_of
+from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.actions.change_plan import fingerprints_of
+from kafkalog_cli.actions.log_plan import LogPlan, LogRequest, Unready, check_logs, whole_end_of
+from kafkalog_cli.actions.recover import used_settings
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.storage.change_order import in_log_order
 from kafkalog_cli.storage.checkpoints import LineEdit
@@ -112,7 +105,7 @@ def apply_truncate(  # noqa: PLR0913
     """
     marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
     settings = request.load_settings(plan.log_dir, plan.topic)
-    return apply_plan(fs, plan, run, marker, settings, discard=discard, held=held)
+    return apply_changes(fs, plan, run, marker, settings, discard=discard, held=held)
 
 
 def _line_edits(root: RootState, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:

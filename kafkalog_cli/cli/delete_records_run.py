@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.delete_records import (
     DeleteRecordsPlan,
     DeleteRecordsRequest,
     apply_delete_records,
     plan_delete_records,
 )
-from kafkalog_cli.actions.log_plan import RootState
-from kafkalog_cli.actions.recover import Applied
 from kafkalog_cli.actions.refusals import Action
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.time_spec import parse_duration_ms
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_writer import LogWriter, LogWriterOptions

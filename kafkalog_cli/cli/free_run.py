@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog_cli import __version__
-from kafkalog_cli.actions.log_plan import RootState
-from kafkalog_cli.actions.recover import Applied
+from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain_free import (
     Freed,
@@ -22,6 +21,7 @@ from kafkalog_cli.actions.retain_free import (
     record_freed,
     unlink_segment,
 )
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_writer import Changed, LogWriter, LogWriterOptions
 from kafkalog_cli.cli.partition_run import Work

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from kafkalog_cli import __version__
+from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
 from kafkalog_cli.actions.cut_off import cut_off_run, take_back
-from kafkalog_cli.actions.log_plan import LogPlan, Roots, RootState
+from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.partition_facts import PartitionFacts, gather_facts
-from kafkalog_cli.actions.recover import MARKER_STAYS_AWAY, Applied, Marker
 from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
+from kafkalog_cli.actions.root_state import Roots, RootState
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Outcome, Work

@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli import __version__
+from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
 from kafkalog_cli.actions.partition_facts import gather_facts
-from kafkalog_cli.actions.recover import (
-    MARKER_STAYS_AWAY,
-    Applied,
-    Marker,
-    RecoverRequest,
-    StartStates,
-    apply_recovery,
-    plan_recovery,
-)
+from kafkalog_cli.actions.recover import RecoverRequest, apply_recovery, plan_recovery
 from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
+from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Work
@@ -88,7 +82,7 @@ class RecoverRun(PartitionWriter[Recovered]):
         super().__init__(environment, options)
         self._recovery = options
         self._run_id = new_run_id("recover", environment.now_ms())
-        self._starts = StartStates(environment.fs)
+        self._roots = Roots(environment.fs)
         self._changed = 0
         self._without_marker: set[str | None] = set()
 
@@ -107,7 +101,8 @@ class RecoverRun(PartitionWriter[Recovered]):
 
     def partition(self, work: Work) -> Recovered:
         """See PartitionRun."""
-        plan = plan_recovery(work.fs, work.partition, work.log_dir, self._starts, self._request)
+        root = self._roots.state(work.log_dir, work.partition)
+        plan = plan_recovery(work.fs, work.partition, root, self._request)
         self._check(work, plan)
         if self._recovery.dry_run or not plan.has_work:
             return Recovered(plan, None)

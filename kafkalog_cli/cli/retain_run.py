@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafkalog_cli.actions.log_plan import RootState
-from kafkalog_cli.actions.recover import Applied
-from kafkalog_cli.actions.recover_plan import Remark
+from kafkalog_cli.actions.apply_changes import Applied
+from kafkalog_cli.actions.change_plan import Remark
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain import apply_retain, plan_retain
 from kafkalog_cli.actions.retain_plan import RetainPlan, RetainRequest
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.time_spec import parse_duration_ms
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_writer import LogWriter, LogWriterOptions

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalog_cli.actions.log_plan import LogRequest, RootState
-from kafkalog_cli.actions.recover import Applied
+from kafkalog_cli.actions.apply_changes import Applied
+from kafkalog_cli.actions.log_plan import LogRequest
 from kafkalog_cli.actions.refusals import Action
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.truncate import TruncatePlan, apply_truncate, plan_truncate
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_writer import LogWriter, LogWriterOptions, in_place

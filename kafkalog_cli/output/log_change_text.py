@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kafkalog_cli.actions.apply_changes import Applied
+from kafkalog_cli.actions.change_plan import describe
 from kafkalog_cli.actions.delete_records import DeleteRecordsPlan
 from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.log_plan import LogPlan
-from kafkalog_cli.actions.recover import Applied
-from kafkalog_cli.actions.recover_plan import describe
 from kafkalog_cli.actions.retain_plan import RetainPlan
 from kafkalog_cli.actions.roll import RollPlan
 from kafkalog_cli.actions.truncate import TruncatePlan

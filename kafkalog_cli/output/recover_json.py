@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog_cli.actions.recover_plan import RecoverPlan, Remark
+from kafkalog_cli.actions.change_plan import Remark
+from kafkalog_cli.actions.recover_plan import RecoverPlan
 from kafkalog_cli.actions.salvage import Salvaged
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put

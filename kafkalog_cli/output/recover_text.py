@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkalog_cli.actions.change_plan import Remark, describe
 from kafkalog_cli.actions.index_verdict import counted
-from kafkalog_cli.actions.recover_plan import RecoverPlan, Remark, describe
+from kafkalog_cli.actions.recover_plan import RecoverPlan
 from kafkalog_cli.actions.salvage import LostOffsets, Salvaged
 from kafkalog_cli.output.stream import printable
 

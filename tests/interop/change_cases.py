@@ -10,12 +10,13 @@ from typing import NamedTuple
 from loader_cases import DAY_MS, MARKER, MARKER_BYTES, NOW_MS, RealLoader, Start, contents, file_differences, write
 from making_changes import make
 
+from kafkalog_cli.actions.apply_changes import Marker
 from kafkalog_cli.actions.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
-from kafkalog_cli.actions.log_plan import LogRequest, Roots
-from kafkalog_cli.actions.recover import Marker
+from kafkalog_cli.actions.log_plan import LogRequest
 from kafkalog_cli.actions.retain import apply_retain, plan_retain
 from kafkalog_cli.actions.retain_plan import RetainRequest
 from kafkalog_cli.actions.roll import RollRequest, apply_roll, plan_roll
+from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.truncate import TruncatePlan, apply_truncate, plan_truncate
 from kafkalog_cli.errors import OffsetOutOfRange

@@ -1,0 +1,111 @@
+"""Makes the changes of a plan, with the marker of a clean shutdown kept away meanwhile where it must be."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.actions.change_plan import ChangePlan, fingerprints_of
+from kafkalog_cli.actions.recover_repair import plan_repair
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
+from kafkalog_cli.storage import journal
+from kafkalog_cli.storage.clean_marker import hold_marker, release_marker
+from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.journal import CheckpointEdits
+from kafkalog_cli.storage.loaded_segment import LoadSettings
+from kafkalog_cli.storage.log_loader import StartState
+from kafkalog_cli.storage.manifest import Manifest, RunInfo, read_manifest
+from kafkalog_cli.storage.partition import open_partition
+
+_ROOM_BYTES = 1 << 30
+
+
+@unique
+class MarkerUse(Enum):
+    """What becomes of the marker of a clean shutdown (safety.md)."""
+
+    LEFT = "left"  # whole closed segments go
+    GIVEN_BACK = "given-back"  # an active segment is touched, nothing is lost
+    DROPPED = "dropped"  # records below the log's end go
+
+
+@unique
+class Marker(Enum):
+    """What became of the marker of a clean shutdown."""
+
+    NONE = "none"  # there was none, or another run waits for it
+    BACK = "back"
+    AWAY = "away"
+
+
+MARKER_STAYS_AWAY = (
+    "the marker of the clean shutdown stays away, since records below the log's end are gone or the partition is not"
+    " sound: the broker recovers all partitions when it starts, and leaves every ISR"
+)
+
+
+class Applied(NamedTuple):
+    """Changes that were made."""
+
+    manifest: Manifest
+    marker: Marker
+
+
+def apply_changes(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    plan: ChangePlan,
+    run: RunInfo,
+    marker: MarkerUse,
+    settings: LoadSettings,
+    *,
+    discard: bool = False,
+    held: LockHandle | None,
+) -> Applied | None:
+    """Make the changes of a plan; None if there are none. `held` is the lock of the partition.
+
+    Raises Refused if the partition is not what the plan was made for, and what `journal.apply` raises.
+    """
+    if not plan.has_work:
+        return None
+    if fingerprints_of(fs, plan.path) != plan.fingerprints:
+        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+    is_held = False
+    try:
+        if marker is not MarkerUse.LEFT and plan.log_dir is not None:
+            is_held = hold_marker(fs, plan.log_dir, run.run_id, [plan.name])
+        edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
+        info = replace(run, holds_marker=is_held)
+        manifest = journal.apply(fs, plan.path, plan.changes, run=info, discard=discard, checkpoints=edits, held=held)
+        assert manifest is not None
+        if not is_held or plan.log_dir is None:
+            return Applied(manifest, Marker.NONE)
+        if marker is MarkerUse.DROPPED or not _is_sound(fs, plan.path, settings):
+            return Applied(manifest, Marker.AWAY)
+        is_back = release_marker(fs, plan.log_dir, run.run_id, [plan.name])
+        return Applied(manifest, Marker.BACK if is_back else Marker.NONE)
+    except BaseException as error:
+        if marker is not MarkerUse.LEFT:
+            _give_marker_back(fs, plan, run.run_id, error)
+        raise
+
+
+def _give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
+    """After an error that left all as it was there is no run that could be undone, and that the marker waits for.
+
+    Where a sync failed nothing is given back: what the disk has is not known.
+    """
+    if plan.log_dir is None or isinstance(error, SyncFailed) or isinstance(error.__cause__, SyncFailed):
+        return
+    with suppress(OSError, KafkalogError):
+        if read_manifest(fs, plan.path, run_id) is None:
+            release_marker(fs, plan.log_dir, run_id, [plan.name])
+
+
+def _is_sound(fs: Filesystem, path: str, settings: LoadSettings) -> bool:
+    """Whether nothing is wrong with the partition, looked at again: every CRC, index, epoch and snapshot."""
+    # With room for all entries: one made full under another setting is still right.
+    roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
+    again = plan_repair(fs, open_partition(fs, path), StartState(is_clean=False), roomy)
+    return not again.is_refused and not again.changes and again.exit_code is not ExitCode.CORRUPTION

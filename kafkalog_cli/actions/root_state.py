@@ -1,0 +1,108 @@
+"""What a log directory says of its partitions: how the broker stopped, and the lines of the checkpoints."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from threading import Lock
+
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.storage.checkpoints import (
+    HighWatermark,
+    LineEdit,
+    RootCheckpoints,
+    high_watermark,
+    read_root_checkpoints,
+)
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.log_loader import StartState
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.partition import Partition
+
+_LINES = (
+    FileKind.RECOVERY_POINT_CHECKPOINT,
+    FileKind.LOG_START_CHECKPOINT,
+    FileKind.REPLICATION_CHECKPOINT,
+    FileKind.CLEANER_CHECKPOINT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RootState:
+    """What a log directory says of one partition: whether it was stopped cleanly, and the lines of its checkpoints."""
+
+    log_dir: str | None
+    topic: str
+    partition: int
+    is_clean: bool = False
+    lines: tuple[tuple[FileKind, int], ...] = ()
+    faults: tuple[tuple[str, Fault], ...] = ()
+    """What is wrong with a checkpoint, by its path: then the lines that it seems not to have may be lost."""
+
+    def line(self, kind: FileKind) -> int | None:
+        """The partition's offset in a checkpoint, None without one."""
+        return dict(self.lines).get(kind)
+
+    @property
+    def start(self) -> StartState:
+        """What a broker knows of the partition when it starts: 0 where there is no line."""
+        recovery_point = self.line(FileKind.RECOVERY_POINT_CHECKPOINT) or 0
+        return StartState(self.is_clean, recovery_point, self.log_start)
+
+    @property
+    def log_start(self) -> int:
+        """What a broker is told when it starts: 0 without a line."""
+        return self.line(FileKind.LOG_START_CHECKPOINT) or 0
+
+    def high_watermark(self, log_end_offset: int) -> HighWatermark:
+        """See storage/checkpoints.py."""
+        return high_watermark(log_end_offset, self.line(FileKind.REPLICATION_CHECKPOINT))
+
+    def edit(self, kind: FileKind, offset: int | None) -> tuple[LineEdit, ...]:
+        """The change that makes a line say `offset` (None: there shall be none); nothing if it does, or no root is."""
+        if self.log_dir is None or self.line(kind) == offset:
+            return ()
+        return (LineEdit(kind, self.topic, self.partition, offset),)
+
+    def lower(self, kind: FileKind, offset: int) -> tuple[LineEdit, ...]:
+        """The change that has a line say no more than `offset`."""
+        line = self.line(kind)
+        return () if line is None or line <= offset else self.edit(kind, offset)
+
+    def lift(self, kind: FileKind, offset: int) -> tuple[LineEdit, ...]:
+        """The change that has a line, where there is one, say no less than `offset`."""
+        line = self.line(kind)
+        return () if line is None or line >= offset else self.edit(kind, offset)
+
+
+class Roots:
+    """The states of log directories, each as it was when it was first asked for; threads share it.
+
+    Changing one partition takes the marker away for a while, which says nothing of the next.
+    """
+
+    def __init__(self, fs: Filesystem) -> None:
+        self._fs = fs
+        self._reading = Lock()
+        self._found: dict[str, tuple[bool, RootCheckpoints]] = {}  # by where they really are
+
+    def checkpoints(self, log_dir: str | None) -> RootCheckpoints | None:
+        """The checkpoints of a log directory, None where there is none."""
+        return None if log_dir is None else self._of(log_dir)[1]
+
+    def state(self, log_dir: str | None, partition: Partition) -> RootState:
+        """What is said of a partition of `log_dir` (None: it lies in none)."""
+        if log_dir is None:
+            return RootState(None, partition.topic, partition.number)
+        is_clean, checkpoints = self._of(log_dir)
+        found = ((kind, checkpoints.offset(kind, partition.topic, partition.number)) for kind in _LINES)
+        lines = tuple((kind, offset) for kind, offset in found if offset is not None)
+        return RootState(log_dir, partition.topic, partition.number, is_clean, lines, checkpoints.faults)
+
+    def _of(self, log_dir: str) -> tuple[bool, RootCheckpoints]:
+        path = os.path.realpath(log_dir)
+        with self._reading:  # who asks second must not look when the first has taken the marker away
+            if path not in self._found:
+                is_clean = self._fs.status(f"{log_dir}/{FileKind.CLEAN_SHUTDOWN.value}") is not None
+                self._found[path] = is_clean, read_root_checkpoints(self._fs, log_dir)
+            return self._found[path]

@@ -1,4 +1,4 @@
-"""What plans of roll, retain, truncate and delete-records share: what the log directory says, and applying them."""
+"""What plans of roll, retain, truncate and delete-records share: settings, and logs that may be changed at all."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import ExitCode, UnsupportedFormat
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.storage.checkpoints import (
-    HighWatermark,
-)
+from kafkalog_cli.storage.checkpoints import HighWatermark
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.loaded_segment import LoadSettings
@@ -22,7 +20,6 @@ from kafkalog_cli.storage.names import WorkState
 from kafkalog_cli.storage.partition import Partition
 
 RECOVER_FIRST = "recover it first"
-_ROOM_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,11 +139,17 @@ class _Repair:
 
     def run(self, *, indexes_only: bool) -> None:
         """Draft the repairs. Raises Impossible."""
+        whole = self.draft
         if not indexes_only:
             self._complete_swaps()
+            whole = self.draft.fork()
             self._cut_torn_end()
         reports = self._look()
-        torn = [r.path for r in reports if r.kind is FileKind.LOG and r.exit_code is not ExitCode.OK]
+        torn = _torn_logs(reports)
+        if torn and self.cut:  # an index that lies may have led into the value of a record: now without it
+            self.draft, self.cut, self._cuts = whole, [], []
+            reports = self._look()
+            torn = _torn_logs(reports)
         torn += [segment.log.path for segment in self._seven]
         if not indexes_only and self._cut_tail(torn):
             reports = self._look()
@@ -377,6 +383,10 @@ class _Repair:
             for note in report.notes:
                 if note.code is ExitCode.CORRUPTION:
                     self.remarks.append(Remark(report.path, note.message, note.code))
+
+
+def _torn_logs(reports: list[FileReport]) -> list[str]:
+    return [r.path for r in reports if r.kind is FileKind.LOG and r.exit_code is not ExitCode.OK]
 
 
 def _is_wrong(report: FileReport) -> bool:

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from kafkalog_cli.actions.recover import load_settings, used_settings
-from kafkalog_cli.actions.salvage import Salvaged, salvage, sync_parent
+from kafkalog_cli.actions.salvage import LostOffsets, Salvaged, salvage, sync_parent
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import PartitionRun, Work, of_the_system
 from kafkalog_cli.cli.recover_run import RecoverOptions
@@ -67,6 +67,11 @@ class SalvageRun(PartitionRun[_Copied]):
         else:
             for line in salvage_lines(partition.path, salvaged):
                 self._out.write(line + "\n")
-        if salvaged.unreadable or any(lost.last is not None for lost in salvaged.lost):
+        if salvaged.unreadable or not all(_is_torn_tail(partition, lost) for lost in salvaged.lost):
             return ExitCode.CORRUPTION
-        return ExitCode.WARNINGS if salvaged.lost else ExitCode.OK  # nothing but a tail
+        return ExitCode.WARNINGS if salvaged.lost else ExitCode.OK
+
+
+def _is_torn_tail(partition: Partition, lost: LostOffsets) -> bool:
+    """Whether nothing is lost but what a crash may have left at the log's end; it makes no bad sectors."""
+    return lost.last is None and lost.path == partition.segments[-1].log.path and not lost.unreadable_bytes

@@ -299,3 +299,22 @@ def test_bytes_that_read_as_a_batch_hide_no_good_batch(tmp_path):
     assert log.stat().st_size == len(first + second) + 12 + 9 + len(last)
     found = plan(directory)
     assert found.is_refused
+
+
+@pytest.mark.parametrize("inner_offset", [100, 3, 2])
+def test_a_batch_in_the_value_of_a_record_is_none_of_the_log(tmp_path, inner_offset):
+    """An index that points into a value must not make what follows it there a torn end."""
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    inner = batch_v2([R(inner_offset, BASE_TIME_MS, b"k", b"inner")])
+    outer = batch_v2([R(3, BASE_TIME_MS + 3, b"k", inner + b"behind it")])
+    write_segment(directory, 0, [*batches(3), (outer, 3, BASE_TIME_MS + 3)], 100)
+    data = (directory / f"{0:020d}.log").read_bytes()
+    index = directory / f"{0:020d}.index"
+    index.write_bytes(index.read_bytes()[:8] + struct.pack(">ii", 3, data.index(inner)))
+    found = plan(directory)
+    assert not found.cut
+    assert not found.is_refused
+    make(directory, found.changes)
+    assert (directory / f"{0:020d}.log").read_bytes() == data
+    assert not plan(directory).has_work

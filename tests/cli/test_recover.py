@@ -166,6 +166,18 @@ def test_salvage(log_dir, tmp_path):
     assert "26 batches, 8642 bytes in 3 segments written to" in out
 
 
+@pytest.mark.parametrize(("name", "code"), [("crash-torn", 3), ("crash-zero-tail", 3), ("crash-flip-first-seg", 4)])
+def test_salvage_tells_a_torn_tail_from_damage(log_dir, tmp_path, name, code):
+    assert recover(log_dir(name), "--salvage", tmp_path / "out")[0] == code
+
+
+def test_salvage_tells_the_damaged_end_of_an_earlier_segment_from_a_torn_tail(log_dir, tmp_path):
+    root = log_dir("crash-asis")
+    log = root / "crash-asis-0" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    assert recover(root, "--salvage", tmp_path / "out")[0] == 4
+
+
 def test_discard_keeps_nothing(log_dir):
     root = log_dir("crash-torn")
     code, out, _ = recover(root, "--discard")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from logs import R, batch_v2, indexes
 
 from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.partition import open_partition
 from kafkalog_cli.storage.segment_times import TimestampOrigin, largest_timestamp
 
@@ -44,6 +45,28 @@ def test_it_is_the_largest_of_all_batches(tmp_path_factory, timestamps, enough):
     # With a question that the time index answers no batch but one is read; the answer to the question is the same.
     quick = largest_timestamp(FS, made, FIRST_MS + enough)
     assert (quick.timestamp_ms >= FIRST_MS + enough) == (max(timestamps) >= FIRST_MS + enough)
+
+
+@given(
+    sizes=st.lists(st.sampled_from([0, 50, 3000, 5000, 70_000]), min_size=1, max_size=8),
+    cut=st.integers(0, 300),
+    magic=st.none() | st.integers(0, 7),
+)
+def test_headers_are_found_wherever_they_lie(tmp_path_factory, sizes, cut, magic):
+    """Many in a piece or one in several; up to a tear, and past a batch of another magic as the chain goes."""
+    directory = tmp_path_factory.mktemp("sizes") / "t-0"
+    directory.mkdir()
+    batches = [batch_v2([R(at, FIRST_MS - at, b"k", b"x" * size)]) for at, size in enumerate(sizes)]
+    if magic is not None and magic < len(batches):
+        batches[magic] = batches[magic][:16] + b"\x09" + batches[magic][17:]
+    (directory / f"{0:020d}.log").write_bytes(b"".join(batches)[: sum(map(len, batches)) - cut])
+    segment = open_partition(FS, str(directory)).segments[0]
+    with FS.open_read(segment.log.path) as log:
+        chain = HeaderChain(log)
+        expected = max((batch.max_timestamp for batch in chain), default=-1)
+    found = largest_timestamp(FS, segment)
+    assert found.fault == chain.fault
+    assert found.timestamp_ms == (expected if expected >= 0 else segment.log.mtime_ms)
 
 
 LAST_MS = FIRST_MS + 900

@@ -120,6 +120,9 @@ def _used(config: TopicConfig) -> tuple[Setting, ...]:
 
 
 def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
+    segment = log.segments()[-1]
+    if not segment.size_bytes:  # a broker that was killed may not have made its indexes yet
+        return ActiveSegment(segment.base_offset, 0, NO_TIMESTAMP, now_ms, 0, 0)
     segment = log.active()
     with log.draft.reader(segment.log_name) as file:
         first = header_at(file, 0)

@@ -70,12 +70,12 @@ class NameChanges:
             self.sync()
         self.note(filled)
         if left is not None:
-            self.leave(left)
+            self.leave(left, filled)
             self._given_away.add(left)
 
-    def leave(self, path: str) -> None:
-        """What has this name is about to lose it, or to be replaced."""
-        if _is_log(path) and self._logs_left - {path}:
+    def leave(self, path: str, filled: str | None = None) -> None:
+        """What has this name is about to lose it (to take the name `filled`), or to be replaced."""
+        if _is_log(path) and self._logs_left - {path, filled}:
             self.sync()
         self.note(path)
         if _is_log(path):

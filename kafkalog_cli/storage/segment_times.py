@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, RECORD_BATCH
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.timeindex import TimeIndex
-from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.index_end import last_entries
 from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.scan import read_readable
 
 
 @unique
@@ -87,6 +89,35 @@ def _has(fs: Filesystem, segment: Segment, offset: int, timestamp: int) -> bool:
 
 def _of_headers(fs: Filesystem, segment: Segment) -> tuple[int, Fault | None]:
     with fs.open_read(segment.log.path) as log:
-        chain = HeaderChain(log)
+        swift, position = _of_plain_headers(log)
+        chain = HeaderChain(log, position)
         largest = max((batch.max_timestamp for batch in chain), default=NO_TIMESTAMP)
-    return largest, chain.fault
+    return max(swift, largest), chain.fault
+
+
+_PIECE_BYTES, _PAGE_BYTES = 1 << 16, 1 << 12
+_V2 = 2
+_START = RECORD_BATCH.struct_of("base_offset", "batch_length", "partition_leader_epoch", "magic")
+_TIMESTAMP = struct.Struct(">q")
+
+
+def _of_plain_headers(log: ReadableFile) -> tuple[int, int]:
+    """The largest timestamp of the v2 batches up to the first that is odd in any way, and where that begins.
+
+    Many headers at a read where batches are small, a page a header where they are large.
+    """
+    largest, position, buffer = NO_TIMESTAMP, 0, bytearray(_PIECE_BYTES)
+    at, got = 0, 0  # of the buffer, which ends at `position - at + got`
+    while True:
+        if at + RECORD_BATCH.size > got:
+            piece = _PAGE_BYTES if at - got > _PAGE_BYTES else _PIECE_BYTES
+            at, got = 0, read_readable(log, position, memoryview(buffer)[:piece])[0]
+            if got < RECORD_BATCH.size:
+                return largest, position
+        _, length, _, magic = _START.unpack_from(buffer, at)
+        following = position + LOG_OVERHEAD_BYTES + length
+        if magic != _V2 or length < RECORD_BATCH.size - LOG_OVERHEAD_BYTES or following > log.size_bytes:
+            return largest, position
+        largest = max(largest, _TIMESTAMP.unpack_from(buffer, at + RECORD_BATCH.offset["max_timestamp"])[0])
+        at += following - position
+        position = following

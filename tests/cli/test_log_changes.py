@@ -269,6 +269,14 @@ def test_roll_when_a_broker_would(root):
     assert (code, out) == (0, f"{partition}: nothing to do, the active segment is empty, offsets 0 to 120\n")
 
 
+def test_an_empty_segment_whose_indexes_are_not_made_yet(root):
+    """A broker that was killed just after it rolled leaves it so."""
+    (root / MARKER).unlink()
+    (root / "ret-time-0" / f"{120:020d}.log").touch()
+    code, out, _ = kafkalog("roll", root / "ret-time-0", *NOW, "--force")
+    assert (code, out) == (0, f"{root}/ret-time-0: nothing to do, the active segment is empty, offsets 0 to 120\n")
+
+
 def test_roll_by_force(root):
     before = tree(root)
     code, out, _ = kafkalog("roll", root / "ret-time-0", *NOW, "--force")

@@ -125,7 +125,7 @@ def steps(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
 def reachable(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
     """What a power cut may leave: between two cuts of files any of the changes of names, all before, none after.
 
-    So it is before a log that takes its place when another has left its own.
+    So it is before a log that takes its place, or leaves it, when another has left its own.
     """
     found, before, group = [], dict(FILES), []
     for change in (*changes, None):
@@ -159,15 +159,31 @@ def reachable_by_undo(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
 def _must_wait_back(change: object, group: Sequence[object]) -> bool:
     """As `_must_wait`, for changes that are taken back."""
     filled = "" if isinstance(change, Cut) or (isinstance(change, Put) and not change.replaces) else change.name
-    left = [one.new_name if isinstance(one, Move) else one.name for one in group if isinstance(one, (Move, Put))]
-    return filled.endswith(".log") and any(name.endswith(".log") and name != filled for name in left)
+    leaving = _leaves_when_taken_back(change)
+    return _other_log_left([filled, leaving], [_leaves_when_taken_back(one) for one in group])
+
+
+def _leaves_when_taken_back(change: object) -> str:
+    if isinstance(change, Move):
+        return change.new_name
+    return change.name if isinstance(change, Put) else ""
 
 
 def _must_wait(change: object, group: Sequence[object]) -> bool:
-    """Whether this brings a log to a name, and one of these took one from its own."""
+    """Whether this brings a log to a name, or takes one away, and one of these took one from its own."""
     filled = change.new_name if isinstance(change, Move) else change.name if isinstance(change, Put) else ""
-    left = [one.name for one in group if isinstance(one, (Move, Drop)) or (isinstance(one, Put) and one.replaces)]
-    return filled.endswith(".log") and any(name.endswith(".log") and name != filled for name in left)
+    return _other_log_left([filled, _leaves(change)], [_leaves(one) for one in group])
+
+
+def _leaves(change: object) -> str:
+    is_leaving = isinstance(change, (Move, Drop)) or (isinstance(change, Put) and change.replaces)
+    return change.name if is_leaving else ""
+
+
+def _other_log_left(names: Sequence[str], left: Sequence[str]) -> bool:
+    """Whether one of `names` is a log's, and a log has left another name than these."""
+    is_log = any(name.endswith(".log") for name in names)
+    return is_log and any(name.endswith(".log") and name not in names for name in left)
 
 
 def _after_all(before: dict[str, bytes], changes: Sequence[object]) -> dict[str, bytes] | None:

@@ -91,11 +91,15 @@ def bases(files):
 class RealLogs(RealLoader):
     """A RealLoader that changes logs too (java/ChangeLogs)."""
 
-    def change(self, directory, log, action, settings, now_ms=NOW_MS):
-        """Open, act, stop: (log start, log end, recovery point, number) or a refusal, as words."""
+    def change(self, directory, log, action, settings, *, is_clean=True):
+        """Open, act, stop: (log start, log end, recovery point, number) or a refusal, as words.
+
+        Without `is_clean` it recovers the whole log first, as after a kill.
+        """
         start = log.log_start if log.log_start > log.first_base else 0
         words = [f"{name}={value}" for name, value in settings.items()]
-        self._send("change", directory, log.log_end, start, 1, now_ms, EXPIRATION_MS, action, *words)
+        point = log.log_end if is_clean else 0
+        self._send("change", directory, point, start, int(is_clean), NOW_MS, EXPIRATION_MS, action, *words)
         return self._answer()
 
 
@@ -118,6 +122,21 @@ def settle(real, source, folder, *, is_clean):
     if seen[0][1:] != seen[1][1:] or file_differences(seen[0][0], seen[1][0]):
         return None
     return Settled(source.name, *seen[1])
+
+
+def killed_log(real, source, folder):
+    """The log of a source that was killed; None if a broker cuts something off, or does not start with it."""
+    directory = write(source.files, folder / "killed-0")
+    answer = real.change(directory, Settled(source.name, source.files, 0, 0), "nothing", INDEXING, is_clean=False)
+    after = contents(directory)
+    shutil.rmtree(directory)
+    is_whole = all(after.get(name) == data for name, data in source.files.items() if name.endswith(".log"))
+    return (
+        Settled(source.name, source.files, int(answer[1]), int(answer[2])) if answer[0] == "ok" and is_whole else None
+    )
+
+
+INDEXING = {"segment.index.bytes": 4096, "index.interval.bytes": 300}
 
 
 # -- cases
@@ -161,7 +180,7 @@ def dated(directory, mtimes):
 # -- the real one
 
 
-def real_change(case, real, folder):
+def real_change(case, real, folder, *, is_clean=True):
     """What a broker leaves. After truncating it is started once more: until then it has a log end of its own."""
     directory = write(case.log.files, folder / "real" / "t-0")
     dated(directory, case.mtimes)
@@ -174,7 +193,7 @@ def real_change(case, real, folder):
     settings = dict(case.settings)
     if case.verb == "delete-records":
         settings["cleanup.policy"] = "compact"
-    answer = real.change(directory, case.log, action, settings)
+    answer = real.change(directory, case.log, action, settings, is_clean=is_clean)
     if answer[0] != "ok":
         return Changed(None, refused=" ".join(answer[1:]))
     offsets, number = tuple(map(int, answer[1:4])), int(answer[5])
@@ -193,8 +212,8 @@ def real_change(case, real, folder):
 # -- ours
 
 
-def our_change(case, folder):
-    """What ours leaves, with the journal, in a log directory."""
+def our_change(case, folder, *, is_clean=True):
+    """What ours leaves, with the journal, in a log directory; without `is_clean` there is no marker."""
     root = folder / "log.dir"
     directory = write(case.log.files, root / "t-0")
     dated(directory, case.mtimes)
@@ -204,7 +223,8 @@ def our_change(case, folder):
         lines["log-start"] = case.log.log_start
     for name, offset in lines.items():
         (root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
-    (root / MARKER).write_bytes(MARKER_BYTES)
+    if is_clean:
+        (root / MARKER).write_bytes(MARKER_BYTES)
     fs = RealFilesystem()
     partition = open_partition(fs, str(directory))
     state = Roots(fs).state(str(root), partition)
@@ -216,9 +236,10 @@ def our_change(case, folder):
         return Changed(None, refused=str(error))
     if plan.is_refused:
         return Changed(None, refused=plan.remarks[0].message)
-    assert (root / MARKER).exists() == (done is None or done.marker is not Marker.AWAY), "the marker is elsewhere"
+    is_left = done is None or done.marker is not Marker.AWAY
+    assert (root / MARKER).exists() == (is_clean and is_left), "the marker is elsewhere"
     is_sound = not getattr(plan, "drops_records", False) and not case.log.is_odd
-    assert (root / MARKER).exists() or not is_sound, "the marker is lost"
+    assert (root / MARKER).exists() or not is_sound or not is_clean, "the marker is lost"
     files = contents(directory)
     log_start = line_of(root, "log-start") or min(bases(files))
     recovery_point = line_of(root, "recovery-point")
@@ -297,6 +318,40 @@ def compare_changes(case, real, folder):
     for path in Path(folder).iterdir():
         shutil.rmtree(path)
     return found, ours, theirs
+
+
+def compare_killed(case, real, folder):
+    """As `compare_changes`, of a log whose broker was killed: what each is when a broker has started on it once more.
+
+    Indexes and snapshots are not compared: a broker that recovers the log makes them anew (if they are large enough).
+    Nor are epochs where the start moves: the file of a random log may lack what its batches say, and these are gone then.
+    """
+    case = case._replace(settings={**case.settings, **INDEXING})
+    theirs = real_change(case, real, folder, is_clean=False)
+    try:
+        ours = our_change(case, folder, is_clean=False)
+        if ours.refused or theirs.refused:
+            found = differences(case, ours, theirs)
+        else:
+            found = _started_differences(case, real, folder, ours, theirs)
+    except Exception as error:  # (the case is shown, and the next one tried)
+        ours, found = None, [f"ours fails: {error!r}"]
+    for path in Path(folder).iterdir():
+        shutil.rmtree(path)
+    return found, ours, theirs
+
+
+def _started_differences(case, real, folder, ours, theirs):
+    outcomes = []
+    for directory, changed in ((folder / "log.dir" / "t-0", ours), (folder / "real" / "t-0", theirs)):
+        log = Settled(case.log.name, contents(directory), *changed.offsets[:2])
+        answer = real.change(directory, log, "nothing", INDEXING, is_clean=False)
+        kinds = (".log",) if case.verb in ("retain", "delete-records") else (".log", "checkpoint")
+        kept = {name: data for name, data in contents(directory).items() if name.endswith(kinds)}
+        outcomes.append((answer[:3], kept))
+    (our_answer, our_files), (answer, files) = outcomes
+    found = [] if our_answer == answer else [f"offsets {our_answer}, real {answer}"]
+    return found + file_differences(our_files, files)
 
 
 def differences(case, ours, theirs):

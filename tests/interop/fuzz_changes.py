@@ -15,7 +15,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
 
-from change_cases import RealLogs, compare_changes, make_change, settle  # noqa: E402  (as a script it finds them only now)
+from change_cases import (  # noqa: E402  (as a script it finds them only now)
+    RealLogs,
+    compare_changes,
+    compare_killed,
+    killed_log,
+    make_change,
+    settle,
+)
 from fuzz_loader import record  # noqa: E402
 from loader_cases import corpus_sources, random_source, write  # noqa: E402
 from real_kafka import VERSION, real_kafka_here  # noqa: E402
@@ -53,17 +60,24 @@ def settled_logs(count, seed, real, corpus, folder):
     return [log for log in found if log is not None]
 
 
+def killed_logs(count, seed, real, folder):
+    """Random logs whose broker was killed, which lost nothing."""
+    sources = (random_source(real, folder, seed * 30_000 + at) for at in range(max(24, min(count // 10, 800))))
+    found = (killed_log(real, source, folder) for source in sources if source.name.endswith("killed"))
+    return [log for log in found if log is not None]
+
+
 def is_of_stopped_broker(name):
     """The logs of deleted topics were never closed; those with a torn tail are refused by ours."""
     return "/before/" not in name and not name.endswith("-delete") and "clean-torn" not in name
 
 
-def fuzz_changes(real, logs, folder, *, seed, count, show=print):
+def fuzz_changes(real, logs, folder, *, seed, count, show=print, compare=compare_changes):
     """Try `count` cases; `show` gets each that differs, and what differs. The tally."""
     tally = Tally()
     for number in range(seed * 1_000_000, seed * 1_000_000 + count):
         case = make_change(number, logs)
-        found, _, theirs = compare_changes(case, real, folder)
+        found, _, theirs = compare(case, real, folder)
         tally.note(case, theirs, found)
         if found:
             show(case, found)
@@ -74,6 +88,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--killed", action="store_true", help="logs whose broker was killed")
     parser.add_argument("--keep", type=Path, help="directory for cases that differ")
     parser.add_argument("--record", type=Path, help="page whose last line gets the result")
     options = parser.parse_args()
@@ -87,7 +102,11 @@ def main():
         with tarfile.open(HERE.parent / "fixtures" / "corpus" / "corpus.tar.xz") as tar:
             tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         with RealLogs(real_kafka_here().class_path) as real:
-            logs = settled_logs(options.count, options.seed, real, folder / "corpus", folder / "work")
+            if options.killed:
+                logs, compare = killed_logs(options.count, options.seed, real, folder / "work"), compare_killed
+            else:
+                logs = settled_logs(options.count, options.seed, real, folder / "corpus", folder / "work")
+                compare = compare_changes
 
             def show(case, found):
                 print(case, *found[:8], sep="\n    ", flush=True)
@@ -95,10 +114,11 @@ def main():
                 write(case.log.files, target / "before")
                 (target / "case.txt").write_text("\n".join([str(case), str(case.mtimes), *found]) + "\n")
 
-            tally = fuzz_changes(real, logs, folder / "work", seed=options.seed, count=options.count, show=show)
+            sizes = {"seed": options.seed, "count": options.count}
+            tally = fuzz_changes(real, logs, folder / "work", **sizes, show=show, compare=compare)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    result = f"{len(logs)} logs, {tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
+    result = f"{len(logs)} logs{' of killed brokers' if options.killed else ''}, {tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
     print(result)
     if options.record:
         record(options.record, f"{time.strftime('%Y-%m-%d')}, Kafka {VERSION}: {result}.")

@@ -6,8 +6,8 @@ The number of cases: KAFKALOG_CHANGE_CASES, `make fuzz-changes` for many.
 import os
 
 import pytest
-from change_cases import VERBS, Changed, RealLogs, differences, make_change
-from fuzz_changes import fuzz_changes, settled_logs
+from change_cases import VERBS, Changed, RealLogs, compare_killed, differences, make_change
+from fuzz_changes import fuzz_changes, killed_logs, settled_logs
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
@@ -36,6 +36,24 @@ def test_the_same_files(real, logs, tmp_path, capsys):
     assert tally.tried == CASES
     for verb in VERBS:
         assert tally.outcomes[verb, "changed"] > 0.3 * CASES / len(VERBS), verb
+
+
+@pytest.mark.slow
+def test_the_same_logs_where_a_broker_was_killed(real, tmp_path):
+    """Ours looks at headers only, and leaves a log that a broker recovers to what it would have made of it itself."""
+    killed, different = killed_logs(0, 1, real, tmp_path), []
+    tally = fuzz_changes(
+        real,
+        killed,
+        tmp_path,
+        seed=2,
+        count=CASES // 8,
+        show=lambda case, found: different.append(f"{case}: {found}"),
+        compare=compare_killed,
+    )
+    assert not different, "\n".join(different)
+    assert len(killed) > 4
+    assert tally.outcomes["truncate", "changed"] > 1
 
 
 def test_differences_are_seen(logs):

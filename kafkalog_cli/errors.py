@@ -150,9 +150,11 @@ _NEXT_STEPS = {
 def next_step(error: BaseException) -> str:
     """What can be done about what the operating system said, which is among the causes of `error`; "" if nothing."""
     cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:  # what is raised from itself is its own cause
         if isinstance(cause, OSError) and cause.errno in _NEXT_STEPS:
             return _NEXT_STEPS[cause.errno]
+        seen.add(id(cause))
         cause = cause.__cause__
     return ""
 

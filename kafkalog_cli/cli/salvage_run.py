@@ -53,9 +53,6 @@ class SalvageRun(PartitionRun[_Copied]):
         try:
             return _Copied(partition, salvage(work.fs, partition, target, load_settings(used, request)))
         except OSError as error:
-            if work.fs.status(target) is not None:
-                message = "holds only a part of what was to be salvaged: remove it before another try"
-                work.tell("incomplete", message, target)
             raise of_the_system(target, error) from error
 
     def show(self, result: _Copied) -> ExitCode:

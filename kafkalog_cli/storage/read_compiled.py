@@ -64,7 +64,7 @@ class CompiledReader:
             if written == _OVER_ALLOWANCE:
                 yield NOT_YET
                 written = self._into_arena(batch.codec, view[start:end], 0, allowance)
-            if written < 0:
+            if written <= 0:  # with no byte either, it is damaged
                 yield from read_plain(row, row + 1)
                 return
             view, start, end = memoryview(self._arena), 0, written

@@ -20,6 +20,9 @@ CASES = SOME if SCALE == 1 else [(writer, name) for writer in WRITERS for name i
 EQUIVALENT = {
     # Without its manifest a run is one that never began, whether or not what it kept is gone too.
     (PURGE, DropSync): ("sync_directory", f"{OWN}/{RUN_ID}", ""),
+    # Logs leave one by one, so that none is missing between others; where what was made of them all is in place already,
+    # nobody misses one.
+    (RECOVER, DropSync): ("sync_directory", PARTITION, ""),
     # An index is made anew from its log, whichever of the two came first.
     (RECOVER, SwapRenames): ("rename", f"{PARTITION}/{0:020d}.index.swap", f"{PARTITION}/{0:020d}.index"),
 }
@@ -37,7 +40,9 @@ def test_each_is_found(writer, fixture, mutant, evidence):
     tried = len(places) - (mutant is SwapRenames)
     alive = [n for n in range(tried) if not is_found(WriterMatrix(writer, fixture, set(whole.known)), mutant, n)]
     told = [recorder.changes[places[n]][:3] for n in alive if not is_nobodys(recorder.changes, places, n, mutant)]
-    assert [call for call in told if call != EQUIVALENT.get((writer, mutant))] == []
+    if EQUIVALENT.get((writer, mutant)) in told:
+        told.remove(EQUIVALENT[writer, mutant])  # one of them
+    assert told == []
     assert len(alive) <= tried / 2 or tried < 4
     evidence("R24", max(0, tried), 2 * len(CASES))
 

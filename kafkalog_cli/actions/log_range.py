@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkalog_cli.actions.segment_walk import SegmentWalk
-from kafkalog_cli.format.batch import NO_OFFSET
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -60,26 +59,19 @@ def _end_offset(
 
 
 def good_start(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
-    """The position of an index entry near the end where a batch with a good CRC starts, else 0.
-
-    That batch must not begin behind the entry's offset: one in the value of a record is none of the log's.
-    """
+    """The position of an index entry near the end where a batch with a good CRC starts, else 0."""
     if segment.offset_index is None:
         return 0
     index, _ = last_entries(fs, segment.offset_index.path, OffsetIndex, segment.base_offset, in_use=True)
     for slot in range(len(index) - 1, max(-1, len(index) - 1 - TRIED_ENTRIES), -1):
-        offset, position = index[slot]
-        if 0 < position < file.size_bytes and _is_good_batch(
-            file, position, range(segment.base_offset, offset + 1), limits
-        ):
+        position = index[slot].position
+        if 0 < position < file.size_bytes and _is_good_batch(file, position, limits):
             return position
     return 0
 
 
-def _is_good_batch(file: ReadableFile, position: int, base_offsets: range, limits: Limits) -> bool:
+def _is_good_batch(file: ReadableFile, position: int, limits: Limits) -> bool:
     header = header_at(file, position)
     if header is None or isinstance(header, Fault) or header.size_bytes > limits.max_batch_bytes:
-        return False
-    if header.base_offset != NO_OFFSET and header.base_offset not in base_offsets:
         return False
     return any(chunk.batches.row(0).valid for chunk in scan_of(file, header, limits))

@@ -53,7 +53,9 @@ def decode_leader_epochs(data: bytes) -> tuple[list[EpochEntry], list[Fault]]:
 
 def can_name(topic: str) -> bool:
     """Whether a line about the topic can be written and read back."""
-    return split_white_space(topic) == [topic] and not any("\ud800" <= char <= "\udfff" for char in topic)
+    return (
+        bool(topic) and split_white_space(topic) == [topic] and not any("\ud800" <= char <= "\udfff" for char in topic)
+    )
 
 
 def encode_offsets(entries: Sequence[PartitionOffset]) -> bytes:

@@ -101,7 +101,7 @@ def test_a_bomb_of_zeros_is_too_large(codec, tmp_path):
 
 slow = pytest.mark.slow
 MANY = {"plain": 250_000, "compiled": 2_000_000}
-FEW_MEBIBYTES = 100
+FEW_MEBIBYTES = 128
 """As objects, and as columns, they would take 200 more."""
 NEAR_THE_CAP = 120 * MEBIBYTE // len(MINIMAL_RECORD)
 """As columns these would take 1.5 GiB."""

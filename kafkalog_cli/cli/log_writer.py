@@ -7,7 +7,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkalog_cli import __version__
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
@@ -45,7 +45,8 @@ class LogWriterOptions(WriterOptions):
     single_replica: bool = field(default=False, kw_only=True)
 
 
-class Changed(NamedTuple, Generic[PlanT]):
+@dataclass(frozen=True, slots=True)
+class Changed(Generic[PlanT]):
     """What there is to say of one partition; `done` None: nothing was changed."""
 
     plan: PlanT
@@ -201,7 +202,7 @@ class LogWriter(PartitionWriter[Changed[PlanT]], Generic[PlanT]):
 
     def show(self, result: Changed[PlanT]) -> ExitCode:
         """See PartitionRun."""
-        plan, done = result
+        plan, done = result.plan, result.done
         is_dry = self._writing.dry_run
         if self._json is not None:
             run_id = None if done is None else done.manifest.run.run_id

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from kafkalog_cli.actions.in_order import InOrder
 from kafkalog_cli.actions.index_verdict import counted
@@ -66,7 +66,8 @@ class Work:
             self.tell(verdict.rule.name, verdict.message, verdict.path)
 
 
-class Outcome(NamedTuple, Generic[ResultT]):
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[ResultT]):
     """What became of one partition: a result or an error; neither if it was not begun or was broken off.
 
     `is_told`: what is wrong was said with another partition.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kafkalog_cli.actions.diagnose import Finding
 from kafkalog_cli.actions.finding_kinds import Severity
+from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.verify_partition import Target, Verification
 from kafkalog_cli.output.stream import printable
 
@@ -41,11 +42,11 @@ def _summary(verification: Verification) -> str:
         parts.append(f"offsets {verification.log.first} to {verification.log.end}")
     totals = verification.totals
     if verification.target is Target.PARTITION:
-        parts.append(_counted(totals.segments, "segment"))
+        parts.append(counted(totals.segments, "segment", "segments"))
         parts.append(f"{totals.bytes} bytes")
-        parts.append(_counted(totals.batches, "batch", "batches"))
+        parts.append(counted(totals.batches, "batch", "batches"))
     if totals.records:
-        parts.append(_counted(totals.records, "record"))
+        parts.append(counted(totals.records, "record", "records"))
     if verification.not_looked_at:
         parts.append(f"not looked at: {printable(', '.join(verification.not_looked_at))}")
     return f"{printable(verification.path)}: {'; '.join(parts)}"
@@ -55,11 +56,7 @@ def _verdict(verification: Verification) -> str:
     corrupt, warnings = verification.count(Severity.CORRUPTION), verification.count(Severity.WARNING)
     words = []
     if corrupt:
-        words.append(f"corruption ({_counted(corrupt, 'finding')})")
+        words.append(f"corruption ({counted(corrupt, 'finding', 'findings')})")
     if warnings:
-        words.append(_counted(warnings, "warning"))
+        words.append(counted(warnings, "warning", "warnings"))
     return ", ".join(words) or "no damage found"
-
-
-def _counted(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -13,7 +13,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.storage.checkpoints import RootCheckpoints
 from kafkalog_cli.storage.cluster_metadata import ClusterMetadata
 from kafkalog_cli.storage.foreign_layouts import foreign_layout
-from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem, read_all
+from kafkalog_cli.storage.fs import FileStatus, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.logdir import open_logdir
 from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, WorkState, classify_file
 from kafkalog_cli.storage.partition import Partition
@@ -150,13 +150,14 @@ def _replication(
     state = metadata.partition(partition.topic, partition.number)
     if topic is None or state is None:
         return None, "the metadata log has no such partition (any more)"
-    own = _topic_id(fs, partition)
+    own = topic_id_of(fs, partition)
     if own is not None and own != topic.topic_id:
         return None, f"the metadata log has another topic of that name (id {topic.topic_id}, here {own})"
     return Replication(state.replicas, state.isr, state.leader, broker_id), ""
 
 
-def _topic_id(fs: WritableFilesystem, partition: Partition) -> str | None:
+def topic_id_of(fs: Filesystem, partition: Partition) -> str | None:
+    """The topic id that `partition.metadata` has; None where the file is missing or cannot be read."""
     if partition.metadata is None:
         return None
     try:

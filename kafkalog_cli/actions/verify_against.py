@@ -10,13 +10,13 @@ from typing import NamedTuple
 from kafkalog_cli.actions.diagnose import Finding, finding
 from kafkalog_cli.actions.finding_kinds import FindingKind
 from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.replica_records import ReplicaRecords, first_different
 from kafkalog_cli.actions.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
 
@@ -126,20 +126,10 @@ def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
         return "logs of 0.7 have no replicas"
     if (ours.topic, ours.number) != (theirs.topic, theirs.number):
         return f"the directories are of different partitions, {ours.name} and {theirs.name}"
-    own, other = _topic_id(fs, ours), _topic_id(fs, theirs)
+    own, other = topic_id_of(fs, ours), topic_id_of(fs, theirs)
     if own is not None and other is not None and own != other:
         return f"the directories are of different topics of the same name: the topic ids are {own} and {other}"
     return ""
-
-
-def _topic_id(fs: Filesystem, partition: Partition) -> str | None:
-    if partition.metadata is None:
-        return None
-    try:
-        found, _ = partition_metadata.decode(read_all(fs, partition.metadata.path))
-    except (KafkalogError, OSError):
-        return None
-    return None if found is None else found.topic_id
 
 
 def _start(partition: Partition) -> ReplicaState:

@@ -82,7 +82,7 @@ class SevenCheck:
             scanned, start = scan.valid_bytes, None
             if scan.fault is not None:
                 seen.fault(scan.fault)
-                broken = max(seen.good_end, scanned) if scan.valid_bytes >= seen.good_end else seen.good_end
+                broken = max(seen.good_end, scanned)
                 start = next_good_batch(file, broken + 1, limits, seven=True, broken_at=broken)
                 zeros = begins_with_zeros(file, scan.fault.position, file.size_bytes if start is None else start)
                 is_tail = start is None and segment is self._segments[-1]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kafkalog_cli.actions.diagnose import Finding
 from kafkalog_cli.actions.finding_kinds import FindingKind, Severity
+from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.verify_partition import Target, Verification
 from kafkalog_cli.output.stream import printable
 
@@ -54,11 +55,11 @@ def _summary(verification: Verification) -> str:
     if verification.log is not None and (totals.segments or verification.is_whole):
         parts.append(f"offsets {verification.log.first} to {verification.log.end}")
     if verification.target is Target.PARTITION and (totals.segments or verification.is_whole):
-        parts.append(_counted(totals.segments, "segment"))
+        parts.append(counted(totals.segments, "segment", "segments"))
         parts.append(f"{totals.bytes} bytes")
-        parts.append(_counted(totals.batches, "batch", "batches"))
+        parts.append(counted(totals.batches, "batch", "batches"))
     if totals.records:
-        parts.append(_counted(totals.records, "record"))
+        parts.append(counted(totals.records, "record", "records"))
     if verification.not_looked_at:
         parts.append(f"not looked at: {printable(', '.join(verification.not_looked_at))}")
     return f"{printable(verification.path)}: {'; '.join(parts)}"
@@ -68,16 +69,12 @@ def _verdict(verification: Verification) -> str:
     corrupt, warnings = verification.count(Severity.CORRUPTION), verification.count(Severity.WARNING)
     words = []
     if corrupt:
-        words.append(f"corruption ({_counted(corrupt, 'finding')})")
+        words.append(f"corruption ({counted(corrupt, 'finding', 'findings')})")
     if warnings:
-        words.append(_counted(warnings, "warning"))
+        words.append(counted(warnings, "warning", "warnings"))
     nothing = "nowhere do they differ in what both have"
     if verification.target is not Target.COMPARISON or any(
         found.kind is FindingKind.NOT_COMPARABLE for found in verification.findings
     ):
         nothing = "no damage found"
     return ", ".join(words) or nothing
-
-
-def _counted(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -34,7 +34,8 @@ class RecoverRequest:
 
 
 def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request: RecoverRequest) -> RecoverPlan:
-    """What is to be done to the partition, and which settings that follows."""
+    """What is to be done to the partition, and which settings that follows. Raises Unreadable as `plan_repair` does."""
+    root.check_start()
     start, log_dir = root.start, root.log_dir
     used = used_settings(partition.topic, log_dir, request.settings)
     settings = load_settings(used, request)

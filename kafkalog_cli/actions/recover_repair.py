@@ -66,7 +66,10 @@ EVERYTHING = Scope()
 def plan_repair(
     fs: Filesystem, partition: Partition, start: StartState, settings: LoadSettings, scope: Scope = EVERYTHING
 ) -> RecoverPlan:
-    """What is to be done to the partition. Of `start` the marker does not count."""
+    """What is to be done to the partition. Of `start` the marker does not count.
+
+    Raises Unreadable where a file that is there cannot be opened: nobody knows then what it would have told.
+    """
     prints = fingerprints_of(fs, partition.path)
     mode = scope.mode
     repair = _Repair(fs, partition, settings, start.log_start_offset, scope.since)
@@ -74,9 +77,11 @@ def plan_repair(
         repair.run(indexes_only=scope.indexes_only)
         end_offset = repair.end_offset
     except Impossible as reason:
+        raise_unopened(repair.draft)
         remarks = (*repair.remarks, reason.remark)
         path, topic, number = partition.path, partition.topic, partition.number
         return RecoverPlan(path, topic, number, mode=mode, remarks=remarks, fingerprints=prints, is_refused=True)
+    raise_unopened(repair.draft)
     edits: list[LineEdit] = []
     if start.recovery_point > end_offset and repair.knows_end and not scope.indexes_only:
         edits.append(LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, partition.topic, partition.number, end_offset))
@@ -94,6 +99,12 @@ def plan_repair(
         remarks=tuple(repair.remarks),
         fingerprints=prints,
     )
+
+
+def raise_unopened(draft: Draft) -> None:
+    """Raises the first of the errors with which files could not be opened."""
+    for error in draft.unopened:
+        raise error
 
 
 class _Repair:

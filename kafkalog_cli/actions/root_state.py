@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from threading import Lock
 
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.errors import Unreadable
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.storage.checkpoints import (
     HighWatermark,
     LineEdit,
@@ -25,6 +26,7 @@ _LINES = (
     FileKind.REPLICATION_CHECKPOINT,
     FileKind.CLEANER_CHECKPOINT,
 )
+_OF_START = (FileKind.RECOVERY_POINT_CHECKPOINT.value, FileKind.LOG_START_CHECKPOINT.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,12 @@ class RootState:
     def line(self, kind: FileKind) -> int | None:
         """The partition's offset in a checkpoint, None without one."""
         return dict(self.lines).get(kind)
+
+    def check_start(self) -> None:
+        """Raises Unreadable where what `start` tells is not known, as the device does not give it."""
+        for path, fault in self.faults:
+            if fault.kind is FaultKind.UNREADABLE and path.endswith(_OF_START):
+                raise Unreadable(path=path, reason=fault.message.removeprefix("cannot be read: "))
 
     @property
     def start(self) -> StartState:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TypeGuard
 
-from kafkalog_cli.errors import PathNotFound
+from kafkalog_cli.errors import PathNotFound, Unreadable
 from kafkalog_cli.storage.changes import Change, Content, Cut, Drop, Move, Put
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.storage.scan import read_readable
@@ -59,6 +59,8 @@ class Draft:
         self._before = {entry.path.rpartition("/")[2]: entry for entry in entries}
         self._now: dict[str, _Bytes] = {n: _Stored(n, 0, entry.size_bytes) for n, entry in self._before.items()}
         self._spool = _Spool()
+        self.unopened: list[Unreadable] = []
+        """Why files could not be opened, also in forks: what was found without them may be wrong."""
 
     def fork(self) -> Draft:
         """Another draft that begins as this one is."""
@@ -105,8 +107,15 @@ class Draft:
         if found is None:
             raise PathNotFound(path=path)
         if isinstance(found, _Stored):
-            return _StoredFile(path, self.fs.open_read(self.path(found.name)), found)
+            return _StoredFile(path, self._open(found.name), found)
         return _WrittenFile(path, self._spool, found)
+
+    def _open(self, name: str) -> ReadableFile:
+        try:
+            return self.fs.open_read(self.path(name))
+        except Unreadable as error:
+            self.unopened.append(error)
+            raise
 
     def path(self, name: str) -> str:
         """The path of `name`."""

@@ -105,21 +105,31 @@ def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Lo
     Refused (locks do not work), NoSpace, Unreadable.
     """
     path = _inside(log_dir, FileKind.LOCK.value)
-    handle = _take(fs, path, BROKER_BYTE, False, policy)
+    try:
+        handle = _take(fs, path, BROKER_BYTE, False, policy)
+    except OSError as error:
+        raise _refusal(path, error) from error
     if handle is None:
         _watch(fs, log_dir, policy)
     return handle
 
 
 def lock_checkpoints(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle | None:
-    """Keep other writers of ours from the root files of `log_dir`; for as long as one is read and replaced."""
+    """Keep other writers of ours from the root files of `log_dir`; for as long as one is read and replaced.
+
+    A run may be half done by now, so that what it means that the disk fails is the caller's to say: raises Locked,
+    Refused, and OSError as the disk has it.
+    """
     return _take(fs, _inside(log_dir, FileKind.LOCK.value), CHECKPOINT_BYTE, True, policy)
 
 
 def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:
     """Keep other writers of ours from a partition; makes its `.kafkalog`. Raises as `lock_log_dir` does."""
-    own = make_own_directory(fs, directory)
-    return _take(fs, _inside(own, PARTITION_LOCK), 0, True, policy)
+    path = _inside(make_own_directory(fs, directory), PARTITION_LOCK)
+    try:
+        return _take(fs, path, 0, True, policy)
+    except OSError as error:
+        raise _refusal(path, error) from error
 
 
 def real_directory(fs: Filesystem, directory: str) -> str:
@@ -159,7 +169,7 @@ def _take(fs: WritableFilesystem, path: str, first_byte: int, exclusive: bool, p
                 raise Locked(path=path, reason=_who(path, first_byte)) from error
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
-                raise _refusal(path, error) from error
+                raise
             if policy.assume_offline:
                 return None
             reason = f"locks do not work here ({_text(error)}); --assume-offline says that no broker is running"

@@ -7,17 +7,21 @@ import shutil
 
 import pytest
 from making_changes import files
+from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import Unreadable
+from kafkalog_cli.storage.fs import RealFilesystem
 
 MARKER = ".kafka_cleanshutdown"
 
 
-def recover(*argv):
+def recover(*argv, fs=None):
     """(exit code, stdout, stderr)."""
     out, err = io.BytesIO(), io.BytesIO()
-    code = run(["recover", *map(str, argv)], Environment(stdout=out, stderr=err))
+    environment = Environment(stdout=out, stderr=err, fs=fs or RealFilesystem())
+    code = run(["recover", *map(str, argv)], environment)
     assert b"internal error" not in err.getvalue()
     return code, out.getvalue().decode(), err.getvalue().decode()
 
@@ -251,3 +255,34 @@ def test_since_the_recovery_point(log_dir):
     assert code == 0
     assert len(plan["changes"]) == 1
     assert len(objects(recover(root, "--format", "json")[1])[0]["changes"]) == 2
+
+
+NOT_OPENED = [
+    f"crash-torn-0/{name}"
+    for base in ("00000000000000000000", "00000000000000000115")
+    for name in (f"{base}.log", f"{base}.index", f"{base}.timeindex")
+] + ["crash-torn-0/leader-epoch-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"]
+
+
+class OneClosed(WatchedFilesystem):
+    def __init__(self, below, path):
+        super().__init__(below)
+        self._path = path
+
+    def before(self, call):
+        if (call.name, call.path) == ("open_read", self._path):
+            raise Unreadable(path=self._path, reason="Permission denied")
+
+
+@pytest.mark.parametrize("mode", [(), ("--indexes-only",)])
+@pytest.mark.parametrize("name", NOT_OPENED)
+def test_a_file_that_may_not_be_opened(log_dir, name, mode):
+    """Nobody knows what it would have told, so nothing is made of the others."""
+    root = log_dir("crash-torn")
+    (root / "log-start-offset-checkpoint").write_text("0\n1\ncrash-torn 0 0\n")
+    before = tree(root)
+    code, out, err = recover(root, *mode, fs=OneClosed(RealFilesystem(), str(root / name)))
+    assert (code, out) == (1, "")
+    assert str(root / name) in err
+    assert "Permission denied" in err
+    assert {found: facts for found, facts in tree(root).items() if found != ".lock"} == before

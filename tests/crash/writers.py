@@ -101,7 +101,7 @@ def _disk(writer: Writer, fixture: str) -> MemoryFilesystem:
 RECOVER = Writer("recover", Kind.REPAIRS, ("recover", ROOT, *SETTINGS))
 LIKE_BROKER = Writer("like-broker", Kind.REPAIRS, ("recover", "--like-broker", ROOT, *SETTINGS))
 INDEXES_ONLY = Writer("indexes-only", Kind.REPAIRS, ("recover", "--indexes-only", ROOT, *SETTINGS))
-SALVAGE = Writer("salvage", Kind.COPIES, ("recover", "--salvage", OUT, ROOT, *SETTINGS), codes=frozenset({0, 4}))
+SALVAGE = Writer("salvage", Kind.COPIES, ("recover", "--salvage", OUT, ROOT, *SETTINGS), codes=frozenset({0, 3, 4}))
 UNDO = Writer("undo", Kind.UNDOES, ("undo", ROOT, RUN_ID))
 PURGE = Writer("purge", Kind.REMOVES, ("purge", ROOT), NOW_MS + MONTH_MS)
 WRITERS = (RECOVER, LIKE_BROKER, INDEXES_ONLY, SALVAGE, UNDO, PURGE)

@@ -6,8 +6,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from threading import Condition, Lock, Thread
+from typing import NamedTuple
 
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.limits import Limits
@@ -15,9 +15,6 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.allowance import NOT_YET
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.scan import CHUNK_BYTES, Chunk, Scan
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 CHUNKS_AHEAD = 2
 WINDOWS = CHUNKS_AHEAD + 3
@@ -33,15 +30,28 @@ LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
 Rows = tuple[int, int]
 ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
 Work = Callable[[Iterator[RecordBlock]], Iterator[RecordBlock]]
-"""What the threads do to the blocks that they read; it is called in the caller's thread, its iterator in another."""
+"""What the threads do to the blocks that they read."""
 
 
-class _Task(NamedTuple):
+class _Task:
     """Rows of a chunk that one reader reads: the first block in a thread, any others when they are asked for."""
 
-    reader: RecordReader
-    blocks: Iterator[RecordBlock]
-    first: Future[RecordBlock | None]
+    def __init__(self, chunk: Chunk, rows: Rows) -> None:
+        self.chunk = chunk
+        self.rows = rows
+        self.blocks: Iterator[RecordBlock] = iter(())
+        self.first: RecordBlock | None = None
+        self.reader: RecordReader | None = None
+        self.is_done = False
+        self.error: BaseException | None = None
+
+
+class _Scanned(NamedTuple):
+    """A chunk and what is to be read of it, or the error with which the scan ended."""
+
+    chunk: Chunk | None
+    tasks: deque[_Task]
+    error: BaseException | None = None
 
 
 class ReadAhead:
@@ -75,17 +85,17 @@ class ReadAhead:
         else:
             return
         del chunk  # it may be a large one
-        from concurrent.futures import ThreadPoolExecutor
-
         threads = max(2, min(os.cpu_count() or 1, MOST_THREADS))
-        with _PIPELINES as running, ThreadPoolExecutor(threads, "kafkalog-read") as pool:
+        with _PIPELINES as running:
             # Each has buffers of its own; of several logs at a time the later ones read ahead less.
             more = (threads + SPARE_READERS) // running - 1
             readers = [reader, *(RecordReader(self._limits) for _ in range(more))]
+            pipeline = _Pipeline(self._chunks, readers, self._rows, self._work)
             try:
-                yield from _Pipeline(pool, self._chunks, readers, self._rows, self._work)
+                pipeline.start(threads)
+                yield from pipeline
             finally:
-                pool.shutdown(cancel_futures=True)
+                pipeline.stop()
 
     def _at_once(self, reader: RecordReader, chunk: Chunk) -> Iterator[RecordBlock]:
         for first, end in self._rows(chunk) if self._rows is not None else ():
@@ -114,85 +124,155 @@ _PIPELINES = _Running()
 
 
 class _Pipeline:
-    """The part of the work that threads do."""
+    """The part of the work that threads do: each looks for what is next, the scan of a chunk or a task of one."""
 
     def __init__(
         self,
-        pool: ThreadPoolExecutor,
         chunks: Iterator[Chunk],
         readers: list[RecordReader],
         rows: Callable[[Chunk], list[Rows]] | None,
         work: Work | None,
     ) -> None:
-        self._pool = pool
         self._chunks = chunks
         self._free = readers
         self._rows = rows
         self._work = work
-        self._scanning: Future[Chunk | None] | None = None
-        self._ready: deque[tuple[Chunk, int]] = deque()
-        self._waiting: deque[tuple[Chunk, Rows]] = deque()
-        self._tasks: deque[_Task] = deque()
-        self._scan()
+        self._waiting: deque[_Task] = deque()
+        self._scanned: deque[_Scanned] = deque()
+        self._held = 0
+        """Chunks that live, with the one that is being scanned; a large one counts for all."""
+        self._is_scanning = self._is_over = self._is_stopped = False
+        self._lock = Lock()
+        self._for_threads, self._for_caller = Condition(self._lock), Condition(self._lock)
+        self._wanted: _Task | None = None
+        self._is_waited = False
+        self._threads: list[Thread] = []
+
+    def start(self, threads: int) -> None:
+        """Begin to read ahead."""
+        for number in range(threads):
+            thread = Thread(target=self._run, name=f"kafkalog-read_{number}")
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Wait for the threads; what they have not begun is not done any more."""
+        with self._lock:
+            self._is_stopped = True
+            self._for_threads.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    # -- in the caller's thread
 
     def __iter__(self) -> Iterator[ChunkBlocks]:
         while True:
-            self._look_ahead(must_wait=not self._ready)
-            if not self._ready:
+            with self._lock:
+                while not self._scanned:
+                    self._wait_for(None)
+                chunk, tasks, error = self._scanned.popleft()
+            if error is not None:
+                raise error
+            if chunk is None:
                 return
-            chunk, tasks = self._ready.popleft()
             yield chunk, self._blocks(tasks)
-            if len(chunk.view) > LARGE_CHUNK_BYTES:
-                del chunk
-                self._scan()
+            size = self._weight(chunk)
+            del chunk  # it may be a large one
+            with self._lock:
+                self._held -= size
+                self._for_threads.notify()
 
-    def _scan(self) -> None:
-        self._scanning = self._pool.submit(next, self._chunks, None)
-
-    def _look_ahead(self, *, must_wait: bool = False) -> None:
-        """Take in chunks that are scanned, have the next one scanned, and keep the readers busy."""
-        while self._scanning is not None and len(self._ready) < CHUNKS_AHEAD:
-            if not (must_wait or self._scanning.done()):
-                break
-            chunk = self._scanning.result()
-            self._scanning = None
-            if chunk is not None:
-                if len(chunk.view) <= LARGE_CHUNK_BYTES:
-                    self._scan()
-                parts = [] if self._rows is None else list(_tasks_of(chunk, self._rows(chunk)))
-                self._waiting.extend((chunk, part) for part in parts)
-                self._ready.append((chunk, len(parts)))
-            must_wait = False
-        while self._waiting and self._free:
-            chunk, (first, end) = self._waiting.popleft()
-            reader = self._free.pop()
-            blocks = reader.blocks(chunk, first, end, ahead=True)
-            if self._work is not None:
-                blocks = self._work(blocks)
-            self._tasks.append(_Task(reader, blocks, self._pool.submit(next, blocks, None)))
-
-    def _blocks(self, tasks: int) -> Iterator[RecordBlock]:
-        for _ in range(tasks):
-            self._look_ahead()
-            task = self._tasks.popleft()
-            block = self._result(task.first)
+    def _blocks(self, tasks: deque[_Task]) -> Iterator[RecordBlock]:
+        while tasks:
+            task = tasks.popleft()
+            with self._lock:
+                while not task.is_done:
+                    self._wait_for(task)
+            if task.error is not None:
+                raise task.error
+            block = task.first
+            task.first = None
             if block is NOT_YET:
                 block = next(task.blocks, None)
             while block is not None:
                 yield block
                 block = next(task.blocks, None)
-            self._free.append(task.reader)
-        self._look_ahead()
+            assert task.reader is not None
+            with self._lock:
+                self._free.append(task.reader)
+                self._for_threads.notify()
 
-    def _result(self, first: Future[RecordBlock | None]) -> RecordBlock | None:
-        """Wait for a block; what is scanned meanwhile is given to the readers at once."""
-        from concurrent.futures import FIRST_COMPLETED, wait
+    def _wait_for(self, wanted: _Task | None) -> None:
+        self._wanted, self._is_waited = wanted, True
+        self._for_caller.wait()
+        self._is_waited = False
 
-        while not first.done() and self._scanning is not None and len(self._ready) < CHUNKS_AHEAD:
-            either: tuple[Future[Any], ...] = (first, self._scanning)
-            wait(either, return_when=FIRST_COMPLETED)
-            self._look_ahead()
-        return first.result()
+    def _tell(self, made: _Task | None) -> None:
+        """Wake the caller if this is what it waits for."""
+        if self._is_waited and self._wanted is made:
+            self._for_caller.notify()
+
+    # -- in the threads
+
+    def _run(self) -> None:
+        done: _Task | _Scanned | None = None
+        while True:
+            with self._lock:
+                if isinstance(done, _Task):
+                    done.is_done = True
+                    self._tell(done)
+                elif done is not None:
+                    self._take_in(done)
+                while not (self._is_stopped or self._may_scan() or (self._waiting and self._free)):
+                    self._for_threads.wait()
+                if self._is_stopped:
+                    return
+                task = None
+                if self._may_scan():
+                    self._is_scanning = True
+                    self._held += 1
+                else:
+                    task = self._waiting.popleft()
+                    task.reader = self._free.pop()
+            done = self._scan() if task is None else self._read(task)
+
+    def _may_scan(self) -> bool:
+        return not self._is_scanning and not self._is_over and self._held <= CHUNKS_AHEAD + 1
+
+    def _take_in(self, scanned: _Scanned) -> None:
+        self._is_scanning = False
+        self._is_over = scanned.chunk is None
+        if scanned.chunk is not None:
+            self._held += self._weight(scanned.chunk) - 1
+        self._scanned.append(scanned)
+        self._waiting.extend(scanned.tasks)
+        self._tell(None)
+        self._for_threads.notify(len(scanned.tasks))
+
+    def _scan(self) -> _Scanned:
+        """Scan the next chunk."""
+        try:
+            chunk = next(self._chunks, None)
+            parts = [] if chunk is None or self._rows is None else list(_tasks_of(chunk, self._rows(chunk)))
+            return _Scanned(chunk, deque(_Task(chunk, part) for part in parts if chunk is not None))
+        except BaseException as error:  # the caller's thread raises it in its turn
+            return _Scanned(None, deque(), error)
+
+    def _read(self, task: _Task) -> _Task:
+        """Read the first block of a task."""
+        assert task.reader is not None
+        try:
+            blocks = task.reader.blocks(task.chunk, *task.rows, ahead=True)
+            task.blocks = blocks if self._work is None else self._work(blocks)
+            task.first = next(task.blocks, None)
+        except BaseException as error:  # as above
+            task.error = error
+        return task
+
+    @staticmethod
+    def _weight(chunk: Chunk) -> int:
+        """Of `_held`: what is larger than others is the last that is scanned until it is done with."""
+        return CHUNKS_AHEAD + 2 if len(chunk.view) > LARGE_CHUNK_BYTES else 1
 
 
 def _tasks_of(chunk: Chunk, rows: list[Rows]) -> Iterator[Rows]:

@@ -34,6 +34,8 @@ for _code in range(0xA0):
 for _code, _letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
     _ESCAPES[_code] = int.from_bytes((92, _letter), "little")
     _ESCAPE_SIZES[_code] = 2
+_ESCAPED = (0x00, 0x1F, 0x22, 0x22, 0x5C, 0x5C, 0x7F, 0x7F)
+"""Ranges of the ASCII bytes that are escaped."""
 _SEPARATORS = constant("\\u2028\\u2029")
 
 
@@ -141,15 +143,14 @@ def _put_escaped(out, at, buffer, start, end):
         copy_block(out, at, buffer, here)
         size = min(end - here, BLOCK_BYTES)
         inside = inside_marks(size)
-        wide = marks(buffer, here, 0x80, 0xFF) & inside
+        wide = marks(buffer, here, (0x80, 0xFF)) & inside
         if wide | owed:
             answer, owed = check_utf8(buffer, here, inside, wide, owed)
             if answer == UTF8_WRONG:
                 return np.int64(-1)
             if answer == UTF8_SPECIAL:
                 return _put_slowly(out, first, buffer, start, end)
-        escapes = marks(buffer, here, 0x00, 0x1F) | marks(buffer, here, 0x22, 0x22)
-        escapes |= marks(buffer, here, 0x5C, 0x5C) | marks(buffer, here, 0x7F, 0x7F)
+        escapes = marks(buffer, here, _ESCAPED)
         escapes &= inside
         at = _put_with_escapes(out, at, buffer, here, size, escapes) if escapes else at + size
     return np.int64(-1) if owed else at

@@ -3,6 +3,8 @@
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
 
+from functools import reduce
+from itertools import starmap
 from typing import Any
 
 from llvmlite import ir
@@ -65,8 +67,8 @@ def _store_u64_le(typing, out, at, value):
     return signature, generate
 
 
-def _marks(typing, buffer, start, low, high):
-    signature = types.uint64(buffer, types.int64, types.int64, types.int64)
+def _marks(typing, buffer, start, bounds):
+    signature = types.uint64(buffer, types.int64, bounds)
 
     def generate(context, builder, sig, args):
         block = builder.load(_block(context, builder, sig.args[0], args[0], args[1]))
@@ -79,10 +81,15 @@ def _marks(typing, buffer, start, low, high):
             lanes = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK_BYTES), None)
             return builder.shuffle_vector(vector, vector, lanes)
 
-        # As unsigned numbers, what is below `low` wraps around to the top.
-        above_low = builder.sub(block, every(args[2]))
-        between = builder.icmp_unsigned("<=", above_low, every(builder.sub(args[3], args[2])))
-        return builder.bitcast(between, ir.IntType(BLOCK_BYTES))
+        def between(low, high):
+            # As unsigned numbers, what is below `low` wraps around to the top.
+            above_low = builder.sub(block, every(low))
+            return builder.icmp_unsigned("<=", above_low, every(builder.sub(high, low)))
+
+        ends = cgutils.unpack_tuple(builder, args[2], len(sig.args[2]))
+        # Joined while they are vectors: to make a word of one costs more than to compare.
+        found = reduce(builder.or_, starmap(between, zip(ends[::2], ends[1::2], strict=True)))
+        return builder.bitcast(found, ir.IntType(BLOCK_BYTES))
 
     return signature, generate
 
@@ -103,7 +110,8 @@ copy_block: Any = intrinsic(_copy_block)
 store_u64_le: Any = intrinsic(_store_u64_le)
 """Eight bytes to an index of a uint8 array, the lowest first (as all machines have it that Numba serves)."""
 marks: Any = intrinsic(_marks)
-"""Which of the BLOCK_BYTES from `start` on are `low` to `high`: a bit for each, the lowest for the first."""
+"""Which of the BLOCK_BYTES from `start` on lie in one of the ranges whose first and last numbers `bounds` gives one
+behind the other: a bit for each byte, the lowest for the first."""
 first_mark: Any = intrinsic(_first_mark)
 """Index of the lowest bit that is set; the marks must not be 0."""
 

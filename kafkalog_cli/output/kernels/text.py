@@ -92,7 +92,7 @@ def put_java_string(out, at, buffer, start, size):
     for here in range(start, end, BLOCK_BYTES):
         copy_block(out, at + here - start, buffer, here)
         inside = inside_marks(min(end - here, BLOCK_BYTES))
-        wide = marks(buffer, here, 0x80, 0xFF) & inside
+        wide = marks(buffer, here, (0x80, 0xFF)) & inside
         if wide | owed:
             answer, owed = check_utf8(buffer, here, inside, wide, owed)
             if answer == UTF8_WRONG:

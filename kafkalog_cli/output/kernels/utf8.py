@@ -11,6 +11,9 @@ from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, first_mark, marks
 UTF8_WRONG, UTF8_RIGHT, UTF8_SPECIAL = -1, 0, 1
 """What a block may be; special: it holds C1 controls, U+2028 or U+2029, which JSON text has escaped."""
 
+_SPECIAL_LEADS = (0xC2, 0xC2, 0xE0, 0xE0, 0xE2, 0xE2, 0xED, 0xED)
+"""Ranges of leads, besides those of four, behind which not every byte may follow, or not as it is."""
+
 
 @kernel
 def _check_second_bytes(buffer, here, leads):
@@ -40,10 +43,10 @@ def check_utf8(buffer, here, inside, wide, owed):
     `inside` marks what belongs to the field, `wide` what of it is not ASCII, `owed` where sequences of the block
     before must go on.
     """
-    followers = marks(buffer, here, 0x80, 0xBF) & inside
-    two = marks(buffer, here, 0xC2, 0xDF) & inside
-    three = marks(buffer, here, 0xE0, 0xEF) & inside
-    four = marks(buffer, here, 0xF0, 0xF4) & inside
+    followers = marks(buffer, here, (0x80, 0xBF)) & inside
+    two = marks(buffer, here, (0xC2, 0xDF)) & inside
+    three = marks(buffer, here, (0xE0, 0xEF)) & inside
+    four = marks(buffer, here, (0xF0, 0xF4)) & inside
     longer = three | four
     leads = two | longer
     owed |= (leads << np.uint64(1)) | (longer << np.uint64(2)) | (four << np.uint64(3))
@@ -51,8 +54,7 @@ def check_utf8(buffer, here, inside, wide, owed):
     if (owed ^ followers) | (wide ^ (leads | followers)):
         return UTF8_WRONG, np.uint64(0)
     owed = (leads >> np.uint64(63)) | (longer >> np.uint64(62)) | (four >> np.uint64(61))
-    special = marks(buffer, here, 0xE0, 0xE0) | marks(buffer, here, 0xED, 0xED) | marks(buffer, here, 0xF0, 0xF0)
-    special |= marks(buffer, here, 0xF4, 0xF4) | marks(buffer, here, 0xC2, 0xC2) | marks(buffer, here, 0xE2, 0xE2)
+    special = four | marks(buffer, here, _SPECIAL_LEADS)
     special &= inside
     return _check_second_bytes(buffer, here, special) if special else UTF8_RIGHT, owed
 

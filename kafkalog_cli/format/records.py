@@ -112,6 +112,11 @@ class RecordBlock:
         """The batches that begin in this block."""
         return 0 if self.begun else self.end_row - self.first_row
 
+    @property
+    def record_count(self) -> int:
+        """The records in this block, also where there are no columns of them."""
+        return int(self.record_ends[-1]) if len(self.record_ends) else 0
+
     def rows(self) -> Iterator[Record]:
         """The records as values, each with its batch."""
         rows = self.records.rows()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.read_ahead import Read
+from kafkalog_cli.storage.read_compiled import AtOnce
 
 OUT_BYTES = 12 << 20
 """What a chunk of a segment usually becomes; only what is written of a buffer takes memory."""
@@ -26,6 +28,16 @@ class BlockRenderer(Protocol):
 
     def render(self, block: RecordBlock) -> Render:
         """What renders this block."""
+
+    def at_once(self, out: Any) -> AtOnce | None:
+        """What decodes batches and renders them into `out` as RenderedBlock; None if there is no such kernel."""
+
+
+class Lines(Protocol):
+    """Lines that are rendered, or will be."""
+
+    def write(self, write: WriteBytes) -> None:
+        """Hand over all of them."""
 
 
 class _Lines:
@@ -58,10 +70,33 @@ class _Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class RenderedBlock(RecordBlock):
-    """A block with its lines."""
+class ReadyLines:
+    """Lines of one buffer."""
 
-    lines: _Lines | None = None
+    part: memoryview
+
+    def write(self, write: WriteBytes) -> None:
+        """See Lines."""
+        write(self.part)
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedBlock(RecordBlock):
+    """A block with its lines; without columns of records if it was decoded and rendered at once."""
+
+    lines: Lines | None = None
+
+
+def is_compiled(block: RecordBlock) -> bool:
+    """Whether `BlockLines.write` takes it."""
+    return isinstance(block, RenderedBlock) or block.records.matrix is not None
+
+
+class _Buffer(NamedTuple):
+    """Room for lines, and what decodes and renders into it."""
+
+    out: Any
+    at_once: AtOnce | None
 
 
 class BlockLines:
@@ -73,25 +108,26 @@ class BlockLines:
     def __init__(self, renderer: BlockRenderer, out_bytes: int = OUT_BYTES) -> None:
         self._renderer = renderer
         self._out_bytes = out_bytes
-        self._free: deque[Any] = deque()
+        self._free: deque[_Buffer] = deque()
 
-    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
-        """The blocks, with their lines where they come as matrices."""
-        out = self._take()
+    def ahead(self, read: Read) -> Iterator[RecordBlock]:
+        """The blocks, with their lines where compiled kernels read them."""
+        buffer = self._take()
         try:
-            for block in blocks:
-                yield block if block.records.matrix is None else self._with_lines(block, out)
+            for block in read(buffer.at_once):
+                is_plain = block.records.matrix is None
+                yield block if is_plain or isinstance(block, RenderedBlock) else self._with_lines(block, buffer.out)
         finally:
-            self._free.append(out)
+            self._free.append(buffer)
 
     def write(self, block: RecordBlock, write: WriteBytes) -> None:
-        """Hand over the lines of a block that comes as matrices, rendered already or not."""
+        """Hand over the lines of a block that compiled kernels read, rendered already or not."""
         if isinstance(block, RenderedBlock) and block.lines is not None:
             block.lines.write(write)
             return
-        out = self._take()
-        _Lines(self._renderer.render(block), block, out).write(write)
-        self._free.append(out)
+        buffer = self._take()
+        _Lines(self._renderer.render(block), block, buffer.out).write(write)
+        self._free.append(buffer)
 
     def _with_lines(self, block: RecordBlock, out: Any) -> RenderedBlock:
         lines = _Lines(self._renderer.render(block), block, out)
@@ -100,10 +136,11 @@ class BlockLines:
             block.faults, block.begun, block.goes_on, lines,
         )  # fmt: skip
 
-    def _take(self) -> Any:
+    def _take(self) -> _Buffer:
         import numpy as np
 
         try:
             return self._free.pop()
         except IndexError:
-            return np.empty(self._out_bytes, dtype=np.uint8)
+            out = np.empty(self._out_bytes, dtype=np.uint8)
+            return _Buffer(out, self._renderer.at_once(out))

@@ -8,11 +8,12 @@ from typing import Protocol
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.output.block_lines import BlockLines
+from kafkalog_cli.output.block_lines import BlockLines, is_compiled
 from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_text import Abort, LogText
 from kafkalog_cli.output.seven_text import SevenText
 from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.storage.read_ahead import Read
 
 
 class SegmentPrinter(Protocol):
@@ -20,7 +21,7 @@ class SegmentPrinter(Protocol):
 
     aborted: Abort | None
 
-    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+    def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """The blocks, with what of printing them can be done beforehand; they are iterated for in other threads."""
 
     def batches(self, batches: BatchColumns) -> None:
@@ -55,9 +56,9 @@ class TextPrinter:
     def aborted(self, value: Abort | None) -> None:
         self._text.aborted = value
 
-    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+    def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """The blocks, rendered by the compiled kernels if those do it."""
-        return blocks if self._lines is None else self._lines.ahead(blocks)
+        return read(None) if self._lines is None else self._lines.ahead(read)
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batch lines."""
@@ -74,7 +75,7 @@ class TextPrinter:
 
     def block(self, block: RecordBlock) -> None:
         """Print batch lines, each followed by its record lines."""
-        if block.records.matrix is not None and self._lines is not None:
+        if is_compiled(block) and self._lines is not None:
             self._lines.write(block, self._out.write_bytes)
             return
         for line in self._text.block(block):
@@ -95,9 +96,9 @@ class SevenPrinter:
         self._text = text
         self._base_offset = base_offset
 
-    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+    def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """The blocks as they are."""
-        return blocks
+        return read(None)
 
     def batches(self, batches: BatchColumns) -> None:
         """Print message lines."""

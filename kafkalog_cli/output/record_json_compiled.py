@@ -7,16 +7,20 @@ from typing import Any
 
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.output.block_lines import Render, WriteBytes
+from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.output.block_lines import ReadyLines, Render, RenderedBlock, WriteBytes
 from kafkalog_cli.output.record_json import BATCH, RECORD, RecordJsonOptions, SegmentContext, line_start
+from kafkalog_cli.storage.read_compiled import AtOnce
 
 RENDER_BATCHES = "kafkalog_cli.output.kernels.ndjson:render_batches"
 RENDER_RECORDS = "kafkalog_cli.output.kernels.ndjson:render_records"
+DECODE_AND_RENDER = "kafkalog_cli.output.kernels.ndjson:decode_and_render"
 IS_PLAIN_CASE = "kafkalog_cli.output.kernels.ndjson:is_plain_case"
 
 OUT_BYTES = 1 << 20
 """Room for lines of batches alone."""
+SCRATCH_RECORDS = (1 << 12) + 8
+"""Of a batch that is decoded and rendered at once; columns a power of two apart would share places in the cache."""
 TEMPLATE_BYTES = 1024
 """Room for the parts that the lines of a batch share."""
 
@@ -49,13 +53,22 @@ class CompiledRecordJson:
                 plain(row)
                 row += 1
 
+    def at_once(self, out: Any) -> AtOnce:
+        """See BlockRenderer."""
+        return _DecodedLines(self._starts, self._template(), self._showing, self._options.with_batches, out)
+
+    def _template(self) -> Any:
+        import numpy as np
+
+        return np.empty(2 * len(self._starts[1]) + TEMPLATE_BYTES, dtype=np.uint8)
+
     def render(self, block: RecordBlock) -> Render:
         """Renders lines of the block's records, each batch's line before them if the options want it."""
         import numpy as np
 
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
         batches = block.batches.matrix[:, block.first_row : block.end_row]
-        template = np.empty(2 * len(self._starts[1]) + TEMPLATE_BYTES, dtype=np.uint8)
+        template = self._template()
         records, ends = block.records.matrix, block.record_ends
         kernel, with_batches = native.function(RENDER_RECORDS), self._options.with_batches
 
@@ -66,6 +79,37 @@ class CompiledRecordJson:
             return size
 
         return render
+
+
+class _DecodedLines:
+    """Batches rendered while their records are decoded, into `out`."""
+
+    def __init__(self, starts: Any, template: Any, showing: Any, with_batches: bool, out: Any) -> None:
+        import numpy as np
+
+        from kafkalog_cli.format.kernels.compiled import RECORD_COLUMNS
+
+        self._how = (starts, template, showing, with_batches, np.zeros(4, dtype=np.int64), out)
+        self._scratch: Any = np.empty((RECORD_COLUMNS, SCRATCH_RECORDS), dtype=np.int64)
+        self._out = out
+
+    def block(
+        self, view: memoryview, batches: BatchColumns, begin: int, regions: tuple[Any, Any]
+    ) -> RenderedBlock | None:
+        """See AtOnce."""
+        import numpy as np
+
+        starts, ends = regions
+        record_ends = np.empty(len(starts), dtype=np.int64)
+        part = batches.matrix[:, begin : begin + len(starts)]
+        done, size = native.function(DECODE_AND_RENDER)(
+            np.frombuffer(view, dtype=np.uint8), starts, ends, part, self._scratch, record_ends, *self._how
+        )
+        if not done:
+            return None
+        lines = ReadyLines(memoryview(self._out)[:size])
+        end = begin + done
+        return RenderedBlock(view, batches, begin, end, record_ends[:done], RecordColumns.from_rows([]), lines=lines)
 
 
 def warm_up() -> None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.output.block_lines import BlockLines
+from kafkalog_cli.output.block_lines import BlockLines, is_compiled
 from kafkalog_cli.output.dump_text import Abort
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.storage.read_ahead import Read
 
 
 class JsonPrinter:
@@ -27,9 +28,9 @@ class JsonPrinter:
         self._plain = RecordJson(context, options)
         self._lines: BlockLines | None = None
 
-    def ahead(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+    def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """The blocks, rendered by the compiled kernels if those do it."""
-        return self._compiled_lines().ahead(blocks) if CompiledRecordJson.can_render(self._options) else blocks
+        return self._compiled_lines().ahead(read) if CompiledRecordJson.can_render(self._options) else read(None)
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batches without records."""
@@ -40,8 +41,8 @@ class JsonPrinter:
     def block(self, block: RecordBlock) -> None:
         """Print batches with their records."""
         self.batch_count += block.batch_count
-        self.record_count += len(block.records)
-        if block.records.matrix is not None and CompiledRecordJson.can_render(self._options):
+        self.record_count += block.record_count
+        if is_compiled(block) and CompiledRecordJson.can_render(self._options):
             self._compiled_lines().write(block, self._out.write_bytes)
         else:
             for line in self._plain.block(block):

@@ -13,7 +13,7 @@ from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.allowance import NOT_YET, Allowance
-from kafkalog_cli.storage.read_compiled import CompiledReader
+from kafkalog_cli.storage.read_compiled import AtOnce, CompiledReader
 from kafkalog_cli.storage.scan import Chunk, Generation
 
 Decoded = Iterator[tuple[memoryview, list[Row], Fault | None]]
@@ -38,11 +38,18 @@ class RecordReader:
         self._compiled: CompiledReader | None = None
 
     def blocks(
-        self, chunk: Chunk, first_row: int = 0, end_row: int | None = None, *, ahead: bool = False
+        self,
+        chunk: Chunk,
+        first_row: int = 0,
+        end_row: int | None = None,
+        *,
+        ahead: bool = False,
+        at_once: AtOnce | None = None,
     ) -> Iterator[RecordBlock]:
         """The records of rows `first_row` to `end_row` of the chunk's batches, in one block or more.
 
-        `ahead`: the first block is asked for before its turn; it may be NOT_YET.
+        `ahead`: the first block is asked for before its turn; it may be NOT_YET. `at_once`: takes what the compiled
+        kernels would decode.
         """
         end = len(chunk.batches) if end_row is None else end_row
         allowance = Allowance(self._limits, ahead=ahead)
@@ -52,7 +59,7 @@ class RecordReader:
         else:
             if self._compiled is None:
                 self._compiled = CompiledReader()
-            blocks = self._compiled.blocks(chunk, first_row, end, allowance, plain)
+            blocks = self._compiled.blocks(chunk, (first_row, end), allowance, plain, at_once)
         for block in blocks:
             yield block
             allowance.grant()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from threading import Condition, Lock, Thread
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.allowance import NOT_YET
 from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.read_compiled import AtOnce
 from kafkalog_cli.storage.scan import CHUNK_BYTES, Chunk, Scan
 
 CHUNKS_AHEAD = 2
@@ -29,8 +31,9 @@ LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
 
 Rows = tuple[int, int]
 ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
-Work = Callable[[Iterator[RecordBlock]], Iterator[RecordBlock]]
-"""What the threads do to the blocks that they read."""
+Read = Callable[[AtOnce | None], Iterator[RecordBlock]]
+Work = Callable[[Read], Iterator[RecordBlock]]
+"""What the threads do to blocks; it has them read, and may say how what compiled kernels decode is read at once."""
 
 
 class _Task:
@@ -262,8 +265,8 @@ class _Pipeline:
         """Read the first block of a task."""
         assert task.reader is not None
         try:
-            blocks = task.reader.blocks(task.chunk, *task.rows, ahead=True)
-            task.blocks = blocks if self._work is None else self._work(blocks)
+            read = partial(_blocks, task.reader, task.chunk, task.rows)
+            task.blocks = read(None) if self._work is None else self._work(read)
             task.first = next(task.blocks, None)
         except BaseException as error:  # as above
             task.error = error
@@ -273,6 +276,10 @@ class _Pipeline:
     def _weight(chunk: Chunk) -> int:
         """Of `_held`: what is larger than others is the last that is scanned until it is done with."""
         return CHUNKS_AHEAD + 2 if len(chunk.view) > LARGE_CHUNK_BYTES else 1
+
+
+def _blocks(reader: RecordReader, chunk: Chunk, rows: Rows, at_once: AtOnce | None) -> Iterator[RecordBlock]:
+    return reader.blocks(chunk, *rows, ahead=True, at_once=at_once)
 
 
 def _tasks_of(chunk: Chunk, rows: list[Rows]) -> Iterator[Rows]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
@@ -30,17 +30,37 @@ _OVER_ALLOWANCE = -2
 PlainRead = Callable[[int, int], Iterator[RecordBlock]]
 
 
+class AtOnce(Protocol):
+    """Makes of batches what is wanted of them at once, without columns of all their records in between."""
+
+    def block(
+        self, view: memoryview, batches: BatchColumns, begin: int, regions: tuple[Any, Any]
+    ) -> RecordBlock | None:
+        """A block of the first rows from `begin` on, None if the first cannot be done so.
+
+        `regions`: where the records of each batch begin and end in `view`.
+        """
+
+
 class CompiledReader:
     """Decodes chunks into blocks; its buffers are reused, so a block lives until the next is asked for."""
 
     def __init__(self) -> None:
-        self._arena = bytearray(2 * ARENA_BYTES)
+        self._arena = bytearray()
         self._records: Any = None
+        self._at_once: AtOnce | None = None
 
     def blocks(
-        self, chunk: Chunk, first_row: int, end_row: int, allowance: Allowance, read_plain: PlainRead
+        self,
+        chunk: Chunk,
+        rows: tuple[int, int],
+        allowance: Allowance,
+        read_plain: PlainRead,
+        at_once: AtOnce | None = None,
     ) -> Iterator[RecordBlock]:
         """Blocks of rows `first_row` to `end_row`; `read_plain` reads rows that the kernels do not."""
+        self._at_once = at_once
+        first_row, end_row = rows
         matrix = chunk.batches.matrix
         for kind, begin, end in _runs(matrix, first_row, end_row):
             if kind == _UNUSUAL:
@@ -104,6 +124,8 @@ class CompiledReader:
         if not len(data):
             return 0
         limits = allowance.limits
+        if not self._arena:
+            self._arena = bytearray(2 * ARENA_BYTES)
         try:
             written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
         except BufferError:  # somebody still holds a block of this arena, and it must grow
@@ -148,16 +170,25 @@ class CompiledReader:
         decode = native.function(compiled.DECODE_BATCHES)
         buffer = np.frombuffer(view, dtype=np.uint8)
         while len(starts):
-            part = batches.matrix[:, begin : begin + len(starts)]
-            needed = compiled.record_capacity(part[13], starts, ends)
+            most = len(starts)
+            if self._at_once is not None:
+                block = self._at_once.block(view, batches, begin, (starts, ends))
+                if block is not None:
+                    yield block
+                    starts, ends = starts[block.end_row - begin :], ends[block.end_row - begin :]
+                    begin = block.end_row
+                    continue
+                most = 1
+            part = batches.matrix[:, begin : begin + most]
+            needed = compiled.record_capacity(part[13], starts[:most], ends[:most])
             out = self._matrix(needed)
-            record_ends = np.zeros(len(starts), dtype=np.int64)
-            done = int(decode(buffer, starts, ends, part, out, record_ends))
+            record_ends = np.zeros(most, dtype=np.int64)
+            done = int(decode(buffer, starts[:most], ends[:most], part, out, record_ends))
             if done:
                 records = out[:, : int(record_ends[done - 1])]
                 columns = RecordColumns.from_matrix(records)
                 yield RecordBlock(view, batches, begin, begin + done, record_ends[:done], columns)
-            if done < len(starts):
+            if done < most:
                 yield from read_plain(begin + done, begin + done + 1)
                 done += 1
             begin += done

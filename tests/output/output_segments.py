@@ -2,7 +2,7 @@
 
 from faulty_fs import BytesFile
 
-from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
+from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines, is_compiled
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -18,11 +18,11 @@ def chunks(data, *, compiled=False, seven=False):
     yield from Scan(BytesFile(data), choice=choice, deep=True, seven_base_offset=0 if seven else None)
 
 
-def blocks(data, *, compiled=False, seven=False):
+def blocks(data, *, compiled=False, seven=False, at_once=None):
     """A block lives until the next one is asked for."""
     reader = RecordReader()
     for chunk in chunks(data, compiled=compiled, seven=seven):
-        yield from reader.blocks(chunk)
+        yield from reader.blocks(chunk, at_once=at_once)
 
 
 def plain_lines(data, options=None, *, context=CONTEXT):
@@ -31,15 +31,22 @@ def plain_lines(data, options=None, *, context=CONTEXT):
 
 
 def compiled_text(data, options=None, *, context=CONTEXT, out_bytes=OUT_BYTES):
-    """What the compiled renderer writes; blocks that it does not take are rendered by the plain one."""
+    """What the compiled renderer writes, of records decoded before or at once; what it does not take, the plain one."""
     options = options or RecordJsonOptions()
     plain, lines = RecordJson(context, options), BlockLines(CompiledRecordJson(context, options), out_bytes)
+    decoded = _rendered(blocks(data, compiled=True), plain, lines)
+    at_once = _rendered(lines.ahead(lambda at_once: blocks(data, compiled=True, at_once=at_once)), plain, lines)
+    assert at_once == decoded
+    return decoded
+
+
+def _rendered(found, plain, lines):
     parts, compiled_blocks = [], 0
-    for block in blocks(data, compiled=True):
-        if block.records.matrix is None:
-            parts.append("".join(plain.block(block)).encode())
-        else:
+    for block in found:
+        if is_compiled(block):
             compiled_blocks += 1
             lines.write(block, lambda view: parts.append(bytes(view)))
+        else:
+            parts.append("".join(plain.block(block)).encode())
     assert compiled_blocks
     return b"".join(parts)

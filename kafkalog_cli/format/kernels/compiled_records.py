@@ -77,7 +77,7 @@ def _sequence(base, delta):
 
 
 @kernel
-def _decode_records(buffer, here, end, count, batches, batch, out, row):
+def decode_records(buffer, here, end, count, batches, batch, out, row):
     """Where `count` records end that begin at `here`, -1 without them; their rows go to `out` from `row` on."""
     base_offset, base_timestamp, append_time = batches[2, batch], batches[8, batch], batches[9, batch]
     use_append, sequence = (batches[7, batch] & 8) != 0, batches[12, batch]
@@ -132,7 +132,7 @@ def decode_batches(buffer, starts, ends, batches, out, record_ends):
         if count < 0 or row + count > out.shape[1]:
             return index
         if count > 0:
-            here = _decode_records(buffer, starts[index], ends[index], count, batches, index, out, row)
+            here = decode_records(buffer, starts[index], ends[index], count, batches, index, out, row)
             if here != ends[index]:
                 return index
         row += count
@@ -146,4 +146,4 @@ def decode_part(buffer, here, end, count, batch, out):
 
     `batch`: its 15 columns; `out`: 11 columns of records.
     """
-    return _decode_records(buffer, here, end, count, batch, 0, out, 0)
+    return decode_records(buffer, here, end, count, batch, 0, out, 0)

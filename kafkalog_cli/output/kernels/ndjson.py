@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
+from kafkalog_cli.format.kernels.compiled_records import decode_records
+from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, MATRIX, NUMBERS, OUT, entry, inlined, kernel
 from kafkalog_cli.output.kernels.json_text import field_room, measured_room, put_field
 from kafkalog_cli.output.kernels.memory import copy, put, put_blocks
 from kafkalog_cli.output.kernels.text import constant, put_number, put_number_inline
@@ -308,3 +309,36 @@ def render_records(buffer, batches, record_ends, records, starts, template, show
         state[2] = 0
     state[0], state[1] = row, record
     return at
+
+
+_ROWS = (BYTES, NUMBERS, NUMBERS, COLUMNS, MATRIX, NUMBERS)
+
+
+@entry(*_ROWS, types.UniTuple(BYTES, 2), OUT, NUMBERS, types.boolean, NUMBERS, OUT)
+def decode_and_render(
+    buffer, begins, ends, batches, scratch, record_ends, starts, template, showing, with_batches, state, out
+):
+    """Lines of batches and their records as far as they fit into `out`; (batches done, bytes written).
+
+    Stops before a batch that needs another reader (`decode_batches` would stop there) or more rows than `scratch` has.
+    What a batch's records are is written and read while it is in the nearest cache. `begins` to `ends`: where the
+    records of each lie in `buffer`; `record_ends` is written as by `decode_batches`; the others as `render_records`.
+    """
+    at, made, row = np.int64(0), np.int64(0), np.int64(0)
+    batch_start, record_start = starts
+    while row < batches.shape[1]:
+        count = batches[13, row]
+        if count < 0 or count > scratch.shape[1] or at + NUMBERS_BYTES + len(batch_start) > len(out):
+            break
+        if decode_records(buffer, begins[row], ends[row], count, batches, row, scratch, 0) != ends[row]:
+            break
+        here = _put_batch(out, at, batch_start, batches, row) if with_batches else at
+        parts = _fill_template(template, record_start, batches, row)
+        record, here = _put_records(buffer, scratch, 0, count, parts, template, showing, out, here, state)
+        if record < count:
+            break
+        at = here
+        made += count
+        record_ends[row] = made
+        row += 1
+    return row, at

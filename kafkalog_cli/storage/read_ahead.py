@@ -60,9 +60,10 @@ class _Scanned(NamedTuple):
 class ReadAhead:
     """Iterate for the chunks of a scan (made with `buffers=WINDOWS`), each with its record blocks.
 
-    `rows` tells which rows of a chunk are to be read (None: no records). A chunk lives until the next is asked
-    for, and so does a block. Plain kernels hold the GIL, so threads start only with the first compiled chunk;
-    from then on blocks come as `work` gives them.
+    `rows` tells which rows of a chunk are to be read (None: no records), one chunk after the other, but in a thread.
+    A chunk lives until the next is asked for, and so does a block; a chunk's blocks are taken to the last. Plain
+    kernels hold the GIL, so threads start only with the first compiled chunk; from then on blocks come as `work`
+    gives them.
     """
 
     def __init__(
@@ -226,6 +227,7 @@ class _Pipeline:
                     self._tell(done)
                 elif done is not None:
                     self._take_in(done)
+                done = None  # while this waits, it must not keep a chunk from going
                 while not (self._is_stopped or self._may_scan() or (self._waiting and self._free)):
                     self._for_threads.wait()
                 if self._is_stopped:

@@ -117,6 +117,33 @@ def test_threads_end_with_whoever_stops_early():
     assert threading.active_count() == before
 
 
+def test_what_fails_in_a_thread_fails_in_its_turn():
+    data = a_log(3)
+
+    def rows(chunk):
+        if chunk.position > len(data) // 2:
+            raise ZeroDivisionError
+        return [(0, len(chunk.batches))]
+
+    def work(read):
+        for number, block in enumerate(read(None)):
+            if block.batches.position[0] > len(data) // 3:
+                raise EOFError(number)
+            yield block
+
+    for kwargs, error, most in (((rows,), ZeroDivisionError, 2), ((rows, work), EOFError, 3)):
+        before = threading.active_count()
+        chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
+        seen = 0
+        with pytest.raises(error):  # noqa: PT012
+            for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, *kwargs):
+                for _ in blocks:
+                    pass
+                seen = chunk.position
+        assert len(data) // (most + 1) < seen <= len(data) // most
+        assert threading.active_count() == before
+
+
 def test_rows_that_are_not_wanted_are_not_read():
     chunks = Scan(BytesFile(a_log(4)), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
     for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(1, 2)] if len(chunk.batches) > 1 else []):

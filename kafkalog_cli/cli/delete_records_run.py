@@ -16,7 +16,8 @@ from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.time_spec import parse_duration_ms
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.log_writer import LogWriter, LogWriterOptions
+from kafkalog_cli.cli.log_run import LogRunOptions
+from kafkalog_cli.cli.log_writer import LogWriter
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.output.log_change_json import DELETED_RECORDS, deleted_records_fields
 from kafkalog_cli.output.log_change_text import Said, deleted_records_words, undo_words
@@ -24,7 +25,7 @@ from kafkalog_cli.storage.manifest import RunInfo
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteRecordsOptions(LogWriterOptions):
+class DeleteRecordsOptions(LogRunOptions):
     """The command line of delete-records, as it is."""
 
     before_offset: int = field(kw_only=True)

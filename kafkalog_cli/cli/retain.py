@@ -34,7 +34,7 @@ from kafkalog_cli.cli.options import (
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.log_writer import LogWriterOptions
+    from kafkalog_cli.cli.log_run import LogRunOptions
 
 command = typer.Typer(add_completion=False)
 
@@ -95,9 +95,9 @@ def retain(  # noqa: PLR0913, PLR0917 options
     defaults. What goes is renamed to .deleted, and unlinked by a later run once file.delete.delay.ms has gone.
     With --free-bytes the limits do not count: the oldest go, never what is compacted, internal or active.
     """
-    from kafkalog_cli.cli.log_writer import LogWriterOptions
+    from kafkalog_cli.cli.log_run import LogRunOptions
 
-    shared = LogWriterOptions(
+    shared = LogRunOptions(
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
         quiet=quiet,
@@ -126,7 +126,7 @@ def retain(  # noqa: PLR0913, PLR0917 options
 
 def _free(  # noqa: PLR0913, PLR0917
     environment: Environment,
-    shared: LogWriterOptions,
+    shared: LogRunOptions,
     paths: list[str],
     free_bytes: str,
     keep_bytes: str | None,
@@ -144,5 +144,5 @@ def _free(  # noqa: PLR0913, PLR0917
     return FreeRun(environment, options).run(paths)
 
 
-def _fields(options: LogWriterOptions) -> dict[str, Any]:
+def _fields(options: LogRunOptions) -> dict[str, Any]:
     return {each.name: getattr(options, each.name) for each in fields(options)}

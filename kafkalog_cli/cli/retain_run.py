@@ -14,7 +14,8 @@ from kafkalog_cli.actions.retain_plan import RetainPlan, RetainRequest
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.time_spec import parse_duration_ms
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.log_writer import LogWriter, LogWriterOptions
+from kafkalog_cli.cli.log_run import LogRunOptions
+from kafkalog_cli.cli.log_writer import LogWriter
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.output.log_change_json import RETENTION, retention_fields
@@ -24,7 +25,7 @@ from kafkalog_cli.storage.manifest import RunInfo
 
 
 @dataclass(frozen=True, slots=True)
-class RetainOptions(LogWriterOptions):
+class RetainOptions(LogRunOptions):
     """The command line of retain, as it is."""
 
     explain: bool = field(default=False, kw_only=True)

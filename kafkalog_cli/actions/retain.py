@@ -16,7 +16,7 @@ from kafkalog_cli.actions.retain_plan import RetainPlan, RetainRequest
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
-from kafkalog_cli.storage.change_order import in_log_order
+from kafkalog_cli.storage.change_order import in_log_order, keeping
 from kafkalog_cli.storage.changes import Change, Drop
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.draft import Draft
@@ -220,7 +220,8 @@ class _Planning:
             raise Unready(self._partition.path, str(failure)) from failure
         due = {file.name for file in plan.due.files} if plan.due is not None else set()
         changes: list[Change] = [c for c in draft.changes() if not (isinstance(c, Drop) and c.name in due)]
-        return replace(plan, changes=in_log_order(changes), line_edits=edits)
+        ordered = in_log_order(changes)
+        return replace(plan, changes=keeping(ordered) if self._request.keeps else ordered, line_edits=edits)
 
     def _mark_deleted(self, draft: Draft, gone: tuple[Segment, ...], bounds: LogBounds, *, rolls: bool) -> None:
         if rolls:

@@ -10,9 +10,10 @@ from typing import Any, Generic, TypeVar
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
 from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.actions.time_spec import parse_duration_ms
 from kafkalog_cli.cli.log_run import LogRun
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.output.log_change_json import plan_object
 from kafkalog_cli.output.log_change_text import Said, plan_lines
 from kafkalog_cli.storage.changes import Cut
@@ -98,3 +99,10 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
 def in_place(plan: LogPlan) -> frozenset[str]:
     """The files whose bytes change where they lie."""
     return frozenset(change.name for change in plan.changes if isinstance(change, Cut))
+
+
+def delay_of(delay: str | None, *, keeps: bool) -> int | None:
+    """What `--delay` says, in ms; None without it. Raises UsageError, also where `--keep` leaves nothing to wait."""
+    if delay is not None and keeps:
+        raise UsageError(reason="--delay does not go with --keep: nothing is named .deleted")
+    return None if delay is None else parse_duration_ms(delay)

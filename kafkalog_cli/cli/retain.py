@@ -17,6 +17,7 @@ from kafkalog_cli.cli.options import (
     Format,
     IoRate,
     Jobs,
+    Keep,
     MetadataOption,
     Metrics,
     Now,
@@ -53,6 +54,7 @@ def retain(  # noqa: PLR0913, PLR0917 options
         typer.Option("--explain", help="Say of each segment why it stays or goes, and when it would go."),
     ] = False,
     delay: Delay = None,
+    keep: Keep = False,
     free_bytes: Annotated[
         str | None,
         typer.Option(
@@ -113,14 +115,14 @@ def retain(  # noqa: PLR0913, PLR0917 options
     )
     environment = environment_of(context)
     if free_bytes is not None:
-        if explain or delay is not None:
-            raise UsageError(reason="--explain and --delay do not go with --free-bytes")
+        if explain or keep or delay is not None:
+            raise UsageError(reason="--explain, --delay and --keep do not go with --free-bytes")
         return _free(environment, shared, paths or [], free_bytes, keep_bytes, keep_ms)
     if keep_bytes is not None or keep_ms:
         raise UsageError(reason="--keep-bytes and --keep-ms go with --free-bytes")
     from kafkalog_cli.cli.retain_run import RetainOptions, RetainRun
 
-    options = RetainOptions(**_fields(shared), explain=explain, delay=delay)
+    options = RetainOptions(**_fields(shared), explain=explain, delay=delay, keep=keep)
     return RetainRun(environment, options).run(paths or [])
 
 

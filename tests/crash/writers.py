@@ -158,6 +158,7 @@ UP_TO_10_MS = ("--config", f"retention.ms={NOW_MS - BASE_TIME_MS - 10}")
 ROLL = Writer("roll", Kind.CHANGES, ("roll", ROOT, "--force", *SETTINGS))
 RETAIN = _retains("retain", *UP_TO_10_MS)
 RETAIN_NOTHING = _retains("retain-nothing", "--config", "retention.bytes=0")
+RETAIN_AND_KEEP = _retains("retain-and-keep", "--config", "retention.bytes=0", "--keep")
 RETAIN_AT_ONCE = _retains("retain-at-once", *UP_TO_10_MS, "--delay", "0s", comes_back=False)
 NOT_TIERED = ("--config", "remote.storage.enable=false")
 FREE = _retains(
@@ -169,7 +170,7 @@ TRUNCATE_FULLY = _truncates("truncate-fully", 3)
 DELETE_RECORDS = _deletes("delete-records", 15)
 DELETE_ALL_RECORDS = _deletes("delete-all-records", -1)
 CHANGERS = (
-    *(ROLL, RETAIN, RETAIN_NOTHING, RETAIN_AT_ONCE, FREE),
+    *(ROLL, RETAIN, RETAIN_NOTHING, RETAIN_AND_KEEP, RETAIN_AT_ONCE, FREE),
     *(TRUNCATE, TRUNCATE_IN_A_BATCH, TRUNCATE_FULLY, DELETE_RECORDS, DELETE_ALL_RECORDS),
 )
 WRITERS = (*REPAIRERS, *CHANGERS)

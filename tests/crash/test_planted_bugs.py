@@ -60,7 +60,7 @@ def test_each_is_found(writer, fixture, mutant, evidence):
     if EQUIVALENT.get((writer, mutant)) in told:
         told.remove(EQUIVALENT[writer, mutant])  # one of them
     assert told == []
-    assert len(alive) <= tried / 2 or tried < 4
+    assert len(alive) <= 2 * tried / 3 or tried < 4  # most renames have no sync between them
     evidence("R24", max(0, tried), 2 * len(CASES))
 
 

@@ -11,7 +11,7 @@ from kafkalog_cli.actions.purge import DELAY
 from kafkalog_cli.actions.retain import line_edits
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
-from kafkalog_cli.storage.change_order import in_log_order
+from kafkalog_cli.storage.change_order import in_log_order, keeping
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.load_error import LoadFailed
@@ -27,9 +27,13 @@ HIGH_WATERMARK = -1
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsRequest(LogRequest):
-    """How to delete. `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says."""
+    """How to delete. `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says.
+
+    `keeps`: what goes is not `.deleted` but kept by the run.
+    """
 
     delay_ms: int | None = None
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,8 @@ def plan_delete_records(
     )
     if start_offset == old_start_offset:
         return plan
-    return _with_changes(fs, partition, root, plan, LogBounds(start_offset, end_offset, high_watermark.offset))
+    plan = _with_changes(fs, partition, root, plan, LogBounds(start_offset, end_offset, high_watermark.offset))
+    return replace(plan, changes=keeping(plan.changes)) if request.keeps else plan
 
 
 def apply_delete_records(

@@ -19,6 +19,7 @@ from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, W
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.topic_config import TopicConfig
 
+_TIERED = "remote.storage.enable"
 Places = Mapping[tuple[str, int], tuple[str, ...]]
 
 
@@ -171,13 +172,17 @@ def _tiered(
     partition: Partition, config: TopicConfig, metadata: ClusterMetadata | None, checkpoints: RootCheckpoints | None
 ) -> str:
     if config.remote_storage_enable:
-        return config["remote.storage.enable"].explanation
+        return config[_TIERED].explanation
     if metadata is not None and metadata.is_complete and partition.topic in metadata.topics:
         return ""  # it would say so
+    if config.is_configured(_TIERED):
+        return ""
     log_start = _line(checkpoints, FileKind.LOG_START_CHECKPOINT, partition)
     if log_start is None or not partition.segments or log_start >= partition.segments[0].base_offset:
         return ""
-    return f"the log starts at {log_start}, below the first segment here ({partition.segments[0].base_offset})"
+    # So it does as well where a broker was killed, or freeing was cut off, before the checkpoint was written.
+    first = partition.segments[0].base_offset
+    return f"the log starts at {log_start}, below the first segment here ({first}), and no --config {_TIERED}=false"
 
 
 def _line(checkpoints: RootCheckpoints | None, kind: FileKind, partition: Partition) -> int | None:

@@ -12,7 +12,15 @@ from kafkalog_cli.storage.clean_marker import keep_marker_away
 from kafkalog_cli.storage.durable import not_changed
 from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.storage.lock import log_dir_of
-from kafkalog_cli.storage.manifest import ChangeKind, Manifest, RunState, read_manifest, run_directory, run_ids
+from kafkalog_cli.storage.manifest import (
+    ChangeKind,
+    Manifest,
+    PlannedChange,
+    RunState,
+    read_manifest,
+    run_directory,
+    run_ids,
+)
 from kafkalog_cli.storage.names import WorkState
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.removal import remove_files, remove_run_directory
@@ -137,9 +145,8 @@ def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms
     """The `.deleted` files that are due, and how many are not; those of a run that did not end are none."""
     made: dict[str, Manifest] = {}
     for manifest in runs.manifests.values():
-        for change in manifest.changes if manifest is not None and manifest.state is not RunState.UNDONE else ():
-            if manifest is not None and change.kind is ChangeKind.MOVE and change.new_name is not None:
-                made[change.new_name] = manifest
+        if manifest is not None and manifest.state is not RunState.UNDONE:
+            made.update((name, manifest) for name in map(_filled, manifest.changes) if name is not None)
     due, waiting = [], 0
     for leftover in partition.leftovers:
         if leftover.name.state is not WorkState.DELETED:
@@ -154,6 +161,13 @@ def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms
         else:
             waiting += 1
     return due, waiting
+
+
+def _filled(change: PlannedChange) -> str | None:
+    """The name that a file gets by a change: an index may be closed and renamed in one."""
+    if change.kind is ChangeKind.PUT:
+        return change.name
+    return change.new_name if change.kind is ChangeKind.MOVE else None
 
 
 def _ended_ms(manifest: Manifest) -> int:

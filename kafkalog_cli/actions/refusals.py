@@ -280,8 +280,8 @@ RULES = (
         "tiered",
         _TIERED,
         _REFUSED,
-        "`remote.storage.enable` is true, or the log starts below the first segment here and no metadata log says"
-        " that the topic is not tiered",
+        "`remote.storage.enable` is true, or the log starts below the first segment here and neither a metadata log"
+        " nor `--config remote.storage.enable=false` says that the topic is not tiered",
         "",
         _tiered,
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
@@ -13,11 +15,12 @@ from kafkalog_cli.actions.retain_explain import SIZE_LIMIT, TIME_LIMIT, Retained
 from kafkalog_cli.actions.retain_plan import RetainPlan, RetainRequest
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.runs import Clock
-from kafkalog_cli.errors import ExitCode, Refused
-from kafkalog_cli.storage.change_order import in_log_order
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
+from kafkalog_cli.storage.change_order import in_log_order, keeping
 from kafkalog_cli.storage.changes import Change, Drop
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.durable import partly_removed, tells_nothing_changed
 from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.storage.load_error import LoadFailed
 from kafkalog_cli.storage.manifest import RunInfo
@@ -96,12 +99,27 @@ def apply_retain(
     if plan.due is not None:
         apply_purge(fs, plan.due)
     run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
-    rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
-    load_settings = request.load_settings(plan.log_dir, plan.topic)
-    done = apply_changes(fs, rest, run, MarkerUse.LEFT, load_settings, held=held)
+    with _partly(plan, is_begun=plan.due is not None and bool(plan.due.files)):
+        rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
+        load_settings = request.load_settings(plan.log_dir, plan.topic)
+        done = apply_changes(fs, rest, run, MarkerUse.LEFT, load_settings, held=held)
     if done is not None and not plan.delay_ms:
-        apply_purge(fs, plan_purge(fs, open_partition(fs, plan.path), NEVER_MS, Clock(run.now_ms, is_given=True)))
+        with _partly(plan, is_begun=True):
+            clock = Clock(run.now_ms, is_given=True)
+            apply_purge(fs, plan_purge(fs, open_partition(fs, plan.path), NEVER_MS, clock))
     return done
+
+
+@contextmanager
+def _partly(plan: RetainPlan, *, is_begun: bool) -> Iterator[None]:
+    """Have an error told as one after which something has gone, where `is_begun`; a next run goes on with the rest."""
+    try:
+        yield
+    except (KafkalogError, OSError) as error:
+        cause = error.__cause__ if isinstance(error, KafkalogError) and tells_nothing_changed(error) else error
+        if not is_begun or not isinstance(cause, (OSError, SyncFailed)):
+            raise
+        raise partly_removed(plan.path, 1, cause) from error
 
 
 class _Planning:
@@ -202,7 +220,8 @@ class _Planning:
             raise Unready(self._partition.path, str(failure)) from failure
         due = {file.name for file in plan.due.files} if plan.due is not None else set()
         changes: list[Change] = [c for c in draft.changes() if not (isinstance(c, Drop) and c.name in due)]
-        return replace(plan, changes=in_log_order(changes), line_edits=edits)
+        ordered = in_log_order(changes)
+        return replace(plan, changes=keeping(ordered) if self._request.keeps else ordered, line_edits=edits)
 
     def _mark_deleted(self, draft: Draft, gone: tuple[Segment, ...], bounds: LogBounds, *, rolls: bool) -> None:
         if rolls:

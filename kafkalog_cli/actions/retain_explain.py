@@ -66,6 +66,9 @@ def remarks_of(paths: Iterable[str], fates: Iterable[SegmentFate], disputable: I
             message = f"the headers of its batches end in damage: {largest.fault.message}"
             step = "look at it with kafkalog verify"
             yield Remark(path, message, ExitCode.WARNINGS, largest.fault.position, step)
+        if largest.index_fault is not None:
+            message = f"its time index cannot be read, its batches are followed: {largest.index_fault.message}"
+            yield Remark(path, message, ExitCode.WARNINGS, next_step="kafkalog recover --indexes-only")
         if largest.is_disputed and is_disputable:
             message = (
                 f"its largest timestamp is {largest.timestamp_ms} ({largest.origin.value}), which is followed; a broker"

@@ -18,10 +18,12 @@ from kafkalog_cli.storage.topic_config import Setting
 class RetainRequest(LogRequest):
     """How to retain. `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says.
 
-    `explains`: every segment is looked at, also those that stay in any case. `now_is_given`: by `--now`.
+    `keeps`: what goes is not `.deleted` but kept by the run. `explains`: every segment is looked at, also those that
+    stay in any case. `now_is_given`: by `--now`.
     """
 
     delay_ms: int | None = None
+    keeps: bool = False
     explains: bool = False
     now_is_given: bool = False
 

@@ -14,6 +14,7 @@ from kafkalog_cli.cli.options import (
     Delay,
     DryRun,
     Format,
+    Keep,
     MetadataOption,
     Metrics,
     Now,
@@ -47,6 +48,7 @@ def delete_records(  # noqa: PLR0913, PLR0917 options
     partition: PartitionOption = None,
     single_replica: SingleReplica = False,
     delay: Delay = None,
+    keep: Keep = False,
     config: ConfigOption = None,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
@@ -80,6 +82,7 @@ def delete_records(  # noqa: PLR0913, PLR0917 options
         single_replica=single_replica,
         before_offset=before,
         delay=delay,
+        keep=keep,
     )
     run = DeleteRecordsRun(environment_of(context), options)
     return run.run_on(run.one(path))

@@ -14,9 +14,9 @@ from kafkalog_cli.actions.delete_records import (
 )
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
-from kafkalog_cli.actions.time_spec import parse_duration_ms
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.log_writer import LogWriter, LogWriterOptions
+from kafkalog_cli.cli.log_run import LogRunOptions
+from kafkalog_cli.cli.log_writer import LogWriter, delay_of
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.output.log_change_json import DELETED_RECORDS, deleted_records_fields
 from kafkalog_cli.output.log_change_text import Said, deleted_records_words, undo_words
@@ -24,11 +24,12 @@ from kafkalog_cli.storage.manifest import RunInfo
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteRecordsOptions(LogWriterOptions):
+class DeleteRecordsOptions(LogRunOptions):
     """The command line of delete-records, as it is."""
 
     before_offset: int = field(kw_only=True)
     delay: str | None = field(default=None, kw_only=True)
+    keep: bool = field(default=False, kw_only=True)
 
 
 class DeleteRecordsRun(LogWriter[DeleteRecordsPlan]):
@@ -41,7 +42,7 @@ class DeleteRecordsRun(LogWriter[DeleteRecordsPlan]):
     def __init__(self, environment: Environment, options: DeleteRecordsOptions) -> None:
         super().__init__(environment, options)
         self._deleting = options
-        self._delay_ms = None if options.delay is None else parse_duration_ms(options.delay)
+        self._delay_ms = delay_of(options.delay, keeps=options.keep)
         self.counts.update(removed_segments=0, removed_bytes=0)
 
     def plan(self, work: Work, root: RootState) -> DeleteRecordsPlan:
@@ -55,7 +56,7 @@ class DeleteRecordsRun(LogWriter[DeleteRecordsPlan]):
 
     def said(self, plan: DeleteRecordsPlan, done: Applied | None) -> Said:
         """See LogWriter."""
-        delay_ms = plan.delay_ms if plan.removed else None
+        delay_ms = plan.delay_ms if plan.removed and not self._deleting.keep else None
         return Said(deleted_records_words(plan), undo_words(plan, done, delay_ms=delay_ms))
 
     def fields(self, plan: DeleteRecordsPlan) -> dict[str, Any]:
@@ -70,5 +71,9 @@ class DeleteRecordsRun(LogWriter[DeleteRecordsPlan]):
 
     def _request(self) -> DeleteRecordsRequest:
         return DeleteRecordsRequest(
-            self._clock.now_ms, self._settings, kernels=self._environment.kernels, delay_ms=self._delay_ms
+            self._clock.now_ms,
+            self._settings,
+            kernels=self._environment.kernels,
+            delay_ms=self._delay_ms,
+            keeps=self._deleting.keep,
         )

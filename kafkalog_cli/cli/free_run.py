@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from kafkalog_cli import __version__
-from kafkalog_cli.actions.apply_changes import Applied
+from kafkalog_cli.actions.cut_off import cut_off_run
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain_free import (
     Freed,
@@ -21,21 +18,18 @@ from kafkalog_cli.actions.retain_free import (
     record_freed,
     unlink_segment,
 )
-from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.log_writer import Changed, LogWriter, LogWriterOptions
+from kafkalog_cli.cli.log_run import LogRun, LogRunOptions
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, combined_exit_code
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code
 from kafkalog_cli.output.freed import FREED, freed_line, freed_object
-from kafkalog_cli.output.log_change_text import Said
 from kafkalog_cli.storage.fs import LockHandle
 from kafkalog_cli.storage.lock import lock_log_dir, lock_partition
-from kafkalog_cli.storage.manifest import RunInfo
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.manifest import read_manifest
 
 
 @dataclass(frozen=True, slots=True)
-class FreeOptions(LogWriterOptions):
+class FreeOptions(LogRunOptions):
     """The command line of retain with --free-bytes."""
 
     free_bytes: int = field(kw_only=True)
@@ -43,7 +37,7 @@ class FreeOptions(LogWriterOptions):
     keep_ms: int = field(default=0, kw_only=True)
 
 
-class FreeRun(LogWriter[FreePlan]):
+class FreeRun(LogRun[FreePlan]):
     """Looks at all partitions first, without a lock; then unlinks segment by segment, with them.
 
     On a disk that is full not even the file of a lock may be made: where it cannot, nobody else can have it either.
@@ -61,31 +55,38 @@ class FreeRun(LogWriter[FreePlan]):
         self._partition_locks: dict[str, LockHandle | None] = {}
         self._failures: list[ExitCode] = []
         self._failed_paths: set[str] = set()
+        self._unsynced: set[str] = set()
         self.counts.update(removed_segments=0, removed_bytes=0, unlinked_files=0, freed_bytes=0)
 
-    def plan(self, work: Work, root: RootState) -> FreePlan:
-        """See LogWriter."""
+    def partition(self, work: Work) -> FreePlan:
+        """See PartitionRun. What was cut off half way is not taken back: there may be no room for it."""
+        self._check_finished(work)
         self.check(work, has_own_limit=True)
+        root = self._roots.state(work.log_dir, work.partition)
         return plan_free(work.fs, work.partition, root, self._request(), self._places)
 
-    def show(self, result: Changed[FreePlan]) -> ExitCode:
+    def show(self, result: FreePlan) -> ExitCode:
         """Keep the plan: what goes is known when all have been looked at."""
-        self._plans.append(result.plan)
-        return result.plan.exit_code
+        self._plans.append(result)
+        self._failed += result.is_refused
+        return result.exit_code
 
-    def run_on(self, partitions: list[Partition]) -> int:
-        """See LogWriter."""
-        self._settings = self._source(partitions)
-        self.counts["partitions"] = len(partitions)
-        code = self.work(partitions)
+    def after_all(self, code: ExitCode) -> ExitCode:
+        """See LogRun."""
         if code is not ExitCode.INTERRUPTED:
             codes: list[ExitCode] = [code, *(self._free() if self._plans else ())]
             is_short = ExitCode.NO_SPACE in codes and ExitCode.INTERRUPTED not in codes
             code = ExitCode.NO_SPACE if is_short else combined_exit_code(codes)
         self._tell()
-        self._write_metrics(code)
-        self.summary(code, **self.counts)
         return code
+
+    def _check_finished(self, work: Work) -> None:
+        """Raises Refused where an earlier run waits to be taken back, which must find what it left."""
+        run_id = cut_off_run(work.fs, work.partition)
+        manifest = None if run_id is None else read_manifest(work.fs, work.partition.path, run_id)
+        if manifest is not None and not manifest.discard:
+            path = work.partition.path
+            raise Refused(path=path, reason=f"run {run_id} was cut off half way: kafkalog undo {path} {run_id}")
 
     # -- freeing
 
@@ -99,7 +100,8 @@ class FreeRun(LogWriter[FreePlan]):
                 self._failures.append(ExitCode.INTERRUPTED)
             if not self._freeing.dry_run:
                 for freed in self._freed.values():
-                    self._record(freed)
+                    if freed.plan.path not in self._unsynced:
+                        self._record(freed)
         return self._failures
 
     def _free_on(self, device: int) -> None:
@@ -112,6 +114,8 @@ class FreeRun(LogWriter[FreePlan]):
                 gone_bytes = self._unlink(plan, segment)
             except (KafkalogError, OSError) as error:
                 self._fail(plan, error)
+                if isinstance(error.__cause__, SyncFailed):  # what the disk has is not known: nothing may follow
+                    self._unsynced.add(plan.path)
                 continue
             room = room + gone_bytes if self._freeing.dry_run else self._environment.fs.room(plan.path).free_bytes
         if room < wanted:
@@ -149,11 +153,10 @@ class FreeRun(LogWriter[FreePlan]):
 
     def _record(self, freed: Freed) -> None:
         plan = freed.plan
-        run = RunInfo(self._run_id, "retain", tuple(sys.argv[1:]), self._clock.now_ms, {}, __version__)
         try:
             if self._partition_locks.get(plan.path) is None:
                 self._lock_one(plan)  # there may be room for it now
-            remark = record_freed(self._environment.fs, freed, run, held=self._partition_locks[plan.path])
+            remark = record_freed(self._environment.fs, freed, self.run_info(()), held=self._partition_locks[plan.path])
             if remark is not None:
                 self._messages.tell("epochs", remark.message, path=remark.path)
                 self._failures.append(remark.code)
@@ -192,6 +195,7 @@ class FreeRun(LogWriter[FreePlan]):
         known = error if isinstance(error, KafkalogError) else KafkalogError(reason=f"{plan.path}: {error}")
         self._messages.exception(known)
         self._failures.append(known.exit_code)
+        self._failed += plan.path not in self._failed_paths
         self._failed_paths.add(plan.path)
 
     # -- telling
@@ -213,20 +217,6 @@ class FreeRun(LogWriter[FreePlan]):
         self.counts["removed_bytes"] += sum(segment.segment.log.size_bytes for segment in freed.segments)
         self.counts["unlinked_files"] += freed.old_files
         self.counts["freed_bytes"] += freed.disk_bytes
-
-    # -- of LogWriter, not used: what goes is not known of one partition alone
-
-    def apply(self, work: Work, plan: FreePlan, run: RunInfo) -> Applied | None:
-        """Never called: the run is a dry one for LogWriter."""
-        raise NotImplementedError
-
-    def said(self, plan: FreePlan, done: Applied | None) -> Said:
-        """Never called, as `show` is another."""
-        raise NotImplementedError
-
-    def fields(self, plan: FreePlan) -> dict[str, Any]:
-        """Never called, as `show` is another."""
-        raise NotImplementedError
 
     def _request(self) -> FreeRequest:
         return FreeRequest(

@@ -1,48 +1,25 @@
-"""What roll, retain, truncate and delete-records share: settings, refusals, one line a partition, counts, metrics."""
+"""What roll, retain, truncate and delete-records share: a plan and its changes, one line a partition."""
 
 from __future__ import annotations
 
-import os
-import sys
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from kafkalog_cli import __version__
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
-from kafkalog_cli.actions.cut_off import cut_off_run, take_back
 from kafkalog_cli.actions.log_plan import LogPlan
-from kafkalog_cli.actions.partition_facts import PartitionFacts, gather_facts
-from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
-from kafkalog_cli.actions.root_state import Roots, RootState
-from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.partition_run import Outcome, Work
-from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
-from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, Refused, UsageError
+from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.actions.time_spec import parse_duration_ms
+from kafkalog_cli.cli.log_run import LogRun
+from kafkalog_cli.cli.partition_run import Work
+from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.output.log_change_json import plan_object
 from kafkalog_cli.output.log_change_text import Said, plan_lines
 from kafkalog_cli.storage.changes import Cut
-from kafkalog_cli.storage.fs import FileAttributes
-from kafkalog_cli.storage.lock import log_dir_of
-from kafkalog_cli.storage.manifest import RunInfo, new_run_id
-from kafkalog_cli.storage.names import DirectoryKind
-from kafkalog_cli.storage.partition import Partition, open_partition
-from kafkalog_cli.storage.topic_config import parse_topic_settings, read_broker_properties
+from kafkalog_cli.storage.manifest import RunInfo
 
 PlanT = TypeVar("PlanT", bound=LogPlan)
-
-
-@dataclass(frozen=True, slots=True)
-class LogWriterOptions(WriterOptions):
-    """The options that these commands share."""
-
-    config: Sequence[str] = field(default=(), kw_only=True)
-    broker_config: str | None = field(default=None, kw_only=True)
-    metadata: str | None = field(default=None, kw_only=True)
-    metrics: str | None = field(default=None, kw_only=True)
-    single_replica: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +30,11 @@ class Changed(Generic[PlanT]):
     done: Applied | None
 
 
-class LogWriter(PartitionWriter[Changed[PlanT]], Generic[PlanT]):
-    """Plans and changes logs. One in which there is nothing to do is not even locked.
+class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
+    """Plans and changes logs. A command says in `plan`, `apply`, `said` and `fields` what is its own."""
 
-    A command says in `plan`, `apply`, `said` and `fields` what is its own.
-    """
-
-    action: ClassVar[Action]
-    schema: ClassVar[str]
     explains = False
     """Whether `more_lines` tells all that there is, so that the changes need not be listed."""
-
-    def __init__(self, environment: Environment, options: LogWriterOptions) -> None:
-        super().__init__(environment, options)
-        self._log_options = options
-        self._run_id = new_run_id(self.action.value, environment.now_ms())
-        self._roots = Roots(environment.fs)
-        self._named: frozenset[str] = frozenset()
-        self._settings: SettingsSource
-        self.counts: dict[str, int] = {"partitions": 0, "changed": 0}
-        self._failed = 0
 
     # -- what a command says
 
@@ -102,103 +64,13 @@ class LogWriter(PartitionWriter[Changed[PlanT]], Generic[PlanT]):
 
     # -- the run
 
-    def run(self, paths: list[str]) -> int:
-        """Change what `paths` name; the exit code."""
-        if not paths:
-            raise UsageError(reason=f"{self.verb} needs a PATH; see kafkalog {self.verb} --help")
-        return self.run_on(self.ours(paths))
-
-    def run_on(self, partitions: list[Partition]) -> int:
-        """Change these; the exit code."""
-        self._settings = self._source(partitions)
-        self.counts["partitions"] = len(partitions)
-        code = self.work(partitions)
-        self._write_metrics(code)
-        self.summary(code, **self.counts)
-        return code
-
-    def ours(self, paths: list[str]) -> list[Partition]:
-        """Leave out what nobody but its owner changes, where it was not asked for by its own path."""
-        self._named = frozenset(path.rstrip("/") for path in paths)
-        kept = []
-        for partition in self.partitions(paths):
-            kind = partition.directory.kind
-            is_foreign = partition.directory.is_metadata_log or kind in (DirectoryKind.DELETE, DirectoryKind.FUTURE)
-            if is_foreign and partition.path not in self._named:
-                self._messages.tell("skipped", "left alone: it is no partition of a topic's", path=partition.path)
-            else:
-                kept.append(partition)
-        if not kept:
-            raise NothingSelected(reason="no partition that may be changed")
-        return kept
-
-    def one(self, path: str) -> list[Partition]:
-        """The one partition that a path and the selection name. Raises UsageError for several, and as `ours`."""
-        found = self.ours([path])
-        if len(found) > 1:
-            names = ", ".join(partition.path.rpartition("/")[2] for partition in found[:3])
-            reason = f"{self.verb} takes one partition, {path} has {len(found)} ({names}, ...)"
-            raise UsageError(reason=f"{reason}: name one, or choose it with --topic and --partition")
-        return found
-
-    def locks_first(self, partition: Partition) -> bool:
-        """See PartitionWriter."""
-        del partition
-        return False
-
     def partition(self, work: Work) -> Changed[PlanT]:
         """See PartitionRun."""
-        plan = self.plan(work, self._begin(work))
+        plan = self.plan(work, self.begin(work))
         if self._writing.dry_run or not plan.has_work:
             return Changed(plan, None)
-        settings = {setting.name: setting.explanation for setting in plan.settings}
-        info = RunInfo(self._run_id, self.action.value, tuple(sys.argv[1:]), self._clock.now_ms, settings, __version__)
         with self.locked(work):
-            return Changed(plan, self.apply(work, plan, info))
-
-    def _begin(self, work: Work) -> RootState:
-        """Take back what was cut off half way; what the log directory says then. Raises KafkalogError."""
-        run_id = cut_off_run(work.fs, work.partition)
-        if run_id is None:
-            return self._roots.state(work.log_dir, work.partition)
-        if self._writing.dry_run:
-            message = f"run {run_id} was cut off half way, and would be taken back first"
-            work.tell("cut-off", message, work.partition.path)
-            return self._roots.state(work.log_dir, work.partition)
-        with self.locked(work):
-            try:
-                take_back(work.fs, work.partition, run_id, self._clock, self._places)
-                work.tell("cut-off", f"run {run_id} was cut off half way, and is taken back", work.partition.path)
-            except Refused as refused:
-                message = f"run {run_id} was cut off half way, and cannot be taken back: {refused}"
-                work.tell("cut-off", message, work.partition.path)
-        work.partition = open_partition(work.fs, work.partition.path)
-        return Roots(work.fs).state(work.log_dir, work.partition)
-
-    def check(self, work: Work, **what: Any) -> PartitionFacts:
-        """Warn of what the table of refusals warns of. Raises Refused, UnsupportedFormat."""
-        partition = work.partition
-        facts = gather_facts(
-            work.fs,
-            partition,
-            work.log_dir,
-            self._settings,
-            checkpoints=self._roots.checkpoints(work.log_dir),
-            places=self._places,
-        )
-        selection = self._options.selection
-        intent = Intent(
-            self.action,
-            self._clock.now_ms,
-            self._clock.is_given,
-            single_replica=self._log_options.single_replica,
-            is_named=partition.path in self._named or (selection is not None and partition.topic in selection.topics),
-            **what,
-        )
-        verdicts = judge(facts, intent)
-        raise_refusals(verdicts)
-        work.warn(verdicts)
-        return facts
+            return Changed(plan, self.apply(work, plan, self.run_info(plan.settings)))
 
     def show(self, result: Changed[PlanT]) -> ExitCode:
         """See PartitionRun."""
@@ -223,43 +95,14 @@ class LogWriter(PartitionWriter[Changed[PlanT]], Generic[PlanT]):
             self._messages.tell("marker", MARKER_STAYS_AWAY, path=plan.log_dir)
         return plan.exit_code
 
-    def _take(self, outcome: Outcome[Changed[PlanT]]) -> None:
-        super()._take(outcome)
-        self._failed += outcome.error is not None
-
-    def _source(self, partitions: Sequence[Partition]) -> SettingsSource:
-        """The settings named, and those of metadata logs beside the partitions. Raises UsageError."""
-        fs, options = self._environment.fs, self._log_options
-        log_dirs = (log_dir_of(fs, partition.path) for partition in partitions)
-        return SettingsSource(
-            fs,
-            parse_topic_settings(options.config),
-            {} if options.broker_config is None else read_broker_properties(fs, options.broker_config),
-            metadata_path=options.metadata,
-            log_dirs=list(dict.fromkeys(log_dir for log_dir in log_dirs if log_dir is not None)),
-            kernels=self._environment.kernels,
-        )
-
-    def _write_metrics(self, code: ExitCode) -> None:
-        path = self._log_options.metrics
-        if path is None or self._writing.dry_run:
-            return
-        from kafkalog_cli.output.metrics import RunMetrics, metrics_text
-        from kafkalog_cli.storage.durable import replace_file
-
-        counts = {**self.counts, "failed_partitions": self._failed, "partitions_not_done": len(self.not_done)}
-        seconds = self._environment.clock() - self._begun
-        text = metrics_text(RunMetrics(self.action.value, self._environment.now_ms(), seconds, int(code), counts))
-        full_path = os.path.abspath(path)  # noqa: PTH100
-        try:
-            # Who collects it is another user; a file that is there keeps its mode.
-            is_there = self._fs.status(full_path) is not None
-            readable = FileAttributes(0o644, os.geteuid(), os.getegid(), self._environment.now_ms() * 1_000_000)
-            replace_file(self._fs, full_path, text.encode(), None if is_there else readable)
-        except OSError as error:
-            raise KafkalogError(reason=f"{path}: the metrics cannot be written: {error.strerror}") from error
-
 
 def in_place(plan: LogPlan) -> frozenset[str]:
     """The files whose bytes change where they lie."""
     return frozenset(change.name for change in plan.changes if isinstance(change, Cut))
+
+
+def delay_of(delay: str | None, *, keeps: bool) -> int | None:
+    """What `--delay` says, in ms; None without it. Raises UsageError, also where `--keep` leaves nothing to wait."""
+    if delay is not None and keeps:
+        raise UsageError(reason="--delay does not go with --keep: nothing is named .deleted")
+    return None if delay is None else parse_duration_ms(delay)

@@ -195,6 +195,15 @@ Delay = Annotated[
     ),
 ]
 
+Keep = Annotated[
+    bool,
+    typer.Option(
+        "--keep",
+        help="Keep what goes in the run's directory, so that undo works also after a broker has started, until purge.",
+        rich_help_panel=SAFETY_PANEL,
+    ),
+]
+
 Jobs = Annotated[
     int,
     typer.Option(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kafkalog_cli import __version__
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
+from kafkalog_cli.actions.cut_off import cut_off_run
 from kafkalog_cli.actions.partition_facts import gather_facts
 from kafkalog_cli.actions.recover import RecoverRequest, apply_recovery, plan_recovery
 from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan
@@ -18,7 +19,7 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
-from kafkalog_cli.errors import ExitCode, NothingSelected
+from kafkalog_cli.errors import ExitCode, NothingSelected, Refused
 from kafkalog_cli.output.recover_json import RECOVERY, plan_object
 from kafkalog_cli.output.recover_text import plan_lines
 from kafkalog_cli.output.stream import printable
@@ -103,13 +104,24 @@ class RecoverRun(PartitionWriter[Recovered]):
         """See PartitionRun."""
         root = self._roots.state(work.log_dir, work.partition)
         plan = plan_recovery(work.fs, work.partition, root, self._request)
-        self._check(work, plan)
+        try:
+            self._check(work, plan)
+        except Refused:
+            self._tell_cut_off(work)
+            raise
         if self._recovery.dry_run or not plan.has_work:
             return Recovered(plan, None)
         settings = {setting.name: setting.explanation for setting in plan.settings}
         info = RunInfo(self._run_id, "recover", tuple(sys.argv[1:]), self._clock.now_ms, settings, __version__)
         with self.locked(work):
             return Recovered(plan, apply_recovery(work.fs, plan, info, self._request, held=work.lock))
+
+    def _tell_cut_off(self, work: Work) -> None:
+        """What keeps a partition from being recovered may be what an earlier run keeps of it."""
+        path, run_id = work.partition.path, cut_off_run(work.fs, work.partition)
+        if run_id is not None:
+            message = f"run {run_id} was cut off half way; `kafkalog undo {path} {run_id}` puts back what was"
+            work.tell("cut-off", message, path)
 
     def show(self, result: Recovered) -> ExitCode:
         """See PartitionRun."""

@@ -17,6 +17,7 @@ from kafkalog_cli.cli.options import (
     Format,
     IoRate,
     Jobs,
+    Keep,
     MetadataOption,
     Metrics,
     Now,
@@ -34,7 +35,7 @@ from kafkalog_cli.cli.options import (
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.log_writer import LogWriterOptions
+    from kafkalog_cli.cli.log_run import LogRunOptions
 
 command = typer.Typer(add_completion=False)
 
@@ -53,6 +54,7 @@ def retain(  # noqa: PLR0913, PLR0917 options
         typer.Option("--explain", help="Say of each segment why it stays or goes, and when it would go."),
     ] = False,
     delay: Delay = None,
+    keep: Keep = False,
     free_bytes: Annotated[
         str | None,
         typer.Option(
@@ -95,9 +97,9 @@ def retain(  # noqa: PLR0913, PLR0917 options
     defaults. What goes is renamed to .deleted, and unlinked by a later run once file.delete.delay.ms has gone.
     With --free-bytes the limits do not count: the oldest go, never what is compacted, internal or active.
     """
-    from kafkalog_cli.cli.log_writer import LogWriterOptions
+    from kafkalog_cli.cli.log_run import LogRunOptions
 
-    shared = LogWriterOptions(
+    shared = LogRunOptions(
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
         quiet=quiet,
@@ -113,20 +115,20 @@ def retain(  # noqa: PLR0913, PLR0917 options
     )
     environment = environment_of(context)
     if free_bytes is not None:
-        if explain or delay is not None:
-            raise UsageError(reason="--explain and --delay do not go with --free-bytes")
+        if explain or keep or delay is not None:
+            raise UsageError(reason="--explain, --delay and --keep do not go with --free-bytes")
         return _free(environment, shared, paths or [], free_bytes, keep_bytes, keep_ms)
     if keep_bytes is not None or keep_ms:
         raise UsageError(reason="--keep-bytes and --keep-ms go with --free-bytes")
     from kafkalog_cli.cli.retain_run import RetainOptions, RetainRun
 
-    options = RetainOptions(**_fields(shared), explain=explain, delay=delay)
+    options = RetainOptions(**_fields(shared), explain=explain, delay=delay, keep=keep)
     return RetainRun(environment, options).run(paths or [])
 
 
 def _free(  # noqa: PLR0913, PLR0917
     environment: Environment,
-    shared: LogWriterOptions,
+    shared: LogRunOptions,
     paths: list[str],
     free_bytes: str,
     keep_bytes: str | None,
@@ -144,5 +146,5 @@ def _free(  # noqa: PLR0913, PLR0917
     return FreeRun(environment, options).run(paths)
 
 
-def _fields(options: LogWriterOptions) -> dict[str, Any]:
+def _fields(options: LogRunOptions) -> dict[str, Any]:
     return {each.name: getattr(options, each.name) for each in fields(options)}

@@ -12,9 +12,9 @@ from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain import apply_retain, plan_retain
 from kafkalog_cli.actions.retain_plan import RetainPlan, RetainRequest
 from kafkalog_cli.actions.root_state import RootState
-from kafkalog_cli.actions.time_spec import parse_duration_ms
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.log_writer import LogWriter, LogWriterOptions
+from kafkalog_cli.cli.log_run import LogRunOptions
+from kafkalog_cli.cli.log_writer import LogWriter, delay_of
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.output.log_change_json import RETENTION, retention_fields
@@ -24,11 +24,12 @@ from kafkalog_cli.storage.manifest import RunInfo
 
 
 @dataclass(frozen=True, slots=True)
-class RetainOptions(LogWriterOptions):
+class RetainOptions(LogRunOptions):
     """The command line of retain, as it is."""
 
     explain: bool = field(default=False, kw_only=True)
     delay: str | None = field(default=None, kw_only=True)
+    keep: bool = field(default=False, kw_only=True)
 
 
 class RetainRun(LogWriter[RetainPlan]):
@@ -41,7 +42,8 @@ class RetainRun(LogWriter[RetainPlan]):
     def __init__(self, environment: Environment, options: RetainOptions) -> None:
         super().__init__(environment, options)
         self.explains = options.explain
-        self._delay_ms = None if options.delay is None else parse_duration_ms(options.delay)
+        self._keeps = options.keep
+        self._delay_ms = delay_of(options.delay, keeps=options.keep)
         self.counts.update(removed_segments=0, removed_bytes=0, unlinked_files=0, unlinked_bytes=0)
 
     def plan(self, work: Work, root: RootState) -> RetainPlan:
@@ -62,7 +64,8 @@ class RetainRun(LogWriter[RetainPlan]):
 
     def said(self, plan: RetainPlan, done: Applied | None) -> Said:
         """See LogWriter."""
-        return Said(retention_words(plan), undo_words(plan, done, delay_ms=plan.delay_ms if plan.removed else None))
+        delay_ms = plan.delay_ms if plan.removed and not self._keeps else None
+        return Said(retention_words(plan), undo_words(plan, done, delay_ms=delay_ms))
 
     def fields(self, plan: RetainPlan) -> dict[str, Any]:
         """See LogWriter."""
@@ -87,6 +90,7 @@ class RetainRun(LogWriter[RetainPlan]):
             self._settings,
             kernels=self._environment.kernels,
             delay_ms=self._delay_ms,
+            keeps=self._keeps,
             explains=self.explains,
             now_is_given=self._clock.is_given,
         )

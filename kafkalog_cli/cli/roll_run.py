@@ -10,7 +10,8 @@ from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.roll import RollPlan, RollRequest, apply_roll, plan_roll
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.log_writer import LogWriter, LogWriterOptions, in_place
+from kafkalog_cli.cli.log_run import LogRunOptions
+from kafkalog_cli.cli.log_writer import LogWriter, in_place
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.output.log_change_json import ROLL, roll_fields
 from kafkalog_cli.output.log_change_text import Said, roll_words, undo_words
@@ -18,7 +19,7 @@ from kafkalog_cli.storage.manifest import RunInfo
 
 
 @dataclass(frozen=True, slots=True)
-class RollOptions(LogWriterOptions):
+class RollOptions(LogRunOptions):
     """The command line of roll, as it is."""
 
     force: bool = field(default=False, kw_only=True)

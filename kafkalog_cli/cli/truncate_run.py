@@ -11,7 +11,8 @@ from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.truncate import TruncatePlan, apply_truncate, plan_truncate
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.log_writer import LogWriter, LogWriterOptions, in_place
+from kafkalog_cli.cli.log_run import LogRunOptions
+from kafkalog_cli.cli.log_writer import LogWriter, in_place
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.output.log_change_json import TRUNCATION, truncation_fields
 from kafkalog_cli.output.log_change_text import Said, truncation_words, undo_words
@@ -19,7 +20,7 @@ from kafkalog_cli.storage.manifest import RunInfo
 
 
 @dataclass(frozen=True, slots=True)
-class TruncateOptions(LogWriterOptions):
+class TruncateOptions(LogRunOptions):
     """The command line of truncate, as it is."""
 
     target_offset: int = field(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put
-from kafkalog_cli.storage.names import SEGMENT_KINDS, FileKind, classify_file, segment_file_name
+from kafkalog_cli.storage.names import SEGMENT_KINDS, FileKind, WorkState, classify_file, segment_file_name
 
 
 def in_log_order(changes: Iterable[Change]) -> tuple[Change, ...]:
@@ -31,6 +31,18 @@ def in_log_order(changes: Iterable[Change]) -> tuple[Change, ...]:
         *(change for change in found if isinstance(change, Cut)),
         *(put for put in puts if put not in early),
     )
+
+
+def keeping(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """The same, but what would wait as `.deleted` goes into the run's directory, where no broker looks."""
+    suffix = WorkState.DELETED.value
+    found: list[Change] = []
+    for change in changes:
+        if isinstance(change, Move) and change.new_name.endswith(suffix):
+            found.append(Drop(change.name))
+        elif not change.name.endswith(suffix):  # else it gives one that goes its last form
+            found.append(change)
+    return tuple(found)
 
 
 def _log_name(name: str) -> str | None:

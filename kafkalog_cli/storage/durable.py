@@ -184,11 +184,19 @@ def is_no_room(error: BaseException | None) -> bool:
     return isinstance(error, (NoSpace, SyncFoundNoSpace)) or (isinstance(error, OSError) and error.errno in NO_ROOM)
 
 
+NOTHING_CHANGED = "nothing was changed"
+
+
+def tells_nothing_changed(error: KafkalogError) -> bool:
+    """Whether this is one that `not_changed` made."""
+    return isinstance(error, NotChanged) or error.details.get("reason") == NOTHING_CHANGED
+
+
 def not_changed(path: str, error: Exception) -> KafkalogError:
     """What to raise for an error after which everything is as it was."""
     reason = error_text(error) if isinstance(error, OSError) else str(error)
     if is_no_room(error):
-        return NoSpace(path=path, reason="nothing was changed")
+        return NoSpace(path=path, reason=NOTHING_CHANGED)
     if isinstance(error, KafkalogError) and not isinstance(error, SyncFailed):
         return error
     return NotChanged(path=path, reason=reason)

@@ -13,7 +13,7 @@ from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.index_end import entries_in_use
 from kafkalog_cli.storage.leader_epochs import LeaderEpochs
-from kafkalog_cli.storage.load_error import LoadFailed
+from kafkalog_cli.storage.load_error import LoadFailed, cannot_read
 from kafkalog_cli.storage.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.names import FileKind, WorkState, offset_of_file_name, segment_file_name
@@ -24,7 +24,7 @@ class OpenLog:
     """Segments, offsets and producers of a log that is whole at its end; changes go to the draft.
 
     `log_start_offset` is the larger of the checkpoint's and the first base offset. Without `is_clean` the indexes
-    of the last segment may be at full length, with unused zeros, which are cut off.
+    of the last segment may be at full length, with unused zeros, which are cut off. Raises LoadFailed.
     """
 
     def __init__(
@@ -113,7 +113,9 @@ class OpenLog:
     def _cut_unused(self, kind: FileKind, index: type[SegmentIndex[Any]]) -> None:
         name = segment_file_name(self.base_offsets[-1], kind)
         if name in self.draft:
-            entries, _ = entries_in_use(self.draft, self.draft.path(name), index, self.base_offsets[-1])
+            entries, faults = entries_in_use(self.draft, self.draft.path(name), index, self.base_offsets[-1])
+            if faults:
+                raise cannot_read(name, faults[0])
             is_unused = len(entries) == 1 and not any(entries.data)
             self.draft.cut(name, 0 if is_unused else len(entries) * entries.layout.size)
 

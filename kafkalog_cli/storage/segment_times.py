@@ -30,18 +30,19 @@ class LargestTimestamp(NamedTuple):
     """The largest timestamp of a segment in ms, and where it is from.
 
     `believed_ms` is what a broker goes by after a clean start: the time index, or without entries the file's mtime.
-    `fault` is what kept the headers from being read to the end.
+    `fault` is what kept the headers from being read to the end, `index_fault` what kept the time index from it.
     """
 
     timestamp_ms: int
     origin: TimestampOrigin
     believed_ms: int
     fault: Fault | None = None
+    index_fault: Fault | None = None
 
     @property
     def is_disputed(self) -> bool:
         """Whether a broker goes by another timestamp (KAFKA-10207)."""
-        return self.believed_ms != self.timestamp_ms
+        return self.index_fault is None and self.believed_ms != self.timestamp_ms
 
 
 def largest_timestamp(fs: Filesystem, segment: Segment, enough_ms: int | None = None) -> LargestTimestamp:
@@ -53,7 +54,7 @@ def largest_timestamp(fs: Filesystem, segment: Segment, enough_ms: int | None = 
     mtime_ms = segment.log.mtime_ms
     if segment.is_seven:
         return LargestTimestamp(mtime_ms, TimestampOrigin.MTIME, mtime_ms)
-    indexed_ms, offset = _last_indexed(fs, segment)
+    (indexed_ms, offset), index_fault = _last_indexed(fs, segment)
     believed_ms = indexed_ms if indexed_ms >= 0 else mtime_ms
     if enough_ms is not None and indexed_ms >= max(0, enough_ms) and _has(fs, segment, offset, indexed_ms):
         return LargestTimestamp(indexed_ms, TimestampOrigin.TIME_INDEX, believed_ms)
@@ -61,16 +62,16 @@ def largest_timestamp(fs: Filesystem, segment: Segment, enough_ms: int | None = 
     if fault is not None:  # nothing goes for being old of which a part cannot be read
         largest = max(largest, indexed_ms)
     if largest < 0:
-        return LargestTimestamp(mtime_ms, TimestampOrigin.MTIME, believed_ms, fault)
-    return LargestTimestamp(largest, TimestampOrigin.BATCHES, believed_ms, fault)
+        return LargestTimestamp(mtime_ms, TimestampOrigin.MTIME, believed_ms, fault, index_fault)
+    return LargestTimestamp(largest, TimestampOrigin.BATCHES, believed_ms, fault, index_fault)
 
 
-def _last_indexed(fs: Filesystem, segment: Segment) -> tuple[int, int]:
+def _last_indexed(fs: Filesystem, segment: Segment) -> tuple[tuple[int, int], Fault | None]:
     """The last entry of the time index: timestamp and offset; -1 and the base offset without one."""
     if segment.time_index is None:
-        return NO_TIMESTAMP, segment.base_offset
-    entries, _ = last_entries(fs, segment.time_index.path, TimeIndex, segment.base_offset, in_use=True)
-    return entries.last_entry
+        return (NO_TIMESTAMP, segment.base_offset), None
+    entries, faults = last_entries(fs, segment.time_index.path, TimeIndex, segment.base_offset, in_use=True)
+    return entries.last_entry, faults[0] if faults else None
 
 
 def _has(fs: Filesystem, segment: Segment, offset: int, timestamp: int) -> bool:

@@ -76,7 +76,10 @@ def test_a_tiered_topic(corpus):
     facts = facts_of(data / "tiered-0", data)
     first = min(int(path.stem) for path in (data / "tiered-0").glob("*.log"))
     assert facts.tiered_because.startswith("the log starts at ")
-    assert facts.tiered_because.endswith(f"below the first segment here ({first})")
+    told = f"below the first segment here ({first}), and no --config remote.storage.enable=false"
+    assert facts.tiered_because.endswith(told)
+    denied = facts_of(data / "tiered-0", data, source(command_line={"remote.storage.enable": "false"}))
+    assert denied.tiered_because == ""
     said = facts_of(data / "tiered-0", data, source(command_line={"remote.storage.enable": "true"}))
     assert said.tiered_because == "remote.storage.enable=true (--config)"
     other = corpus / "retention" / "after"
@@ -89,7 +92,7 @@ def test_a_start_below_the_first_segment_is_no_tier_where_the_metadata_says_so(t
     (data / "log-start-offset-checkpoint").write_text("0\n1\nt1 0 10\n")
     assert facts_of(path, data).tiered_because == ""
     shutil.rmtree(data / "__cluster_metadata-0")
-    assert facts_of(path, data).tiered_because == "the log starts at 10, below the first segment here (50)"
+    assert facts_of(path, data).tiered_because.startswith("the log starts at 10, below the first segment here (50)")
 
 
 def test_replication_is_known_or_why_not(tmp_path):

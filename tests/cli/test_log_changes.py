@@ -63,6 +63,24 @@ def test_retain_says_a_line_and_undo_takes_it_back(root):
     assert tree(root) == before
 
 
+@pytest.mark.parametrize("command", ["retain", "delete-records"])
+def test_what_is_kept_comes_back_also_when_a_broker_has_started(root, command):
+    """A broker unlinks all that is named .deleted; what the run keeps it does not see."""
+    before = tree(root)
+    partition = root / "ret-time-0"
+    options = [*DAY_AND_NIGHT] if command == "retain" else ["--before", "98", "--single-replica"]
+    code, out, err = kafkalog(command, partition, *options, *NOW, "--keep")
+    assert code == 0, err
+    assert "; undo: kafkalog undo " in out
+    assert not list(partition.glob("*.deleted"))
+    assert sorted(path.name for path in partition.glob("*.log")) == [f"{98:020d}.log"]
+    assert kafkalog("purge", partition, *NOW)[0] == 0  # not old enough
+    assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
+    assert tree(root) == before
+    code, _, err = kafkalog(command, partition, *options, *NOW, "--keep", "--delay", "1s")
+    assert (code, "--delay does not go with --keep" in err) == (2, True)
+
+
 def test_the_second_run_changes_nothing(root):
     argv = ["retain", root, "--topic", "ret-time", "--topic", "ret-size", *DAY_AND_NIGHT, *NOW]
     assert kafkalog(*argv)[0] == 0

@@ -12,7 +12,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from trials import Trial, check_words
+from trials import RETAINS, Trial, check_words
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -27,6 +27,11 @@ COMMANDS = {
     "recover indexes": ["recover", "--indexes-only"],
     "salvage": ["recover", "--salvage", "OUT"],
     "purge": ["purge", "--older-than", "0s"],
+    "roll": ["roll", "--force"],
+    "retain": ["retain", *RETAINS],
+    "free": ["retain", "--free-bytes", "2000000MB", "--config", "cleanup.policy=delete"],
+    "truncate": ["truncate", "--to", "10", "--single-replica"],
+    "delete-records": ["delete-records", "--before", "100", "--single-replica"],
 }
 CONTROLS = frozenset(chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))) - {"\n"}
 

@@ -18,6 +18,7 @@ from kafkalog_cli.storage.fs import RealFilesystem
 
 ROOT = Path(__file__).parents[2]
 TORN, RECOVERED = "torn-0", "recovered-0"
+RETAINS = ["--config", "cleanup.policy=delete", "--config", "retention.bytes=1000"]
 WRITERS = {
     "recover": ["recover", "DATA"],
     "recover a partition": ["recover", f"DATA/{TORN}"],
@@ -28,6 +29,10 @@ WRITERS = {
     "undo": ["undo", "DATA", "RUN"],
     "undo a partition": ["undo", f"DATA/{RECOVERED}", "RUN"],
     "purge": ["purge", "--older-than", "0s", "DATA"],
+    "roll": ["roll", "--force", f"DATA/{RECOVERED}"],
+    "retain": ["retain", f"DATA/{RECOVERED}", *RETAINS],
+    "truncate": ["truncate", f"DATA/{RECOVERED}", "--to", "70", "--single-replica"],
+    "delete-records": ["delete-records", f"DATA/{RECOVERED}", "--before", "60", "--single-replica"],
 }
 READERS = {
     "ls": ["ls", "DATA"],
@@ -42,6 +47,8 @@ READERS = {
     "what a broker would do": ["recover", "--like-broker", "--dry-run", "DATA"],
     "what undo would do": ["undo", "--dry-run", "DATA", "RUN"],
     "what purge would do": ["purge", "--dry-run", "--older-than", "0s", "DATA"],
+    "what roll would do": ["roll", "--dry-run", "--force", "DATA"],
+    "what retain would do": ["retain", "--dry-run", "--explain", "DATA", *RETAINS],
 }
 UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 """As a root that permissions hold for."""

@@ -1,4 +1,4 @@
-"""Twelve small log directories for the crash and fault tests, each with something to repair; what is told of them.
+"""Small log directories for the crash and fault tests: twelve with something to repair, five sound; what is told of them.
 
 They are made with struct alone, and what is told of them is read with the naive reader: no code under test.
 """
@@ -20,6 +20,7 @@ OWN = f"{PARTITION}/.kafkalog"
 MARKER = f"{ROOT}/.kafka_cleanshutdown"
 RECOVERY_POINT = f"{ROOT}/recovery-point-offset-checkpoint"
 INTERVAL_BYTES = 100
+END = 22
 MARKER_BYTES = b'{"version":0,"brokerEpoch":7}'
 METADATA = b"version: 0\ntopic_id: kFQ3lUTFSsWWjXbfvbOpDw\n"
 
@@ -189,22 +190,89 @@ FIXTURES: dict[str, Callable[[], Files]] = {
         *(one, three, five, transactions, tombstones, legacy_v0, legacy_v1, empty, torn, cleaned, swap, deleted),
     )
 }
+# -- with nothing to repair, for those who change logs: three segments, which end at END
+
+
+def sound() -> Files:
+    found = segments(4, 3, 4)
+    found["leader-epoch-checkpoint"] = b"0\n3\n0 0\n2 10\n3 16\n"
+    for base in (8, 14):
+        found[_name(base, "snapshot")] = producer_snapshot([])
+    return found
+
+
+def committed() -> Files:
+    """Transactions, committed and aborted, over the borders of segments."""
+
+    def part(first: int, sequence: int) -> tuple[bytes, int, int]:
+        return batch(first, producer=(9, 0, sequence), bits=0x10)
+
+    def mark(at: int, kind: int) -> tuple[bytes, int, int]:
+        return end_marker(at, BASE_TIME_MS + at, (9, 0), kind), at, BASE_TIME_MS + at
+
+    found = segment(0, [part(0, 0), mark(2, 1), part(3, 2), mark(5, 0)])
+    found |= segment(6, [part(6, 4), mark(8, 0), batch(9), batch(11)])
+    found |= segment(13, [batch(13), part(15, 6), mark(17, 1), batch(18), batch(20)])
+    found[_name(0, "txnindex")] = aborted_txns([(9, 3, 5, 6)])
+    found[_name(6, "txnindex")] = aborted_txns([(9, 6, 8, 9)])
+    for base, last, at in ((6, 3, 5), (13, 5, 8), (END, 7, 17)):
+        state = (9, last, at - 1, 1, 0, BASE_TIME_MS + at, 0, -1)
+        found[_name(base, "snapshot")] = producer_snapshot([state])
+    return found | {"leader-epoch-checkpoint": b"0\n2\n0 0\n1 13\n", "partition.metadata": METADATA}
+
+
+def compacted() -> Files:
+    """After a cleaner, with gaps; the log starts in a segment, as its checkpoint says; files wait for their end."""
+
+    def kept(offsets: list[int], base: int, last: int) -> tuple[bytes, int, int]:
+        records = [R(at, BASE_TIME_MS + at, b"k%d" % at, None if at % 2 else b"v" * 30) for at in offsets]
+        largest = max((r.timestamp for r in records), default=-1)
+        return batch_v2(records, base=base, last=last, max_timestamp=largest), last, largest
+
+    found = segment(0, [kept([1, 3], 0, 4), kept([5], 5, 9)]) | segment(10, [kept([12, 15], 10, 15)])
+    found |= segment(16, [kept([16, 17], 16, 17), kept([], 18, 19), kept([21], 20, 21)])
+    found |= {"leader-epoch-checkpoint": b"0\n1\n0 3\n", _name(END, "snapshot"): producer_snapshot([])}
+    found |= {name + ".deleted": data for name, data in segment(100, [batch(100)]).items()}
+    return found | {"partition.metadata": METADATA}
+
+
+def old() -> Files:
+    """A segment of message sets without times, two of such with them."""
+    found = segment(0, _old(0, 4, 0, 0)) | segment(8, _old(8, 3, 1, 0)) | segment(14, _old(14, 4, 1, 2))
+    return found | {"leader-epoch-checkpoint": b"0\n0\n", _name(END, "snapshot"): producer_snapshot([])}
+
+
+def killed() -> Files:
+    """A broker was killed, and lost nothing: the last indexes have their full length, there is no snapshot."""
+    found = segments(3, 4, 4)
+    del found[_name(END, "snapshot")]
+    found[_name(14, "snapshot")] = producer_snapshot([])
+    found[_name(14, "index")] = found[_name(14, "index")].ljust(4096, b"\0")
+    found[_name(14, "timeindex")] = found[_name(14, "timeindex")][:12].ljust(4092, b"\0")
+    return found
+
+
+SOUND: dict[str, Callable[[], Files]] = {maker.__name__: maker for maker in (sound, committed, compacted, old, killed)}
 TIMELESS = ("/lock", "/.lock", "/manifest.json", "/manifest.json.tmp")
-WITH_MARKER = ("deleted", "torn", "three")
+WITH_MARKER = ("deleted", "torn", "three", "sound", "committed", "old")
 """The log directories that a broker stopped cleanly, as their marker says."""
 
 
 def log_directory(name: str) -> MemoryFilesystem:
-    """One of FIXTURES as partition t-0 of a log directory in memory, all of it on the disk, with odd attributes."""
+    """One of FIXTURES or SOUND as partition t-0 of a log directory in memory, on the disk, with odd attributes."""
     fs = MemoryFilesystem()
     fs.add(f"{ROOT}/meta.properties", b"version=1\nnode.id=1\n")
     fs.add(f"{ROOT}/.lock", b"")
-    fs.add(RECOVERY_POINT, b"0\n2\nother 3 44\nt 0 900\n", FileAttributes(0o640, 5, 6, START_NS + 3))
-    fs.add(f"{ROOT}/log-start-offset-checkpoint", b"0\n0\n")
-    fs.add(f"{ROOT}/replication-offset-checkpoint", b"0\n1\nt 0 4\n")
+    recovered, replicated = (END, END) if name in SOUND else (900, 4)
+    recovered = 14 if name == "killed" else recovered
+    fs.add(RECOVERY_POINT, b"0\n2\nother 3 44\nt 0 %d\n" % recovered, FileAttributes(0o640, 5, 6, START_NS + 3))
+    fs.add(f"{ROOT}/log-start-offset-checkpoint", b"0\n1\nt 0 3\n" if name == "compacted" else b"0\n0\n")
+    fs.add(f"{ROOT}/replication-offset-checkpoint", b"0\n1\nt 0 %d\n" % replicated)
+    if name in SOUND:
+        fs.add(f"{ROOT}/cleaner-offset-checkpoint", b"0\n1\nt 0 6\n")
     if name in WITH_MARKER:
         fs.add(MARKER, MARKER_BYTES, FileAttributes(0o604, 7, 8, START_NS + 1_000_000_003))
-    for at, (file, data) in enumerate(FIXTURES[name]().items()):
+    for at, (file, data) in enumerate((FIXTURES | SOUND)[name]().items()):
         xattrs = (("user.x", b"%d" % at),) * (at % 2)
         fs.add(f"{PARTITION}/{file}", data, FileAttributes(0o600 + at % 60, 100 + at, 200, START_NS + at, xattrs))
     for path in (ROOT, PARTITION):

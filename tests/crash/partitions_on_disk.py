@@ -4,38 +4,39 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log_directories import FIXTURES, records_of
+from log_directories import FIXTURES, SOUND, records_of
 from memory_fs import MemoryFilesystem
 
 NAMES = {name: f"t-{at}" for at, name in enumerate(FIXTURES)}
+SOUND_NAMES = {name: f"t-{at}" for at, name in enumerate(SOUND)}
 """Kind to directory."""
 
 Contents = dict[str, bytes]
 
 
-def files() -> Contents:
+def files(names: dict[str, str] = NAMES) -> Contents:
     """All of it, by path below the log directory."""
     found = {"meta.properties": b"version=1\nnode.id=1\n", ".lock": b"", "replication-offset-checkpoint": b"0\n0\n"}
-    lines = b"".join(b"t %d 900\n" % at for at in range(len(NAMES)))
-    found["recovery-point-offset-checkpoint"] = b"0\n%d\n" % len(NAMES) + lines
-    for name, directory in NAMES.items():
-        for file, data in FIXTURES[name]().items():
+    lines = b"".join(b"t %d 900\n" % at for at in range(len(names)))
+    found["recovery-point-offset-checkpoint"] = b"0\n%d\n" % len(names) + lines
+    for name, directory in names.items():
+        for file, data in (FIXTURES | SOUND)[name]().items():
             if file != "partition.metadata":  # two directories may not have one topic id
                 found[f"{directory}/{file}"] = data
     return found
 
 
-def write(root: Path) -> None:
+def write(root: Path, names: dict[str, str] = NAMES) -> None:
     """Make it on a disk."""
-    for path, data in files().items():
+    for path, data in files(names).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(data)
 
 
-def in_memory(root: str) -> MemoryFilesystem:
+def in_memory(root: str, names: dict[str, str] = NAMES) -> MemoryFilesystem:
     """Make it in memory."""
     fs = MemoryFilesystem()
-    for path, data in files().items():
+    for path, data in files(names).items():
         fs.add(f"{root}/{path}", data)
     fs.settle()
     return fs
@@ -58,7 +59,7 @@ def of_partition(contents: Contents, directory: str) -> Contents:
 
 def all_records(contents: Contents) -> dict[str, list[object]]:
     """Directory to the records in it, in the order in which they lie."""
-    found: dict[str, list[object]] = {directory: [] for directory in NAMES.values()}
+    found: dict[str, list[object]] = {path.partition("/")[0]: [] for path in contents if "/" in path}
     for path, data in sorted(contents.items()):
         if path.endswith(".log"):
             found[path.partition("/")[0]] += records_of(data)

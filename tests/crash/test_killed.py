@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from evidence import SCALE
-from partitions_on_disk import all_records, read, write
-from writers import SETTINGS, kafkalog
+from partitions_on_disk import SOUND_NAMES, all_records, read, write
+from writers import RETAIN_NOTHING, ROLL, ROOT, SETTINGS, Left, kafkalog
 
 from kafkalog_cli.storage.fs import RealFilesystem
 
@@ -21,7 +21,7 @@ GROUPS = 4
 AT_WORK = """
     import sys
     from unittest import mock
-    from kafkalog_cli.cli import app, recover_run, undo_run
+    from kafkalog_cli.cli import app, recover_run, retain_run, roll_run, undo_run
     from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.storage import journal, journal_undo
     {planted}
@@ -122,7 +122,56 @@ def test_killed_at_any_time(group, whole, tmp_path, evidence):
     kills = KILLS // GROUPS
     hits = [kill_at(tmp_path / f"log-{n}", (n + chance.random()) / kills, whole) for n in range(kills)]
     assert any(hits), "never while it wrote"
-    evidence("R5", kills, GROUPS)
+    evidence("R5", kills, GROUPS + len(CHANGERS))
+
+
+# -- of sound logs
+
+CHANGERS = (ROLL, RETAIN_NOTHING)
+LOGS = {kind: directory for kind, directory in SOUND_NAMES.items() if kind != "compacted"}
+"""What is due there of earlier runs does not come back."""
+
+
+def change(root, writer, token, *more):
+    return in_process(*(str(root) if word == ROOT else word for word in writer.argv), *more, token=token)
+
+
+def kill_a_change_at(root, writer, share, length_s):
+    """Kill it after that share of its time: whether that was while it wrote."""
+    write(root, LOGS)
+    before = read(root)
+    argv = [str(root) if word == ROOT else word for word in writer.argv]
+    code, _ = end(process([*argv, "--quiet"]), share * length_s)
+    there = read(root)
+    was_hit = code == -signal.SIGKILL and there != before
+    for directory, found in all_records(there).items():
+        whole = all_records(before)[directory]
+        assert found == (whole if writer.left is Left.ALL else whole[len(whole) - len(found) :]), directory
+    again = change(root, writer, "0002")
+    assert again.code == 0, again
+    idle = change(root, writer, "0003", "--quiet")
+    assert (idle.code, idle.out) == (0, ""), idle
+    undo_all(root)
+    assert read(root) == before, "what went was not all kept"
+    return was_hit
+
+
+@pytest.mark.parametrize("writer", CHANGERS, ids=[writer.name for writer in CHANGERS])
+def test_a_change_that_is_killed(writer, tmp_path, evidence):
+    write(tmp_path / "whole", LOGS)
+    argv = [str(tmp_path / "whole") if word == ROOT else word for word in writer.argv]
+    code, length_s = end(process([*argv, "--quiet"]))
+    assert code == 0
+    chance = random.Random(f"{writer.name} {SCALE}")
+    kills = KILLS // GROUPS
+    hits = [
+        kill_a_change_at(tmp_path / f"log-{n}", writer, (n + chance.random()) / kills, length_s) for n in range(kills)
+    ]
+    assert any(hits), "never while it wrote"
+    evidence("R5", kills, GROUPS + len(CHANGERS))
+
+
+# -- what the harness finds
 
 
 def test_a_run_that_keeps_nothing_is_noticed(whole, tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, unique
 from itertools import count
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import typer
-from log_directories import OWN, PARTITION, ROOT, log_directory
+from log_directories import BASE_TIME_MS, FIXTURES, OWN, PARTITION, ROOT, SOUND, log_directory
 from memory_fs import SURVIVALS, MemoryFilesystem
 
 from kafkalog_cli.cli.app import run
@@ -25,7 +26,8 @@ from kafkalog_cli.storage.kernels import KernelChoice
 NOW_MS = 1_795_000_000_000
 MONTH_MS = 30 * 86_400_000
 SETTINGS = ("--config", "segment.index.bytes=4096", "--config", "index.interval.bytes=100")
-RUN_ID = "20261118T110640.000Z-recover-0001"
+RUN_TIME = "20261118T110640.000Z"
+RUN_ID = f"{RUN_TIME}-recover-0001"
 OUT = "/out"
 KEPT = SURVIVALS[0]
 
@@ -61,21 +63,50 @@ class Kind(Enum):
     """What a command is, and so what another run, `recover` and `undo` must make of a disk on which it was cut off."""
 
     REPAIRS = "repairs"  # ends where the whole run would have, from wherever it was cut off
-    CHANGES = "changes"  # with records that go, or a log start: before or after, `undo` gives back what was before
+    CHANGES = "changes"  # of sound logs: what goes, goes from one side, and `undo` gives back what was before
+    FREES = "frees"  # the same, at once and for good, and told when it is done
     UNDOES = "undoes"
     REMOVES = "removes"  # what nothing refers to any more
     COPIES = "copies"  # into a directory of its own; nothing else is touched
 
 
+@unique
+class Left(Enum):
+    """What is left of the records of a log, however far a command came."""
+
+    ALL = "all"
+    BEGINNING = "beginning"
+    END = "end"
+
+
 @dataclass(frozen=True)
 class Writer:
-    """A command: `argv` without options that do not matter; `codes` are the exit codes of a run that did it all."""
+    """A command: `argv` without options that do not matter; `codes` are the exit codes of a run that did it all.
+
+    `codes_again`: also of a run that has nothing left to do. `keeps_marker`: of a clean shutdown, all the time. `comes_back`: with `undo`.
+    """
 
     name: str
     kind: Kind
     argv: tuple[str, ...]
     now_ms: int = NOW_MS
     codes: frozenset[int] = frozenset({0})
+    codes_again: frozenset[int] = frozenset()
+    left: Left = Left.ALL
+    keeps_marker: bool = False
+    comes_back: bool = True
+
+    @property
+    def fixtures(self) -> tuple[str, ...]:
+        """The log directories on which it has something to do."""
+        return tuple(SOUND if self.kind in (Kind.CHANGES, Kind.FREES) else FIXTURES)
+
+    @property
+    def run_id(self) -> str:
+        """Of its first run, or of the one that it takes back or away."""
+        if self.kind in (Kind.UNDOES, Kind.REMOVES):
+            return RUN_ID
+        return f"{RUN_TIME}-{self.argv[0]}-0001"
 
     def act(self, fs: object, *more: str, token: str = "0001") -> Outcome:
         return kafkalog(fs, *self.argv, *more, now_ms=self.now_ms, token=token)
@@ -104,7 +135,51 @@ INDEXES_ONLY = Writer("indexes-only", Kind.REPAIRS, ("recover", "--indexes-only"
 SALVAGE = Writer("salvage", Kind.COPIES, ("recover", "--salvage", OUT, ROOT, *SETTINGS), codes=frozenset({0, 3, 4}))
 UNDO = Writer("undo", Kind.UNDOES, ("undo", ROOT, RUN_ID))
 PURGE = Writer("purge", Kind.REMOVES, ("purge", ROOT), NOW_MS + MONTH_MS)
-WRITERS = (RECOVER, LIKE_BROKER, INDEXES_ONLY, SALVAGE, UNDO, PURGE)
+REPAIRERS = (RECOVER, LIKE_BROKER, INDEXES_ONLY, SALVAGE, UNDO, PURGE)
+
+
+def _retains(name: str, *options: str, kind: Kind = Kind.CHANGES, **more: object) -> Writer:
+    argv = ("retain", ROOT, *SETTINGS, "--config", "cleanup.policy=delete", *options)
+    return Writer(name, kind, argv, left=Left.END, keeps_marker=True, **more)
+
+
+def _truncates(name: str, offset: int) -> Writer:
+    """Where the offset is in a batch the log ends before it: another time it is outside the log."""
+    argv = ("truncate", PARTITION, "--to", str(offset), "--single-replica", *SETTINGS)
+    return Writer(name, Kind.CHANGES, argv, left=Left.BEGINNING, codes_again=frozenset({0, 1}))
+
+
+def _deletes(name: str, offset: int) -> Writer:
+    argv = ("delete-records", PARTITION, "--before", str(offset), "--single-replica", *SETTINGS)
+    return Writer(name, Kind.CHANGES, argv, left=Left.END, keeps_marker=True)
+
+
+UP_TO_10_MS = ("--config", f"retention.ms={NOW_MS - BASE_TIME_MS - 10}")
+ROLL = Writer("roll", Kind.CHANGES, ("roll", ROOT, "--force", *SETTINGS))
+RETAIN = _retains("retain", *UP_TO_10_MS)
+RETAIN_NOTHING = _retains("retain-nothing", "--config", "retention.bytes=0")
+RETAIN_AND_KEEP = _retains("retain-and-keep", "--config", "retention.bytes=0", "--keep")
+RETAIN_AT_ONCE = _retains("retain-at-once", *UP_TO_10_MS, "--delay", "0s", comes_back=False)
+NOT_TIERED = ("--config", "remote.storage.enable=false")
+FREE = _retains(
+    "free", "--free-bytes", "2000000MB", *NOT_TIERED, kind=Kind.FREES, codes=frozenset({13}), comes_back=False
+)
+TRUNCATE = _truncates("truncate", 6)
+TRUNCATE_IN_A_BATCH = _truncates("truncate-in-a-batch", 17)
+TRUNCATE_FULLY = _truncates("truncate-fully", 3)
+DELETE_RECORDS = _deletes("delete-records", 15)
+DELETE_ALL_RECORDS = _deletes("delete-all-records", -1)
+CHANGERS = (
+    *(ROLL, RETAIN, RETAIN_NOTHING, RETAIN_AND_KEEP, RETAIN_AT_ONCE, FREE),
+    *(TRUNCATE, TRUNCATE_IN_A_BATCH, TRUNCATE_FULLY, DELETE_RECORDS, DELETE_ALL_RECORDS),
+)
+WRITERS = (*REPAIRERS, *CHANGERS)
+CASES = tuple((writer, name) for writer in WRITERS for name in writer.fixtures)
+
+
+def ids(cases: Iterable[tuple[Writer, str]]) -> list[str]:
+    """Names of cases for people."""
+    return [f"{writer.name}-{name}" for writer, name in cases]
 
 
 def runs_of(fs: MemoryFilesystem) -> list[str]:
@@ -116,7 +191,9 @@ def runs_of(fs: MemoryFilesystem) -> list[str]:
 
 
 def undo_all(fs: MemoryFilesystem) -> None:
-    """Take all runs back, the newest first."""
+    """Take all runs back, the newest first; with one those go that never began."""
     for run_id in runs_of(fs):
+        if run_id not in runs_of(fs):
+            continue
         outcome = kafkalog(fs, "undo", ROOT, run_id)
         assert outcome.code == 0, outcome

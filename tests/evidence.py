@@ -17,7 +17,7 @@ SCALE = int(os.environ.get("RELIABILITY_SCALE", "1"))
 """How many times as much random tests try; docs/reliability.md has the number for a night."""
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
-ROW = re.compile(r"^\| (R\d+[^|]*?) \| ([^|]+?) \| ([\d,]+) ([^|]+?) \| `([^`|]+)` \|", re.MULTILINE)
+ROW = re.compile(r"^\| (R\d+[^|]*?|corpus) \| ([^|]+?) \| ([\d,]+) ([^|]+?) \| `([^|]+)` \|", re.MULTILINE)
 
 
 def rows():

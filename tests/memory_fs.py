@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import posixpath
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -114,10 +113,14 @@ class MemoryFilesystem:
         self.last_write = None
 
     def walk(self, path: str = "/") -> Iterator[tuple[str, Inode]]:
-        inode = self._find(path)
-        yield path, inode
-        for name, _ in sorted((inode.entries or {}).items()):
-            yield from self.walk(posixpath.join(path, name))
+        """The file or directory, and all under it, each directory before what is in it, by name."""
+        ahead = [(path, self._find(path))]
+        while ahead:
+            path, inode = ahead.pop()
+            yield path, inode
+            if inode.entries:
+                start = path if path.endswith("/") else f"{path}/"
+                ahead += [(start + name, child) for name, child in sorted(inode.entries.items(), reverse=True)]
 
     def tree(self, path: str = "/", *, without: tuple[str, ...] = ()) -> dict[str, tuple[object, ...]]:
         """What lies under `path`: content (None: a directory), mode, owner, group, mtime, xattrs by path."""
@@ -202,6 +205,10 @@ class MemoryFilesystem:
             inode = self._find(path)
         except OSError:
             return None
+        return self._status(path, inode)
+
+    @staticmethod
+    def _status(path: str, inode: Inode) -> FileStatus:
         size = 0 if inode.is_directory else len(inode.content)
         mtime_ms = inode.attributes.mtime_ns // 1_000_000
         return FileStatus(path, size, mtime_ms, inode.number, inode.is_directory, not inode.is_directory, False, size)
@@ -210,7 +217,8 @@ class MemoryFilesystem:
         inode = self._readable(path)
         if not inode.is_directory:
             raise NotKafkaLayout(path=path, reason="is not a directory")
-        return [self.status(f"{path.rstrip('/')}/{name}") for name in sorted(inode.entries)]
+        start = f"{path.rstrip('/')}/"
+        return [self._status(start + name, child) for name, child in sorted(inode.entries.items())]
 
     def _readable(self, path: str) -> Inode:
         try:

@@ -12,8 +12,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.header import header_at
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import scan_of
+from kafkalog_cli.storage.read import BatchRecords
 
 NOT_FOUND = -1
 
@@ -109,12 +108,10 @@ def _first_batch_ending_at(log: ReadableFile, position: int, offset: int) -> Bat
 
 
 def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int | GivesUp:
-    scan = scan_of(log, batch, limits)
-    reader = RecordReader(limits, timestamps_only=True)
+    blocks = BatchRecords(log, batch, limits, timestamps_only=True)
     largest = NO_TIMESTAMP
-    for chunk in scan:
-        for block in reader.blocks(chunk):
-            for fault in block.faults.values():
-                return GivesUp(fault.position, fault.message)
-            largest = max([largest, *block.records.timestamp])
-    return largest if scan.fault is None else GivesUp(scan.fault.position, scan.fault.message)
+    for block in blocks:
+        for fault in block.faults.values():
+            return GivesUp(fault.position, fault.message)
+        largest = max([largest, *block.records.timestamp])
+    return largest if blocks.fault is None else GivesUp(blocks.fault.position, blocks.fault.message)

@@ -23,15 +23,15 @@ from kafkalog_cli.actions.timeindex_check import TimeIndexCheck
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.control import ABORT, COMMIT
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.index_entries import SegmentIndex, length_faults
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.header import control_type_at
 from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import scan_of
 
 CACHED_BATCHES = 1024
 NO_LOG_NOTE = Note("there is no log beside it", ExitCode.WARNINGS, NoteKind.NO_LOG)
@@ -147,24 +147,13 @@ def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Wa
 
     @cache
     def marker_of(batch: Batch) -> Marker:
-        return Marker.OTHER if log.file is None else _marker(log.file, batch, log.limits)
+        kind = None if log.file is None else control_type_at(log.file, batch.position)
+        return Marker(kind) if kind in (ABORT, COMMIT) else Marker.OTHER
 
     def checked() -> Iterator[Entry]:
         return check_aborted_txns(entries, base_offset, TxnContext(watch.log, ask, marker_of, ended))
 
     return files.report(file, checked, notes)
-
-
-def _marker(log: ReadableFile, batch: Batch, limits: Limits) -> Marker:
-    """What kind of control record a batch holds."""
-    reader = RecordReader(limits)
-    for chunk in scan_of(log, batch, limits):
-        for block in reader.blocks(chunk):
-            for record in block.rows():
-                key = record.key or b""
-                kind = int.from_bytes(key[2:4], "big", signed=True) if len(key) >= 4 else Marker.OTHER.value
-                return Marker(kind) if kind in (Marker.ABORT.value, Marker.COMMIT.value) else Marker.OTHER
-    return Marker.OTHER
 
 
 def _record_offsets_of(log: OpenLog) -> RecordOffsets:

@@ -18,19 +18,15 @@ from kafkalog_cli.storage.clean_marker import PURGED, read_held_marker
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.lock import LockOwner, lock_owner
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
-from kafkalog_cli.storage.names import DirectoryKind, FileKind, WorkState, classify_directory, classify_file
-from kafkalog_cli.storage.unreadable import unreadable
-
-_ROOT_KINDS = frozenset(
-    {
-        *OFFSET_CHECKPOINTS,
-        FileKind.META_PROPERTIES,
-        FileKind.CLEAN_SHUTDOWN,
-        FileKind.LOCK,
-        FileKind.HELD_CLEAN_SHUTDOWN,
-        FileKind.BOOTSTRAP_SNAPSHOT,
-    }
+from kafkalog_cli.storage.names import (
+    ROOT_KINDS,
+    DirectoryKind,
+    FileKind,
+    WorkState,
+    classify_directory,
+    classify_file,
 )
+from kafkalog_cli.storage.unreadable import unreadable
 
 ValueT = TypeVar("ValueT")
 AskLock = Callable[[str], LockOwner | None]
@@ -143,7 +139,7 @@ def _root_files(entries: list[FileStatus]) -> dict[FileKind, FileStatus]:
 
 def _is_root_file(name: str) -> bool:
     found = classify_file(name)
-    return found.kind in _ROOT_KINDS and found.state is WorkState.IN_PLACE
+    return found.kind in ROOT_KINDS and found.state is WorkState.IN_PLACE
 
 
 def _unknown(
@@ -153,8 +149,12 @@ def _unknown(
     for entry in entries:
         name = _name(entry)
         if entry.is_directory:
-            known = (DirectoryKind.OWN, DirectoryKind.REMOTE_INDEX_CACHE)
-            if entry.path not in partitions and classify_directory(name).kind not in known:
+            directory = classify_directory(name)
+            if entry.path in partitions or directory.kind in (DirectoryKind.OWN, DirectoryKind.REMOTE_INDEX_CACHE):
+                continue
+            if directory.topic is not None and directory.separator == "-":
+                others.append(name)  # a partition by its name only
+            else:
                 message = "is no partition directory: a broker does not start with it"
                 notes.add(entry.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
                 foreign.append(name)

@@ -1,42 +1,19 @@
-"""What plans of roll, retain, truncate and delete-records share: settings, and logs that may be changed at all."""
+"""What plans of roll, retain, truncate and delete-records share: logs that may be changed at all, and their ends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from kafkalog_cli.actions.change_plan import ChangePlan, Remark
-from kafkalog_cli.actions.recover import used_settings
 from kafkalog_cli.actions.root_state import RootState
-from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import ExitCode, UnsupportedFormat
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.checkpoints import HighWatermark
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log_end import SegmentEnd, segment_end
 from kafkalog_cli.storage.names import WorkState
 from kafkalog_cli.storage.partition import Partition
 
 RECOVER_FIRST = "recover it first"
-
-
-@dataclass(frozen=True, slots=True)
-class LogRequest:
-    """At which time to act, and with settings from where."""
-
-    now_ms: int
-    settings: SettingsSource
-    limits: Limits = DEFAULT_LIMITS
-    kernels: KernelChoice | None = None
-
-    def load_settings(self, log_dir: str | None, topic: str) -> LoadSettings:
-        """What decides how segments are opened. Raises as `SettingsSource.metadata` does."""
-        index_bytes, interval_bytes, expiration_ms = (
-            cast(int, setting.value) for setting in used_settings(topic, log_dir, self.settings)
-        )
-        return LoadSettings(self.now_ms, index_bytes, interval_bytes, expiration_ms, self.limits, self.kernels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
-from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.read import BatchRecords
 from kafkalog_cli.storage.scan import scan_of
 
 
@@ -18,16 +18,14 @@ def first_record(
     log: ReadableFile, header: Batch, limits: Limits, wanted: Range
 ) -> tuple[RecordBlock | None, Fault | None]:
     """The first record of a batch in a range, alone in its block; or what keeps it from being read."""
-    scan = scan_of(log, header, limits)
-    reader = RecordReader(limits)
-    for chunk in scan:
-        for block in reader.blocks(chunk):
-            first = cut(block, wanted, 1)
-            if len(first.records):
-                return replace(first, begun=0, goes_on=False), None
-            for fault in block.faults.values():
-                return None, fault
-    return None, scan.fault
+    blocks = BatchRecords(log, header, limits)
+    for block in blocks:
+        first = cut(block, wanted, 1)
+        if len(first.records):
+            return replace(first, begun=0, goes_on=False), None
+        for fault in block.faults.values():
+            return None, fault
+    return None, blocks.fault
 
 
 def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
@@ -38,7 +36,5 @@ def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
 
 def largest_timestamp_in(log: ReadableFile, header: Batch, limits: Limits) -> int:
     """The largest timestamp, in ms, of the records of a batch that can be read; -1 if none."""
-    scan = scan_of(log, header, limits)
-    reader = RecordReader(limits)
-    blocks = (block for chunk in scan for block in reader.blocks(chunk))
+    blocks = BatchRecords(log, header, limits)
     return max((int(timestamp) for block in blocks for timestamp in block.records.timestamp), default=NO_TIMESTAMP)

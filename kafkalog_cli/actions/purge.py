@@ -10,6 +10,7 @@ from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.storage.clean_marker import keep_marker_away
 from kafkalog_cli.storage.durable import not_changed
+from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.manifest import (
@@ -89,6 +90,7 @@ def plan_purge(
     fs: WritableFilesystem, partition: Partition, older_than_ms: int, clock: Clock, places: Places | None = None
 ) -> PurgePlan:
     """What is due and old at that time. Raises Refused, UnsupportedFormat, Unreadable, NotChanged."""
+    check_layout(fs, partition.path)
     try:
         runs = _Runs(fs, partition.path)
         files, not_due = _due_files(fs, partition, runs, clock.now_ms)

@@ -316,11 +316,11 @@ class _Repair:
     def _index_of(self, base_offset: int, kind: FileKind) -> bytes:
         """The bytes that an index should have."""
         state = ProducerState()
-        if kind is FileKind.TXN_INDEX:
-            snapshots = ProducerSnapshots(self.draft.fork(), self._settings)
-            snapshots.rebuild(self._segments(), self._log_start_offset, base_offset, from_clean_stop=False)
-            state = snapshots.state
         try:
+            if kind is FileKind.TXN_INDEX:
+                snapshots = ProducerSnapshots(self.draft.fork(), self._settings)
+                snapshots.rebuild(self._segments(), self._log_start_offset, base_offset, from_clean_stop=False)
+                state = snapshots.state
             rebuilt = LoadedSegment(self.draft, base_offset, self._settings).rebuild(state, LeaderEpochs())
         except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
             path = self.draft.path(segment_file_name(base_offset, FileKind.LOG))

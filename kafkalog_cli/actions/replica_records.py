@@ -10,8 +10,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import scan_of
+from kafkalog_cli.storage.read import BatchRecords
 
 
 class _Unreadable(Exception):
@@ -57,17 +56,15 @@ class ReplicaRecords:
 
     def _read(self) -> Generator[Record, None, None]:
         last = NO_OFFSET
-        reader = RecordReader(self._limits)
         with self._fs.open_read(self.path) as file:
-            for chunk in scan_of(file, self.batch, self._limits):
-                for block in reader.blocks(chunk):
-                    if block.faults:
+            for block in BatchRecords(file, self.batch, self._limits):
+                if block.faults:
+                    raise _Unreadable
+                for record in block.rows():
+                    if record.offset <= last:
                         raise _Unreadable
-                    for record in block.rows():
-                        if record.offset <= last:
-                            raise _Unreadable
-                        last = record.offset
-                        yield record
+                    last = record.offset
+                    yield record
 
 
 def first_different(ours: ReplicaRecords, theirs: ReplicaRecords) -> int | None:

@@ -8,7 +8,8 @@ from heapq import heapify, heappop, heappush
 from itertools import accumulate
 
 from kafkalog_cli.actions.change_plan import Remark
-from kafkalog_cli.actions.log_plan import LogPlan, LogRequest, Unready, check_finished, end_of
+from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_finished, end_of
+from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.purge import PurgePlan, plan_purge
 from kafkalog_cli.actions.retain import NEVER_MS, line_edits

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, unique
 
-from kafkalog_cli.actions.log_plan import LogPlan, LogRequest
+from kafkalog_cli.actions.log_plan import LogPlan
+from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import PurgePlan
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.verify_times import Unit

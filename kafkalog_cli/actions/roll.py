@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.actions.change_plan import fingerprints_of
-from kafkalog_cli.actions.log_plan import LogPlan, LogRequest, Unready, check_logs, whole_end_of
+from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.storage.change_order import in_log_order

@@ -14,6 +14,7 @@ from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.format.batch import NO_OFFSET
 from kafkalog_cli.storage.changes import Put
 from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
 from kafkalog_cli.storage.load_error import LoadFailed
 from kafkalog_cli.storage.loaded_segment import LoadSettings
@@ -66,9 +67,10 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
     """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
 
     A batch is valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
-    `out` is there only when it is whole. Raises Refused if it is there already or no offset would stay what it is, and
-    OSError where it cannot be written.
+    `out` is there only when it is whole. Raises Refused if it is there already or no offset would stay what it is,
+    UnsupportedFormat for files of another program, and OSError where it cannot be written.
     """
+    check_layout(fs, partition.path)
     if fs.status(out) is not None:
         raise Refused(path=out, reason="it is there already; what is salvaged goes into a new directory")
     if any(segment.is_seven for segment in partition.segments):

@@ -18,10 +18,10 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.names import classify_file
-from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.read import BatchRecords
 from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead, Rows
 from kafkalog_cli.storage.resync import next_good_batch
-from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
+from kafkalog_cli.storage.scan import Chunk, Scan
 from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET
 
 HELD_ROWS = 10_000
@@ -313,13 +313,11 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
     """The offsets of the first and the last record of a batch; None if it has none that can be read."""
     first: int | None = None
     last = NO_OFFSET
-    reader = RecordReader(limits)
-    for chunk in scan_of(file, batch, limits):
-        for block in reader.blocks(chunk):
-            offsets = block.records.offset
-            if len(offsets):
-                first = int(offsets[0]) if first is None else first
-                last = int(offsets[len(offsets) - 1])
+    for block in BatchRecords(file, batch, limits):
+        offsets = block.records.offset
+        if len(offsets):
+            first = int(offsets[0]) if first is None else first
+            last = int(offsets[len(offsets) - 1])
     return None if first is None else (first, last)
 
 

@@ -9,9 +9,16 @@ from dataclasses import dataclass
 
 from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.logdir import PartitionPath, open_logdir
 from kafkalog_cli.storage.names import DirectoryName, classify_directory
-from kafkalog_cli.storage.partition import Partition, directory_name, looks_like_partition, open_partition
+from kafkalog_cli.storage.partition import (
+    Partition,
+    directory_name,
+    holds_partition,
+    looks_like_partition,
+    open_partition,
+)
 
 _GLOB = re.compile(r"[*?\[]")
 
@@ -102,7 +109,10 @@ def partition_paths(fs: Filesystem, path: str) -> Iterator[PartitionPath]:
     holds_directories = any(
         entry.is_directory and classify_directory(entry.path.rpartition("/")[2]).topic is not None for entry in entries
     )
-    if looks_like_partition(entries) or (directory.topic is not None and entries and not holds_directories):
+    is_named_so = directory.topic is not None and entries and not holds_directories
+    if looks_like_partition(entries) or (
+        is_named_so and (holds_partition(fs, trimmed, entries) or log_dir_of(fs, trimmed) is not None)
+    ):
         yield PartitionPath(trimmed, directory)
     else:
         yield from open_logdir(fs, trimmed).partitions

@@ -11,6 +11,7 @@ from kafkalog_cli.actions.index_verdict import Entry, Note, Verdict
 from kafkalog_cli.actions.log_questions import Answer, EndedTxn
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format import control
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -23,8 +24,8 @@ Ask = Callable[[int], Answer]
 class Marker(Enum):
     """What kind of control record a batch holds; the values are those of the record's key."""
 
-    ABORT = 0
-    COMMIT = 1
+    ABORT = control.ABORT
+    COMMIT = control.COMMIT
     OTHER = -1
 
 

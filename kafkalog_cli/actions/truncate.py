@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.actions.change_plan import fingerprints_of
-from kafkalog_cli.actions.log_plan import LogPlan, LogRequest, Unready, check_logs, whole_end_of
-from kafkalog_cli.actions.recover import used_settings
+from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.storage.change_order import in_log_order
@@ -57,7 +57,7 @@ def plan_truncate(
         partition.number,
         root.log_dir,
         fingerprints=fingerprints_of(fs, partition.path),
-        settings=used_settings(partition.topic, root.log_dir, request.settings),
+        settings=request.used_settings(root.log_dir, partition.topic),
         target_offset=target_offset,
     )
     try:

@@ -17,8 +17,8 @@ from kafkalog_cli.actions.verify_against import Comparison
 from kafkalog_cli.actions.verify_partition import Level, Target, Task, Verification, shown_path, verify_partition
 from kafkalog_cli.actions.verify_places import Places, read_topic_id, topic_facts
 from kafkalog_cli.actions.verify_root import CHECKED_ROOT_KINDS, findings_across, root_findings
-from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound, UnsupportedFormat
-from kafkalog_cli.storage.foreign_layouts import foreign_layout
+from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound
+from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.logdir import PartitionPath
 from kafkalog_cli.storage.names import PARTITION_KINDS, classify_file
@@ -174,9 +174,7 @@ class Verifier:
         fs, path, request = self._means.fs, target.directory.path, self._request
         log_dir = self._log_dir(path)
         partition = self._open(target)
-        foreign = foreign_layout(fs, path)
-        if foreign is not None:
-            raise UnsupportedFormat(path=path, reason=f"the files are those of {foreign}")
+        check_layout(fs, path)
         root = None if log_dir is None else self._root(log_dir)
         advance = None if request.progress is None else request.progress.advance
         if target.wanted is not None:

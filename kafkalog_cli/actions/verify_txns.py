@@ -10,15 +10,11 @@ from kafkalog_cli.actions.finding_kinds import FindingKind
 from kafkalog_cli.actions.segment_walk import Stretch
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import txnindex
-from kafkalog_cli.format.batch import CONTROL_MASK, RECORD_BATCH, TRANSACTIONAL_MASK
-from kafkalog_cli.format.control import ABORT, CONTROL_RECORD_KEY
-from kafkalog_cli.format.varint import BadVarint, decode_zigzag_64
+from kafkalog_cli.format.batch import CONTROL_MASK, TRANSACTIONAL_MASK
+from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.storage.header import control_type_at
 from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.scan import read_readable
-
-_MARKER_BYTES = RECORD_BATCH.size + 32
-"""Of a marker's batch: the header, and the record's fields up to its key."""
 
 
 class AbortedCheck:
@@ -54,7 +50,7 @@ class AbortedCheck:
     def findings(self, log: ReadableFile) -> Iterator[Finding]:
         """The aborted transactions that end in the segment `log` and are not in its index."""
         ended, self._ended = self._ended, []
-        aborted = [each for each in ended if _is_abort(log, each[0])]
+        aborted = [each for each in ended if control_type_at(log, each[0]) == ABORT]
         if not aborted:
             return
         path = log.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value
@@ -77,21 +73,3 @@ class AbortedCheck:
         except (KafkalogError, OSError):
             return None
         return {(entry.producer_id, entry.last_offset) for entry in entries}
-
-
-def _is_abort(log: ReadableFile, position: int) -> bool:
-    """Whether the control batch at `position` holds an ABORT marker; they are not compressed."""
-    buffer = bytearray(_MARKER_BYTES)
-    got, _ = read_readable(log, position, memoryview(buffer))
-    data = bytes(buffer[RECORD_BATCH.size : got])
-    at = 0
-    for field in range(5):  # length, attributes (one byte), timestamp, offset, size of the key
-        if field == 1:
-            at += 1
-            continue
-        found = decode_zigzag_64(data, at)
-        if isinstance(found, BadVarint):
-            return False
-        _, at = found
-    key = data[at : at + CONTROL_RECORD_KEY.size]
-    return len(key) == CONTROL_RECORD_KEY.size and CONTROL_RECORD_KEY.struct.unpack(key)[1] == ABORT

@@ -63,7 +63,12 @@ class RecoverOptions(WriterOptions):
             kernels=environment.kernels,
         )
         return RecoverRequest(
-            self.mode, now_ms, source, self.since_recovery_point, self.discard, kernels=environment.kernels
+            now_ms,
+            source,
+            kernels=environment.kernels,
+            mode=self.mode,
+            since_recovery_point=self.since_recovery_point,
+            discard=self.discard,
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from kafkalog_cli.actions.recover import load_settings, used_settings
 from kafkalog_cli.actions.salvage import LostOffsets, Salvaged, salvage, sync_parent
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import PartitionRun, Work, of_the_system
@@ -47,11 +46,11 @@ class SalvageRun(PartitionRun[_Copied]):
 
     def partition(self, work: Work) -> _Copied:
         """See PartitionRun."""
-        partition, request = work.partition, self._request
-        used = used_settings(partition.topic, work.log_dir, request.settings)
+        partition = work.partition
+        settings = self._request.load_settings(work.log_dir, partition.topic)
         target = os.path.join(self._target, partition.name)  # noqa: PTH118  (paths are text)
         try:
-            return _Copied(partition, salvage(work.fs, partition, target, load_settings(used, request)))
+            return _Copied(partition, salvage(work.fs, partition, target, settings))
         except OSError as error:
             raise of_the_system(target, error) from error
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog_cli.actions.apply_changes import Applied
-from kafkalog_cli.actions.log_plan import LogRequest
+from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.truncate import TruncatePlan, apply_truncate, plan_truncate

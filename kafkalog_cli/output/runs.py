@@ -28,6 +28,8 @@ def undo_lines(plan: UndoPlan, result: UndoResult | None) -> Iterator[str]:
         yield f"  {_sentence(step)}"
     if plan.moves_marker:
         yield f"  {_marker_sentence(result)}"
+    if result is not None:
+        yield f"  cannot be undone; `kafkalog {printable(plan.manifest.run.action)}` makes such changes again"
 
 
 def _sentence(step: UndoStep) -> str:
@@ -81,6 +83,8 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
         yield f"  {printable(due.name)}: {due.file.size_bytes} bytes"
     for run in plan.runs:
         yield f"  run {printable(run.run_id)}: {counted(run.files, 'file', 'files')}, {run.size_bytes} bytes"
+    if not dry_run:
+        yield "  cannot be undone"
 
 
 def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:

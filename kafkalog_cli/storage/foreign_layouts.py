@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, UnsupportedFormat
 from kafkalog_cli.storage.fs import Filesystem
 
 REDPANDA, BOOKKEEPER = "Redpanda", "BookKeeper (Pulsar)"
@@ -28,6 +28,13 @@ def foreign_layout(fs: Filesystem, directory: str) -> str | None:
         if entry.is_file and _BOOKKEEPER_LOG.fullmatch(name) and _start(fs, entry.path) == _BOOKKEEPER_MAGIC:
             return BOOKKEEPER
     return None
+
+
+def check_layout(fs: Filesystem, directory: str) -> None:
+    """Raises UnsupportedFormat for files of a program that is known, and what `foreign_layout` raises."""
+    foreign = foreign_layout(fs, directory)
+    if foreign is not None:
+        raise UnsupportedFormat(path=directory, reason=f"the files are those of {foreign}, not of Kafka")
 
 
 def _start(fs: Filesystem, path: str) -> bytes:

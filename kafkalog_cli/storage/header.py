@@ -13,8 +13,10 @@ from kafkalog_cli.format.batch import (
     Batch,
     wrap_int64,
 )
+from kafkalog_cli.format.control import CONTROL_RECORD_KEY, control_type
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
+from kafkalog_cli.format.varint import BadVarint, decode_zigzag_64
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.scan import read_readable
 
@@ -54,6 +56,29 @@ def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batc
                  attributes & 0xFF, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,
                  count, UNCHECKED)  # fmt: skip
 
+
+def control_type_at(file: ReadableFile, position: int) -> int | None:
+    """The type of the control record in the batch v2 at byte `position`, None if none can be told.
+
+    Only the bytes up to the record's key are read: control batches have one record, and are not compressed.
+    """
+    buffer = bytearray(_CONTROL_BYTES)
+    got, _ = read_readable(file, position, memoryview(buffer))
+    data = bytes(buffer[RECORD_BATCH.size : got])
+    at = 0
+    for field in range(5):  # length, attributes (one byte), timestamp, offset, size of the key
+        if field == 1:
+            at += 1
+            continue
+        found = decode_zigzag_64(data, at)
+        if isinstance(found, BadVarint):
+            return None
+        _, at = found
+    return control_type(data[at : at + CONTROL_RECORD_KEY.size])
+
+
+_CONTROL_BYTES = RECORD_BATCH.size + 32
+"""Of a control batch: the header, and the record's fields up to its key."""
 
 _START = RECORD_BATCH.struct_of("base_offset", "batch_length", "partition_leader_epoch", "magic")
 

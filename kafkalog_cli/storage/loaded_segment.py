@@ -24,8 +24,8 @@ from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.storage.producer_state import CompletedTxn, ProducerReplay, ProducerState
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
+from kafkalog_cli.storage.read import BatchRecords
+from kafkalog_cli.storage.scan import Chunk, Scan
 from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET, SegmentIndexes
 
 _READ_BEYOND = (FaultKind.UNREADABLE, FaultKind.INVALID_MAGIC)
@@ -225,19 +225,17 @@ class LoadedSegment:
         """The offset with which a batch begins; of a compressed message set only the set itself tells."""
         if batch.base_offset != NO_OFFSET or batch.magic >= 2:
             return batch.base_offset
-        scan = scan_of(log, batch, self._settings.limits)
-        reader = RecordReader(self._settings.limits, timestamps_only=True)
+        blocks = BatchRecords(log, batch, self._settings.limits, timestamps_only=True)
         first: int | None = None
-        for chunk in scan:
-            for block in reader.blocks(chunk):
-                for fault in block.faults.values():
-                    raise LoadFailed("InvalidRecordException", fault.message)
-                if len(block.records) and first is None:
-                    first = int(block.records.offset[0])
+        for block in blocks:
+            for fault in block.faults.values():
+                raise LoadFailed("InvalidRecordException", fault.message)
+            if len(block.records) and first is None:
+                first = int(block.records.offset[0])
         if first is not None:
             return first
-        if scan.fault is not None:
-            raise LoadFailed("InvalidRecordException", f"{self.log_name}: {scan.fault.message}")
+        if blocks.fault is not None:
+            raise LoadFailed("InvalidRecordException", f"{self.log_name}: {blocks.fault.message}")
         return batch.last_offset
 
     # -- recovery

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.storage.names import OWN_DIRECTORY, FileKind
+from kafkalog_cli.storage.names import OWN_DIRECTORY, ROOT_KINDS, FileKind
 from kafkalog_cli.storage.posix_lock import descriptor_of
 
 POLL_SECONDS = 0.1
@@ -31,16 +31,6 @@ WATCH_SECONDS = 11
 BROKER_BYTE, CHECKPOINT_BYTE = 0, 1
 PARTITION_LOCK = "lock"
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY)
-_ROOT_FILES = (
-    FileKind.META_PROPERTIES,
-    FileKind.LOCK,
-    FileKind.CLEAN_SHUTDOWN,
-    FileKind.RECOVERY_POINT_CHECKPOINT,
-    FileKind.REPLICATION_CHECKPOINT,
-    FileKind.LOG_START_CHECKPOINT,
-    FileKind.CLEANER_CHECKPOINT,
-)
-
 _BSD_LAYOUT = sys.platform.startswith(("darwin", "freebsd", "netbsd", "openbsd"))
 _FLOCK = struct.Struct("qqihh" if _BSD_LAYOUT else "hhqqi0q")
 """`struct flock` of the C library: type, whence, start, len, pid; in BSD start, len, pid, type, whence."""
@@ -80,7 +70,7 @@ class LockPolicy:
 def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
     """The log directory that a partition directory lies in; None if what it lies in has no file of one."""
     parent = os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120  (links are not followed)
-    return parent if any(fs.status(_inside(parent, kind.value)) for kind in _ROOT_FILES) else None
+    return parent if any(fs.status(_inside(parent, kind.value)) for kind in ROOT_KINDS) else None
 
 
 class Unlocked:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkalog_cli.errors import KafkalogError, NotKafkaLayout
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Unreadable
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.storage.names import (
+    ROOT_KINDS,
     DirectoryKind,
     DirectoryName,
     FileKind,
@@ -16,7 +17,7 @@ from kafkalog_cli.storage.names import (
     classify_directory,
     classify_file,
 )
-from kafkalog_cli.storage.partition import looks_like_partition
+from kafkalog_cli.storage.partition import holds_partition, looks_like_partition
 
 _PARTITION_KINDS = (DirectoryKind.PARTITION, DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 
@@ -52,7 +53,11 @@ class LogDir:
 
 
 def open_logdir(fs: Filesystem, path: str) -> LogDir:
-    """What lies in a log directory. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+    """What lies in a log directory. Raises PathNotFound, NotKafkaLayout, Unreadable.
+
+    One without any root file, such as a copy of partition directories, is known by what these hold: other programs
+    have directories with such names too.
+    """
     entries = fs.list_directory(path)
     partitions = [
         PartitionPath(entry.path, directory)
@@ -64,8 +69,10 @@ def open_logdir(fs: Filesystem, path: str) -> LogDir:
         for entry in entries
         if entry.is_file
         and (name := classify_file(_name(entry.path))).state is WorkState.IN_PLACE
-        and (kind := name.kind) is not FileKind.OTHER
+        and (kind := name.kind) in ROOT_KINDS
     }
+    if not root_files:
+        partitions = _with_files(fs, partitions)
     if not partitions and not root_files:
         raise NotKafkaLayout(path=path, reason="is neither a log directory nor a partition directory")
     taken = {p.path for p in partitions} | {status.path for status in root_files.values()}
@@ -100,6 +107,22 @@ def _partition_directory(fs: Filesystem, entry: FileStatus) -> DirectoryName | N
         except KafkalogError:
             return None
     return directory
+
+
+def _with_files(fs: Filesystem, partitions: list[PartitionPath]) -> list[PartitionPath]:
+    """Those that hold something of a partition's, and empty ones beside them; none if all are empty."""
+    kept, is_known = [], False
+    for partition in partitions:
+        try:
+            entries = fs.list_directory(partition.path)
+        except Unreadable:
+            kept.append(partition)
+            continue
+        holds = holds_partition(fs, partition.path, entries)
+        is_known |= holds
+        if holds or not entries:
+            kept.append(partition)
+    return kept if is_known else []
 
 
 def _order(partition: PartitionPath) -> tuple[str, int, str]:

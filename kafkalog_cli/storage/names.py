@@ -61,6 +61,20 @@ PARTITION_KINDS = SEGMENT_KINDS | {
 """The files of a partition directory."""
 
 
+ROOT_KINDS = (
+    FileKind.META_PROPERTIES,
+    FileKind.LOCK,
+    FileKind.CLEAN_SHUTDOWN,
+    FileKind.HELD_CLEAN_SHUTDOWN,
+    FileKind.RECOVERY_POINT_CHECKPOINT,
+    FileKind.REPLICATION_CHECKPOINT,
+    FileKind.LOG_START_CHECKPOINT,
+    FileKind.CLEANER_CHECKPOINT,
+    FileKind.BOOTSTRAP_SNAPSHOT,
+)
+"""The files at the root of a log directory. Their names are whole: the values of their kinds."""
+
+
 @unique
 class WorkState(Enum):
     """How far a file has come, by the suffix after its kind's."""

@@ -6,8 +6,11 @@ import os
 from dataclasses import dataclass, field
 
 from kafkalog_cli.errors import NotKafkaLayout
+from kafkalog_cli.storage.foreign_layouts import foreign_layout
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.names import (
+    OWN_DIRECTORY,
+    PARTITION_KINDS,
     SEGMENT_KINDS,
     DirectoryKind,
     DirectoryName,
@@ -20,6 +23,8 @@ from kafkalog_cli.storage.names import (
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 """FileRecords refuses a larger file."""
+
+_UNNUMBERED_KINDS = frozenset({FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,22 @@ class Partition:
 def looks_like_partition(entries: list[FileStatus]) -> bool:
     """Whether a directory with these entries holds segment files."""
     return any(_data_kind(classify_file(_name(entry.path))) for entry in entries if entry.is_file)
+
+
+def holds_partition(fs: Filesystem, path: str, entries: list[FileStatus]) -> bool:
+    """Whether a directory with these entries holds anything of a partition's, or what looks like it (`foreign_layout`).
+
+    Raises Unreadable.
+    """
+    for entry in entries:
+        name = classify_file(_name(entry.path))
+        if entry.is_directory and name.name == OWN_DIRECTORY:
+            return True
+        if entry.is_file and (
+            name.kind in _UNNUMBERED_KINDS or (name.kind in PARTITION_KINDS and name.offset is not None)
+        ):
+            return True
+    return foreign_layout(fs, path) is not None
 
 
 def open_partition(fs: Filesystem, path: str) -> Partition:

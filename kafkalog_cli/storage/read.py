@@ -13,8 +13,9 @@ from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.allowance import NOT_YET, Allowance
+from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.read_compiled import AtOnce, CompiledReader
-from kafkalog_cli.storage.scan import Chunk, Generation
+from kafkalog_cli.storage.scan import Chunk, Generation, scan_of
 
 Decoded = Iterator[tuple[memoryview, list[Row], Fault | None]]
 """Parts of one batch with the buffers in which they lie."""
@@ -63,6 +64,28 @@ class RecordReader:
         for block in blocks:
             yield block
             allowance.grant()
+
+
+class BatchRecords:
+    """The records of one batch of a file: iterate for blocks, each of which lives until the next is asked for.
+
+    Afterwards `fault` tells why not all of the batch could be loaded; what cannot be decoded is a fault of a block.
+    """
+
+    def __init__(
+        self, file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False
+    ) -> None:
+        self._scan = scan_of(file, batch, limits)
+        self._reader = RecordReader(limits, timestamps_only=timestamps_only)
+
+    def __iter__(self) -> Iterator[RecordBlock]:
+        for chunk in self._scan:
+            yield from self._reader.blocks(chunk)
+
+    @property
+    def fault(self) -> Fault | None:
+        """What ended the reading of the batch's bytes, None if nothing did."""
+        return self._scan.fault
 
 
 def _read_plain(

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from makers import GZIP, NONE, PACK, START_MS, ZSTD, batch, message, record, wrapper
 from reading import deadline
-from test_lying_lengths import INT32, LIES
+from test_lying_lengths import INT32, LIES, counted  # noqa: F401 counts its tests too
 from verifying import verified
 
 from kafkalog_cli.actions.diagnose import Finding

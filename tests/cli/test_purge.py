@@ -49,6 +49,7 @@ def test_old_runs_go_and_young_ones_stay(partition):
     code, out, err = kafkalog("purge", partition)
     assert (code, err) == (0, "")
     assert out.startswith(f"{partition}: purged: 0 files and 1 run, ")
+    assert out.endswith("  cannot be undone\n")
     assert ", 1 not due yet" in out
     assert runs(partition) == ["young"]
     assert tree(partition) == before
@@ -111,6 +112,7 @@ def test_a_dry_run_touches_nothing(partition):
     code, out, _ = kafkalog("purge", partition, "--dry-run", fs=recorder)
     assert code == 0
     assert "would be purged: 1 file and 1 run" in out
+    assert "cannot be undone" not in out
     assert f"  {DELETED}: 100 bytes" in out.splitlines()
     assert [call for call in recorder.calls if call.name == "lock" or call in recorder.changes] == []
     assert tree(partition.parent, with_own=True) == before

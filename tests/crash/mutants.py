@@ -28,6 +28,13 @@ class DropSync(WatchedFilesystem):
         return super().perform(call, action)
 
 
+class NoSync(WatchedFilesystem):
+    """No sync does anything."""
+
+    def perform(self, call: Call, action: Callable[[], object]) -> object:
+        return None if call.name in SYNCS else super().perform(call, action)
+
+
 class SwapRenames(WatchedFilesystem):
     """The n-th rename is made after the next one."""
 

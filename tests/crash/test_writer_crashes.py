@@ -4,7 +4,8 @@ import random
 
 import pytest
 from evidence import SCALE
-from writer_matrix import WriterMatrix
+from mutants import NoSync
+from writer_matrix import WriterMatrix, known_good
 from writers import (
     CASES,
     DELETE_RECORDS,
@@ -19,13 +20,16 @@ from writers import (
     ids,
 )
 
+from kafkalog_cli.actions import undo
+from kafkalog_cli.storage.manifest import RunState
+
 A_CHANGE = 7
 """So many distinct images of a command that changes a sound log; those of all others are all looked at."""
 
 
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
 def test_a_power_cut_after_any_call(writer, fixture, evidence):
-    matrix = WriterMatrix(writer, fixture)
+    matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
     found = matrix.images()
     counts = matrix.counts
     assert counts["images"] >= 7 * counts["points"] > 50
@@ -66,3 +70,25 @@ def test_a_power_cut_while_a_power_cut_is_put_right(writer, fixture, evidence):
         drawn += len(numbers)
     assert drawn >= count
     evidence("R2", drawn, len(NESTED_CASES))
+
+
+# -- what the second power cut finds, and the first alone would not
+
+
+def test_a_bug_of_the_way_back_only_is_found(monkeypatch):
+    """An undo that goes on with one that was cut off, and forgets to sync."""
+    sound = undo.undo
+
+    def careless(fs, directory, manifest, log_dir):
+        is_second = manifest.state is RunState.UNDOING
+        return sound(NoSync(fs) if is_second else fs, directory, manifest, log_dir)
+
+    monkeypatch.setattr(undo, "undo", careless)
+    matrix = WriterMatrix(UNDO, "torn")
+    firsts = matrix.images()
+    for image in matrix.images():
+        matrix.look(image)
+    with pytest.raises(AssertionError, match=r"told of success|did not give back"):  # noqa: PT012
+        for first in firsts:
+            for second in matrix.images(within=first):
+                matrix.look(second)

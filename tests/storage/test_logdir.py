@@ -18,6 +18,7 @@ def test_a_checkpoint_being_written_is_not_the_checkpoint(tmp_path):
 def test_partitions_by_topic_and_number(tmp_path):
     for name in ("b-0", "a-10", "a-2", "remote-log-index-cache", "backup_2024"):
         (tmp_path / name).mkdir()
+    (tmp_path / "a-2" / "partition.metadata").touch()
     logdir = open_logdir(FS, str(tmp_path))
     assert [p.directory.name for p in logdir.partitions] == ["a-2", "a-10", "b-0"]
     assert not logdir.is_clean

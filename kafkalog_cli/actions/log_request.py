@@ -1,0 +1,37 @@
+"""At which time a command acts on logs, and by which settings: what the requests of all of them share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.loaded_segment import LoadSettings
+from kafkalog_cli.storage.topic_config import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """At which time to act, and with settings from where."""
+
+    now_ms: int
+    settings: SettingsSource
+    limits: Limits = DEFAULT_LIMITS
+    kernels: KernelChoice | None = None
+
+    def used_settings(self, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
+        """What decides how segments are opened, each with its origin. Raises as `SettingsSource.metadata` does."""
+        config = self.settings.topic_config(log_dir, topic)
+        expiration = self.settings.broker_settings(log_dir)["producer.id.expiration.ms"]
+        return config["segment.index.bytes"], config["index.interval.bytes"], expiration
+
+    def load_settings(self, log_dir: str | None, topic: str) -> LoadSettings:
+        """The same for those who open segments."""
+        return self.load_settings_of(self.used_settings(log_dir, topic))
+
+    def load_settings_of(self, used: tuple[Setting, ...]) -> LoadSettings:
+        """The same of `used_settings`, as a plan keeps them."""
+        index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used)
+        return LoadSettings(self.now_ms, index_bytes, interval_bytes, expiration_ms, self.limits, self.kernels)

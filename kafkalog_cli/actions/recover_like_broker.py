@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan
 from kafkalog_cli.errors import ExitCode, Unreadable
+from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import Filesystem
@@ -13,6 +14,7 @@ from kafkalog_cli.storage.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log_loader import LoadedLog, LogLoader, StartState
 from kafkalog_cli.storage.names import SEGMENT_KINDS, FileKind
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.resync import next_good_batch
 
 _MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
 """Reading a map of an index that the disk does not give is an InternalError; of logs and transaction indexes the
@@ -53,7 +55,7 @@ def plan_like_broker(
         recovered=loaded.recovered,
         cut=loaded.cut,
         removed=loaded.removed,
-        remarks=tuple(_remarks(partition, loaded)),
+        remarks=tuple(_remarks(fs, partition, loaded, settings.limits)),
         fingerprints=prints,
     )
 
@@ -88,16 +90,28 @@ def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog) -> l
     return edits
 
 
-def _remarks(partition: Partition, loaded: LoadedLog) -> list[Remark]:
+def _remarks(fs: Filesystem, partition: Partition, loaded: LoadedLog, limits: Limits) -> list[Remark]:
     found = []
     for base_offset, position, size_bytes in loaded.cut:
-        message = f"{size_bytes} bytes from byte {position} on are no valid batches: a broker cuts them off"
-        code = ExitCode.CORRUPTION if loaded.removed else ExitCode.WARNINGS
+        good = _valid_behind(fs, partition, (base_offset, position), limits)
+        what = "are no valid batches" if good is None else f"go with a valid batch at byte {good}"
+        message = f"{size_bytes} bytes from byte {position} on {what}: a broker cuts them off"
+        code = ExitCode.CORRUPTION if loaded.removed or good is not None else ExitCode.WARNINGS
         found.append(Remark(_log_path(partition, base_offset), message, code, position))
     for base_offset in loaded.removed:
         message = "a broker removes the segment, with all its records"
         found.append(Remark(_log_path(partition, base_offset), message, ExitCode.CORRUPTION))
     return found
+
+
+def _valid_behind(fs: Filesystem, partition: Partition, place: tuple[int, int], limits: Limits) -> int | None:
+    """Where the first batch with a good CRC lies from a byte of a segment's log on; None if there is none."""
+    base_offset, position = place
+    for segment in partition.segments:
+        if segment.base_offset == base_offset and segment.log.size_bytes > position:
+            with fs.open_read(segment.log.path) as log:
+                return next_good_batch(log, position, limits, broken_at=position)
+    return None
 
 
 def _log_path(partition: Partition, base_offset: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, unique
 
 from kafkalog_cli.actions.change_plan import ChangePlan
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.storage.log_loader import CutSegment
 
 
@@ -30,6 +31,11 @@ class RecoverPlan(ChangePlan):
     recovered: tuple[int, ...] = ()
     cut: tuple[CutSegment, ...] = ()
     removed: tuple[int, ...] = ()
+
+    @property
+    def drops_valid(self) -> bool:
+        """Whether valid batches go, as a broker would have it."""
+        return self.drops_records and any(remark.code is ExitCode.CORRUPTION for remark in self.remarks)
 
     @property
     def drops_records(self) -> bool:

@@ -59,6 +59,10 @@ class DeleteRecordsRun(LogWriter[DeleteRecordsPlan]):
         delay_ms = plan.delay_ms if plan.removed and not self._deleting.keep else None
         return Said(deleted_records_words(plan), undo_words(plan, done, delay_ms=delay_ms))
 
+    def drops(self, plan: DeleteRecordsPlan) -> bool:
+        """See LogWriter."""
+        return plan.has_work
+
     def fields(self, plan: DeleteRecordsPlan) -> dict[str, Any]:
         """See LogWriter."""
         return deleted_records_fields(plan)

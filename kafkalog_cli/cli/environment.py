@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import typer
 
+from kafkalog_cli.cli.terminal import Terminal, standard_terminal
 from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 
@@ -51,6 +52,8 @@ class Environment:
     """Seconds from any moment on, for what takes long."""
     sleep: Callable[[float], None] = time.sleep
     kernels: KernelChoice = field(default_factory=_kernel_choice)
+    terminal: Terminal | None = field(default_factory=standard_terminal)
+    """Where to ask before valid data go; None: nobody is there."""
 
 
 def environment_of(context: typer.Context) -> Environment:

@@ -51,6 +51,10 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
         """What was done, or would be, in words."""
 
     @abstractmethod
+    def drops(self, plan: PlanT) -> bool:
+        """Whether records go that are valid."""
+
+    @abstractmethod
     def fields(self, plan: PlanT) -> dict[str, Any]:
         """The fields of its objects that other commands do not have."""
 
@@ -69,6 +73,8 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
         plan = self.plan(work, self.begin(work))
         if self._writing.dry_run or not plan.has_work:
             return Changed(plan, None)
+        if self.drops(plan):
+            self.confirm(work, self.said(plan, None).what)
         with self.locked(work):
             return Changed(plan, self.apply(work, plan, self.run_info(plan.settings)))
 

@@ -11,7 +11,9 @@ from kafkalog_cli.actions.partition_facts import Places, places_of_partitions
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.interruptions import Undisturbed
 from kafkalog_cli.cli.partition_run import Outcome, PartitionRun, ResultT, RunOptions, Work
+from kafkalog_cli.cli.terminal import Consent
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition, log_dir_of
 from kafkalog_cli.storage.partition import Partition
 
@@ -41,6 +43,7 @@ class PartitionWriter(PartitionRun[ResultT]):
         self._places: Places = {}
         self._log_dirs: dict[str, KafkalogError | None] = {}
         self._locks = ExitStack()
+        self._consent = Consent(environment.terminal, self._interruptions.safe_point)
 
     def work(self, partitions: Sequence[Partition]) -> ExitCode:
         """Change them; the exit code."""
@@ -74,6 +77,12 @@ class PartitionWriter(PartitionRun[ResultT]):
             self._interruptions.safe_point()
             work.must_finish = True
             yield
+
+    def confirm(self, work: Work, what: str) -> None:
+        """Ask on a terminal before valid data go. Raises NotChanged, KeyboardInterrupt."""
+        if not self._writing.dry_run:
+            with self._progress.paused():
+                self._consent.need(printable(work.partition.path), what)
 
     def _in_work(self, work: Work) -> ResultT:
         with self.locked(work) if self.locks_first(work.partition) else nullcontext():

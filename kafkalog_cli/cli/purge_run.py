@@ -7,7 +7,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
 from kafkalog_cli.errors import ExitCode, UsageError
-from kafkalog_cli.output.runs import PURGE, purge_lines, purge_object
+from kafkalog_cli.output.runs import PURGE, purge_lines, purge_object, purge_words
 from kafkalog_cli.storage.partition import Partition
 
 
@@ -41,6 +41,7 @@ class PurgeRun(PartitionWriter[PurgePlan]):
         for kept in plan.kept:
             work.tell("run-kept", f"run {kept.run_id} stays: {kept.reason}", plan.path)
         if plan.has_work and not self._writing.dry_run:
+            self.confirm(work, purge_words(plan))
             apply_purge(work.fs, plan)
         return plan
 

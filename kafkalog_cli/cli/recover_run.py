@@ -21,7 +21,7 @@ from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
 from kafkalog_cli.errors import ExitCode, NothingSelected, Refused
 from kafkalog_cli.output.recover_json import RECOVERY, plan_object
-from kafkalog_cli.output.recover_text import plan_lines
+from kafkalog_cli.output.recover_text import plan_lines, plan_words
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.changes import Cut
 from kafkalog_cli.storage.lock import log_dir_of
@@ -116,6 +116,8 @@ class RecoverRun(PartitionWriter[Recovered]):
             raise
         if self._recovery.dry_run or not plan.has_work:
             return Recovered(plan, None)
+        if plan.drops_valid:
+            self.confirm(work, plan_words(plan))
         settings = {setting.name: setting.explanation for setting in plan.settings}
         info = RunInfo(self._run_id, "recover", tuple(sys.argv[1:]), self._clock.now_ms, settings, __version__)
         with self.locked(work):

@@ -67,6 +67,10 @@ class RetainRun(LogWriter[RetainPlan]):
         delay_ms = plan.delay_ms if plan.removed and not self._keeps else None
         return Said(retention_words(plan), undo_words(plan, done, delay_ms=delay_ms))
 
+    def drops(self, plan: RetainPlan) -> bool:
+        """See LogWriter."""
+        return bool(plan.removed)
+
     def fields(self, plan: RetainPlan) -> dict[str, Any]:
         """See LogWriter."""
         return retention_fields(plan, explains=self.explains)

@@ -51,6 +51,11 @@ class RollRun(LogWriter[RollPlan]):
         """See LogWriter."""
         return Said(roll_words(plan), undo_words(plan, done))
 
+    def drops(self, plan: RollPlan) -> bool:
+        """See LogWriter."""
+        del plan
+        return False
+
     def fields(self, plan: RollPlan) -> dict[str, Any]:
         """See LogWriter."""
         return roll_fields(plan)

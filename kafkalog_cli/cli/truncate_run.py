@@ -54,6 +54,10 @@ class TruncateRun(LogWriter[TruncatePlan]):
         """See LogWriter."""
         return Said(truncation_words(plan), undo_words(plan, done))
 
+    def drops(self, plan: TruncatePlan) -> bool:
+        """See LogWriter."""
+        return plan.drops_records
+
     def fields(self, plan: TruncatePlan) -> dict[str, Any]:
         """See LogWriter."""
         return truncation_fields(plan)

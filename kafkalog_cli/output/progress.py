@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -57,6 +58,7 @@ class Progress:
         self._done_bytes = 0
         self._subject = ""
         self._has_line = False
+        self._pauses = 0
 
     def __enter__(self) -> Progress:
         return self
@@ -81,7 +83,7 @@ class Progress:
             self._done_bytes += size_bytes
             self._subject = subject or self._subject
             now = self._clock()
-            if not self._is_shown or now < self._due:
+            if not self._is_shown or self._pauses or now < self._due:
                 return
             self._due = now + self._every_seconds
             self._show(max(now - self._begun, 1e-6))
@@ -94,6 +96,18 @@ class Progress:
                 self._has_line = False
                 self._stream.write(_ERASE_LINE)
                 self._stream.flush()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """No line in here: somebody else has the terminal."""
+        with self._lock:
+            self._pauses += 1
+        self.erase()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pauses -= 1
 
     def _show(self, seconds: float) -> None:
         rate = self._done_bytes / seconds

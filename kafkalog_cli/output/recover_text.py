@@ -14,7 +14,7 @@ from kafkalog_cli.output.stream import printable
 def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
     """The state of the partition in a line, what was found, and the changes one by one if they are wanted."""
     would = "would be recovered: " if with_changes and plan.has_work and not plan.is_refused else ""
-    yield f"{printable(plan.path)}: {would}{_summary(plan)}"
+    yield f"{printable(plan.path)}: {would}{plan_words(plan)}"
     for remark in plan.remarks:
         yield from remark_lines(plan.path, remark)
     if with_changes:
@@ -27,7 +27,8 @@ def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
             yield f"  would {what} in {edit.kind.value}"
 
 
-def _summary(plan: RecoverPlan) -> str:
+def plan_words(plan: RecoverPlan) -> str:
+    """What is done to the partition."""
     if plan.is_refused:
         return "not recovered, nothing was changed"
     where = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"

@@ -76,15 +76,19 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
         yield f"{path}: nothing to purge{waiting}"
         return
     would = "would be " if dry_run else ""
-    files, runs = counted(len(plan.files), "file", "files"), counted(len(plan.runs), "run", "runs")
-    what = f"{files} and {runs}, {plan.size_bytes} bytes"
-    yield f"{path}: {would}purged: {what}{waiting}"
+    yield f"{path}: {would}{purge_words(plan)}{waiting}"
     for due in plan.files:
         yield f"  {printable(due.name)}: {due.file.size_bytes} bytes"
     for run in plan.runs:
         yield f"  run {printable(run.run_id)}: {counted(run.files, 'file', 'files')}, {run.size_bytes} bytes"
     if not dry_run:
         yield "  cannot be undone"
+
+
+def purge_words(plan: PurgePlan) -> str:
+    """What goes for good."""
+    files, runs = counted(len(plan.files), "file", "files"), counted(len(plan.runs), "run", "runs")
+    return f"purged: {files} and {runs}, {plan.size_bytes} bytes"
 
 
 def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:

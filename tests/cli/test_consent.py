@@ -1,0 +1,183 @@
+"""Writers ask on a terminal before valid data go, and nowhere else."""
+
+import io
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+NOW = ("--now", "1795228795800")
+TIME = ("--config", "cleanup.policy=delete", "--config", "retention.ms=60000000")
+
+
+class Typist:
+    """A terminal on which the answers are typed; it says if more is asked than there are."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.questions = []
+
+    def answer(self, question, poll):
+        poll()
+        self.questions.append(question)
+        return self.answers.pop(0)
+
+
+def kafkalog(terminal, *argv):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run([*map(str, argv)], Environment(stdout=out, stderr=err, terminal=terminal))
+    assert b"internal error" not in err.getvalue(), err.getvalue()
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+@pytest.fixture
+def disk(corpus, tmp_path):
+    def copy(case):
+        target = shutil.copytree(corpus / case / "before", tmp_path / case)
+        for path in [target, *target.rglob("*")]:
+            path.chmod(0o755)
+        return target
+
+    return copy
+
+
+def tree(root):
+    return {
+        path.relative_to(root): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and path.name not in (".lock", "lock")
+    }
+
+
+ASKING = [
+    ("retention", ("retain", "ret-time-0", *TIME, *NOW), "3 segments removed"),
+    ("retention", ("truncate", "ret-time-0", "--to", "50", "--single-replica", *NOW), "truncated to 50"),
+    ("retention", ("delete-records", "ret-time-0", "--before", "50", "--single-replica", *NOW), "records before 50"),
+    ("crash-flip-mid", ("recover", "--like-broker", "crash-flip-mid-0"), "bytes cut"),
+]
+
+
+def call(root, argv):
+    return [root / word if word.endswith("-0") else word for word in argv]
+
+
+@pytest.mark.parametrize(("case", "argv", "words"), ASKING, ids=lambda value: value[0] if len(value) > 2 else "")
+def test_no_and_yes(disk, case, argv, words):
+    root = disk(case)
+    before = tree(root)
+    for answer in ("n\n", "\n", "what\n", ""):  # the last: end of input
+        typist = Typist(answer)
+        code, out, err = kafkalog(typist, *call(root, argv))
+        assert (code, out) == (1, "")
+        assert "nothing was changed: it was not confirmed" in err
+        (question,) = typist.questions
+        assert words in question
+        assert str(root) in question
+        assert tree(root) == before
+    typist = Typist("never asked\n")
+    code, _, err = kafkalog(typist, *call(root, argv), "--dry-run")
+    assert (typist.questions, tree(root)) == ([], before)
+    code, out, err = kafkalog(Typist("Y\n"), *call(root, argv))
+    assert (code, "confirmed" in err) == (0, False)
+    assert words in out
+    assert tree(root) != before
+    assert kafkalog(Typist(), *call(root, argv))[0] in (0, 1)  # nothing is left to be done, nobody is asked
+
+
+def test_purge_asks(disk):
+    root = disk("retention")
+    assert kafkalog(None, "retain", root / "ret-time-0", *TIME, *NOW)[0] == 0
+    before = tree(root)
+    late = ("--now", "1795328795800")
+    code, out, _ = kafkalog(Typist("n\n"), "purge", root / "ret-time-0", *late)
+    assert (code, out, tree(root)) == (1, "", before)
+    typist = Typist("yes\n")
+    assert kafkalog(typist, "purge", root / "ret-time-0", *late)[0] == 0
+    assert "purged: 11 files" in typist.questions[0]
+    assert not list(root.rglob("*.deleted"))
+
+
+@pytest.mark.parametrize("jobs", ["1", "3"])
+def test_all_is_asked_once(disk, jobs):
+    root = disk("retention")
+    retain = ("retain", root, "--config", "cleanup.policy=delete", "--config", "retention.bytes=1", *NOW)
+    plain = kafkalog(None, *retain, "--dry-run")[1]
+    many = len(re.findall(r"segments? removed", plain))
+    assert many > 1
+    typist = Typist("a\n")
+    code, out, _ = kafkalog(typist, *retain, "--jobs", jobs)
+    assert len(typist.questions) == 1
+    assert len(re.findall(r"segments? removed", out)) == many
+    assert code in (0, 5)
+
+
+def test_not_of_what_is_no_valid_data(disk):
+    """A torn tail, indexes, a roll; and where the flag is the consent."""
+    torn = disk("crash-torn")
+    assert kafkalog(Typist(), "recover", "--like-broker", torn)[0] == 0
+    root = disk("retention")
+    assert kafkalog(Typist(), "roll", root / "ret-time-0", "--force", *NOW)[0] == 0
+    code, _, err = kafkalog(Typist(), "retain", root / "ret-time-0", *TIME, "--free-bytes", "1", *NOW)
+    assert code == 0, err
+    (run_id,) = (path.name for path in (torn / "crash-torn-0" / ".kafkalog").iterdir() if path.is_dir())
+    assert kafkalog(Typist(), "undo", torn / "crash-torn-0", run_id)[0] == 0
+
+
+def at_a_terminal(argv, typed):
+    """(exit code, what the terminal showed) of a real process on a terminal of its own."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "kafkalog_cli", *map(str, argv)]
+    child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    os.close(slave)
+    shown = b""
+
+    def read():
+        nonlocal shown
+        try:
+            while data := os.read(master, 4096):
+                shown += data
+                if b"[a]ll" in data:
+                    os.write(master, typed)
+        except OSError:  # nobody has the other end any more
+            return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    code = child.wait(60)
+    reader.join(60)
+    os.close(master)
+    return code, shown.decode()
+
+
+@pytest.mark.parametrize(("typed", "code"), [(b"n\n", 1), (b"y\n", 0), (b"\x04", 1)])
+def test_a_real_terminal(disk, typed, code):
+    root = disk("retention")
+    found, shown = at_a_terminal(("retain", root / "ret-time-0", *TIME, *NOW), typed)
+    assert found == code, shown
+    assert "3 segments removed (11035 bytes): go on? [y]es, [N]o, [a]ll of them:" in shown
+    assert bool(list(root.rglob("*.deleted"))) is (code == 0)
+
+
+def test_a_signal_ends_the_question(disk):
+    root = disk("retention")
+    before = tree(root)
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "kafkalog_cli", "retain", str(root / "ret-time-0"), *TIME, *NOW]
+    child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    os.close(slave)
+    shown = b""
+    while b"[a]ll" not in shown:
+        shown += os.read(master, 4096)
+    child.terminate()
+    assert child.wait(30) == 130
+    os.close(master)
+    assert tree(root) == before

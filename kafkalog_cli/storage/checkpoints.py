@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from enum import Enum, unique
+from threading import Lock
 from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
@@ -155,7 +156,9 @@ def change_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]
             file = _load(fs, log_dir, kind)
             changed = _edited(file.rows, [edit for edit in edits if edit.kind is kind])
             if changed != file.rows:
-                _replace(fs, log_dir, file, _encode(changed), None)
+                data = _encode(changed)
+                _DECODED.remember(data, changed)
+                _replace(fs, log_dir, file, data, None)
 
 
 def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines]) -> None:
@@ -205,13 +208,43 @@ def _load(fs: WritableFilesystem, log_dir: str, kind: FileKind) -> _File:
         data = read_all(fs, path)
     except PathNotFound:
         return _File(kind, path, None, None, [])
-    entries, faults = checkpoint.decode_offsets(data)
-    if faults:
-        reason = f"no broker can read it ({faults[0].message}); to have it taken for empty, move it away"
+    rows = _DECODED.rows(data)
+    if isinstance(rows, Fault):
+        reason = f"no broker can read it ({rows.message}); to have it taken for empty, move it away"
         raise Refused(path=path, reason=reason)
-    texts = [text for _, text in lines(data)][2:]
-    rows = [_Row(entry.topic, entry.partition, text) for entry, text in zip(entries, texts, strict=True)]
     return _File(kind, path, data, fs.attributes(path), rows)
+
+
+class _Decoded:
+    """The lines of the last few files, by their bytes: a run over many partitions changes a line each time."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, list[_Row]] = {}
+        self._lock = Lock()
+
+    def rows(self, data: bytes) -> list[_Row] | Fault:
+        """The lines of these bytes, which nobody may change; or why a broker cannot read them."""
+        with self._lock:
+            known = self._known.get(data)
+        if known is not None:
+            return known
+        entries, faults = checkpoint.decode_offsets(data)
+        if faults:
+            return faults[0]
+        texts = [text for _, text in lines(data)][2:]
+        rows = [_Row(entry.topic, entry.partition, text) for entry, text in zip(entries, texts, strict=True)]
+        self.remember(data, rows)
+        return rows
+
+    def remember(self, data: bytes, rows: list[_Row]) -> None:
+        """These bytes have these lines."""
+        with self._lock:
+            self._known[data] = rows
+            if len(self._known) > 2 * len(OFFSET_CHECKPOINTS):
+                del self._known[next(iter(self._known))]
+
+
+_DECODED = _Decoded()
 
 
 def _old_lines(file: _File, edits: Sequence[LineEdit]) -> OldLines:

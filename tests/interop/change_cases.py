@@ -12,7 +12,7 @@ from making_changes import make
 
 from kafkalog_cli.actions.apply_changes import Marker
 from kafkalog_cli.actions.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
-from kafkalog_cli.actions.log_plan import LogRequest
+from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.retain import apply_retain, plan_retain
 from kafkalog_cli.actions.retain_plan import RetainRequest
 from kafkalog_cli.actions.roll import RollRequest, apply_roll, plan_roll

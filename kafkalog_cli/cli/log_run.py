@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from kafkalog_cli import __version__
 from kafkalog_cli.actions.cut_off import cut_off_run, take_back
 from kafkalog_cli.actions.partition_facts import PartitionFacts, gather_facts
 from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
@@ -17,13 +15,11 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Outcome, ResultT, Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
-from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, Refused, UsageError
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, UsageError
 from kafkalog_cli.storage.fs import FileAttributes
 from kafkalog_cli.storage.lock import log_dir_of
-from kafkalog_cli.storage.manifest import RunInfo, new_run_id
-from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition, open_partition
-from kafkalog_cli.storage.topic_config import Setting, parse_topic_settings, read_broker_properties
+from kafkalog_cli.storage.topic_config import parse_topic_settings, read_broker_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +42,7 @@ class LogRun(PartitionWriter[ResultT]):
     def __init__(self, environment: Environment, options: LogRunOptions) -> None:
         super().__init__(environment, options)
         self._log_options = options
-        self._run_id = new_run_id(self.action.value, environment.now_ms())
         self._roots = Roots(environment.fs)
-        self._named: frozenset[str] = frozenset()
         self._settings: SettingsSource
         self.counts: dict[str, int] = {"partitions": 0, "changed": 0}
         self._failed = 0
@@ -72,21 +66,6 @@ class LogRun(PartitionWriter[ResultT]):
         """What is left to do when all partitions were looked at; the exit code."""
         return code
 
-    def ours(self, paths: list[str]) -> list[Partition]:
-        """Leave out what nobody but its owner changes, where it was not asked for by its own path."""
-        self._named = frozenset(path.rstrip("/") for path in paths)
-        kept = []
-        for partition in self.partitions(paths):
-            kind = partition.directory.kind
-            is_foreign = partition.directory.is_metadata_log or kind in (DirectoryKind.DELETE, DirectoryKind.FUTURE)
-            if is_foreign and partition.path not in self._named:
-                self._messages.tell("skipped", "left alone: it is no partition of a topic's", path=partition.path)
-            else:
-                kept.append(partition)
-        if not kept:
-            raise NothingSelected(reason="no partition that may be changed")
-        return kept
-
     def one(self, path: str) -> list[Partition]:
         """The one partition that a path and the selection name. Raises UsageError for several, and as `ours`."""
         found = self.ours([path])
@@ -100,11 +79,6 @@ class LogRun(PartitionWriter[ResultT]):
         """See PartitionWriter."""
         del partition
         return False
-
-    def run_info(self, settings: Sequence[Setting]) -> RunInfo:
-        """The run as its manifests name it, with the settings that it followed in a partition."""
-        explained = {setting.name: setting.explanation for setting in settings}
-        return RunInfo(self._run_id, self.action.value, tuple(sys.argv[1:]), self._clock.now_ms, explained, __version__)
 
     def begin(self, work: Work) -> RootState:
         """Take back what was cut off half way; what the log directory says then. Raises KafkalogError."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
+from kafkalog_cli import __version__
 from kafkalog_cli.actions.partition_facts import Places, places_of_partitions
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.interruptions import Undisturbed
 from kafkalog_cli.cli.partition_run import Outcome, PartitionRun, ResultT, RunOptions, Work
 from kafkalog_cli.cli.terminal import Consent
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition, log_dir_of
+from kafkalog_cli.storage.manifest import RunInfo, new_run_id
+from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.topic_config import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,8 @@ class PartitionWriter(PartitionRun[ResultT]):
         stdout, stderr = cast(BinaryIO, self._stdout), cast(BinaryIO, Undisturbed(environment.stderr))
         super().__init__(replace(environment, stdout=stdout, stderr=stderr), options)
         self._writing = options
+        self._run_id = new_run_id(self.verb, environment.now_ms())
+        self._named: frozenset[str] = frozenset()
         self._policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline, self._wait)
         self._places: Places = {}
         self._log_dirs: dict[str, KafkalogError | None] = {}
@@ -56,6 +63,26 @@ class PartitionWriter(PartitionRun[ResultT]):
         """See PartitionRun. Raises BrokenPipeError, now that all is done, if nobody reads what is told."""
         super().summary(code, **counts)
         self._stdout.end()
+
+    def ours(self, paths: list[str]) -> list[Partition]:
+        """Leave out what nobody but its owner changes, where it was not asked for by its own path."""
+        self._named = frozenset(path.rstrip("/") for path in paths)
+        kept = []
+        for partition in self.partitions(paths):
+            kind = partition.directory.kind
+            is_foreign = partition.directory.is_metadata_log or kind in (DirectoryKind.DELETE, DirectoryKind.FUTURE)
+            if is_foreign and partition.path not in self._named:
+                self._messages.tell("skipped", "left alone: it is no partition of a topic's", path=partition.path)
+            else:
+                kept.append(partition)
+        if not kept:
+            raise NothingSelected(reason="no partition that may be changed")
+        return kept
+
+    def run_info(self, settings: Sequence[Setting]) -> RunInfo:
+        """The run as its manifests name it, with the settings that it followed in a partition."""
+        explained = {setting.name: setting.explanation for setting in settings}
+        return RunInfo(self._run_id, self.verb, tuple(sys.argv[1:]), self._clock.now_ms, explained, __version__)
 
     @property
     def only_reads(self) -> bool:

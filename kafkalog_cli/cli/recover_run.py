@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli import __version__
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
 from kafkalog_cli.actions.cut_off import cut_off_run
 from kafkalog_cli.actions.partition_facts import gather_facts
@@ -19,14 +17,12 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
-from kafkalog_cli.errors import ExitCode, NothingSelected, Refused
+from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.output.recover_json import RECOVERY, plan_object
 from kafkalog_cli.output.recover_text import plan_lines, plan_words
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.changes import Cut
 from kafkalog_cli.storage.lock import log_dir_of
-from kafkalog_cli.storage.manifest import RunInfo, new_run_id
-from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.topic_config import parse_topic_settings, read_broker_properties
 
@@ -87,14 +83,13 @@ class RecoverRun(PartitionWriter[Recovered]):
     def __init__(self, environment: Environment, options: RecoverOptions) -> None:
         super().__init__(environment, options)
         self._recovery = options
-        self._run_id = new_run_id("recover", environment.now_ms())
         self._roots = Roots(environment.fs)
         self._changed = 0
         self._without_marker: set[str | None] = set()
 
     def run(self, paths: list[str]) -> int:
         """Recover what `paths` name; the exit code."""
-        partitions = self._ours(paths)
+        partitions = self.ours(paths)
         self._request = self._recovery.request(self._environment, self._clock.now_ms, partitions)
         code = self.work(partitions)
         self.summary(code, partitions=len(partitions), changed=self._changed)
@@ -118,10 +113,9 @@ class RecoverRun(PartitionWriter[Recovered]):
             return Recovered(plan, None)
         if plan.drops_valid:
             self.confirm(work, plan_words(plan))
-        settings = {setting.name: setting.explanation for setting in plan.settings}
-        info = RunInfo(self._run_id, "recover", tuple(sys.argv[1:]), self._clock.now_ms, settings, __version__)
         with self.locked(work):
-            return Recovered(plan, apply_recovery(work.fs, plan, info, self._request, held=work.lock))
+            run = self.run_info(plan.settings)
+            return Recovered(plan, apply_recovery(work.fs, plan, run, self._request, held=work.lock))
 
     def _tell_cut_off(self, work: Work) -> None:
         """What keeps a partition from being recovered may be what an earlier run keeps of it."""
@@ -141,21 +135,6 @@ class RecoverRun(PartitionWriter[Recovered]):
             self._without_marker.add(plan.log_dir)
             self._messages.tell("marker", MARKER_STAYS_AWAY, path=plan.log_dir)
         return ExitCode.REFUSED if plan.is_refused else ExitCode.OK
-
-    def _ours(self, paths: list[str]) -> list[Partition]:
-        """Leave out what nobody but its owner changes, where it was not asked for by its own path."""
-        named = {path.rstrip("/") for path in paths}
-        kept = []
-        for partition in self.partitions(paths):
-            kind = partition.directory.kind
-            is_foreign = partition.directory.is_metadata_log or kind in (DirectoryKind.DELETE, DirectoryKind.FUTURE)
-            if is_foreign and partition.path not in named:
-                self._messages.tell("skipped", "left alone: it is no partition of a topic's", path=partition.path)
-            else:
-                kept.append(partition)
-        if not kept:
-            raise NothingSelected(reason="no partition that may be changed")
-        return kept
 
     def _check(self, work: Work, plan: RecoverPlan) -> None:
         """Warn of what the table of refusals warns of. Raises Refused, UnsupportedFormat."""

@@ -33,24 +33,24 @@ class UndoRun(PartitionWriter[_Undone]):
         super().__init__(environment, options)
         if "/" in run_id or run_id in (".", ".."):
             raise UsageError(reason=f"{run_id!r} is no name of a run")
-        self._run_id = run_id
+        self._run_to_undo = run_id
         self._undone = 0
 
     def run(self, path: str) -> int:
         """Take the run back; the exit code."""
         found = self.partitions([path])
-        if not self._run_id:
+        if not self._run_to_undo:
             raise UsageError(reason=f"undo needs the name of a RUN; {_runs_under(path, found)}")
-        partitions = [one for one in found if has_run(self._fs, one, self._run_id)]
+        partitions = [one for one in found if has_run(self._fs, one, self._run_to_undo)]
         if not partitions:
-            raise NothingSelected(reason=f"no run {self._run_id}; {_runs_under(path, found)}")
-        code = self.work(last_first(self._fs, partitions, self._run_id))
+            raise NothingSelected(reason=f"no run {self._run_to_undo}; {_runs_under(path, found)}")
+        code = self.work(last_first(self._fs, partitions, self._run_to_undo))
         self.summary(code, partitions=len(partitions), undone=self._undone)
         return code
 
     def partition(self, work: Work) -> _Undone:
         """See PartitionRun."""
-        plan = plan_undo(work.fs, work.partition, self._run_id, self._clock, self._places)
+        plan = plan_undo(work.fs, work.partition, self._run_to_undo, self._clock, self._places)
         work.warn(plan.warnings)
         return _Undone(plan, None if self._writing.dry_run else apply_undo(work.fs, plan))
 

@@ -8,7 +8,7 @@ from kafkalog_cli.errors import ExitCode, Unreadable
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.draft import Draft
-from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.load_error import LoadFailed
 from kafkalog_cli.storage.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log_loader import LoadedLog, LogLoader, StartState
@@ -92,28 +92,23 @@ def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog) -> l
 
 def _remarks(fs: Filesystem, partition: Partition, loaded: LoadedLog, limits: Limits) -> list[Remark]:
     found = []
+    logs = {segment.base_offset: segment.log for segment in partition.segments}
+    paths = {base_offset: log.path for base_offset, log in logs.items()}
     for base_offset, position, size_bytes in loaded.cut:
-        good = _valid_behind(fs, partition, (base_offset, position), limits)
+        good = _valid_behind(fs, logs.get(base_offset), position, limits)
         what = "are no valid batches" if good is None else f"go with a valid batch at byte {good}"
         message = f"{size_bytes} bytes from byte {position} on {what}: a broker cuts them off"
         code = ExitCode.CORRUPTION if loaded.removed or good is not None else ExitCode.WARNINGS
-        found.append(Remark(_log_path(partition, base_offset), message, code, position))
+        found.append(Remark(paths.get(base_offset, partition.path), message, code, position))
     for base_offset in loaded.removed:
         message = "a broker removes the segment, with all its records"
-        found.append(Remark(_log_path(partition, base_offset), message, ExitCode.CORRUPTION))
+        found.append(Remark(paths.get(base_offset, partition.path), message, ExitCode.CORRUPTION))
     return found
 
 
-def _valid_behind(fs: Filesystem, partition: Partition, place: tuple[int, int], limits: Limits) -> int | None:
-    """Where the first batch with a good CRC lies from a byte of a segment's log on; None if there is none."""
-    base_offset, position = place
-    for segment in partition.segments:
-        if segment.base_offset == base_offset and segment.log.size_bytes > position:
-            with fs.open_read(segment.log.path) as log:
-                return next_good_batch(log, position, limits, broken_at=position)
-    return None
-
-
-def _log_path(partition: Partition, base_offset: int) -> str:
-    paths = {segment.base_offset: segment.log.path for segment in partition.segments}
-    return paths.get(base_offset, partition.path)
+def _valid_behind(fs: Filesystem, log: FileStatus | None, position: int, limits: Limits) -> int | None:
+    """Where the first batch with a good CRC lies from a byte of a log on; None if there is none, or no such log yet."""
+    if log is None or log.size_bytes <= position:
+        return None
+    with fs.open_read(log.path) as file:
+        return next_good_batch(file, position, limits, broken_at=position)

@@ -77,11 +77,11 @@ def plan_repair(
         repair.run(indexes_only=scope.indexes_only)
         end_offset = repair.end_offset
     except Impossible as reason:
-        raise_unopened(repair.draft)
+        _raise_unopened(repair.draft)
         remarks = (*repair.remarks, reason.remark)
         path, topic, number = partition.path, partition.topic, partition.number
         return RecoverPlan(path, topic, number, mode=mode, remarks=remarks, fingerprints=prints, is_refused=True)
-    raise_unopened(repair.draft)
+    _raise_unopened(repair.draft)
     edits: list[LineEdit] = []
     if start.recovery_point > end_offset and repair.knows_end and not scope.indexes_only:
         edits.append(LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, partition.topic, partition.number, end_offset))
@@ -101,7 +101,7 @@ def plan_repair(
     )
 
 
-def raise_unopened(draft: Draft) -> None:
+def _raise_unopened(draft: Draft) -> None:
     """Raises the first of the errors with which files could not be opened."""
     for error in draft.unopened:
         raise error

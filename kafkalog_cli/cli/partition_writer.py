@@ -50,7 +50,8 @@ class PartitionWriter(PartitionRun[ResultT]):
         self._places: Places = {}
         self._log_dirs: dict[str, KafkalogError | None] = {}
         self._locks = ExitStack()
-        self._consent = Consent(environment.terminal, self._interruptions.safe_point)
+        terminal = environment.terminal
+        self._consent = None if terminal is None else Consent(terminal, self._interruptions.safe_point)
 
     def work(self, partitions: Sequence[Partition]) -> ExitCode:
         """Change them; the exit code."""
@@ -107,7 +108,7 @@ class PartitionWriter(PartitionRun[ResultT]):
 
     def confirm(self, work: Work, what: str) -> None:
         """Ask on a terminal before valid data go. Raises NotChanged, KeyboardInterrupt."""
-        if not self._writing.dry_run:
+        if self._consent is not None and not self._writing.dry_run:
             with self._progress.paused():
                 self._consent.need(printable(work.partition.path), what)
 

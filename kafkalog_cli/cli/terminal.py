@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import sys
 from collections.abc import Callable
 from threading import Lock
@@ -25,6 +24,8 @@ class StandardTerminal:
 
     def answer(self, question: str, poll: Callable[[], None]) -> str:
         """See Terminal."""
+        import select  # every command imports this module, hardly any asks
+
         sys.stderr.write(question)
         sys.stderr.flush()
         while not select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
@@ -43,7 +44,7 @@ def standard_terminal() -> Terminal | None:
 class Consent:
     """Asks once for each partition, or for all that are still to come; threads share it."""
 
-    def __init__(self, terminal: Terminal | None, poll: Callable[[], None]) -> None:
+    def __init__(self, terminal: Terminal, poll: Callable[[], None]) -> None:
         self._terminal = terminal
         self._poll = poll
         self._is_for_all = False
@@ -51,8 +52,6 @@ class Consent:
 
     def need(self, path: str, what: str) -> None:
         """`what` is about to happen to a partition. Raises NotChanged if that is not wanted, and what `poll` raises."""
-        if self._terminal is None:
-            return
         with self._asking:
             if self._is_for_all:
                 return

@@ -95,10 +95,7 @@ def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Lo
     Refused (locks do not work), NoSpace, Unreadable.
     """
     path = _inside(log_dir, FileKind.LOCK.value)
-    try:
-        handle = _take(fs, path, BROKER_BYTE, False, policy)
-    except OSError as error:
-        raise _refusal(path, error) from error
+    handle = _take_first(fs, path, BROKER_BYTE, False, policy)
     if handle is None:
         _watch(fs, log_dir, policy)
     return handle
@@ -115,11 +112,7 @@ def lock_checkpoints(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -
 
 def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:
     """Keep other writers of ours from a partition; makes its `.kafkalog`. Raises as `lock_log_dir` does."""
-    path = _inside(make_own_directory(fs, directory), PARTITION_LOCK)
-    try:
-        return _take(fs, path, 0, True, policy)
-    except OSError as error:
-        raise _refusal(path, error) from error
+    return _take_first(fs, _inside(make_own_directory(fs, directory), PARTITION_LOCK), 0, True, policy)
 
 
 def real_directory(fs: Filesystem, directory: str) -> str:
@@ -147,6 +140,16 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
     except OSError as error:
         raise _refusal(own, error) from error
     return own
+
+
+def _take_first(
+    fs: WritableFilesystem, path: str, first_byte: int, exclusive: bool, policy: LockPolicy
+) -> LockHandle | None:
+    """Before anything is changed."""
+    try:
+        return _take(fs, path, first_byte, exclusive, policy)
+    except OSError as error:
+        raise _refusal(path, error) from error
 
 
 def _take(fs: WritableFilesystem, path: str, first_byte: int, exclusive: bool, policy: LockPolicy) -> LockHandle | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -59,6 +58,8 @@ class PairSpool:
             return
         try:
             if self._file is None:
+                import tempfile  # 2 ms, which a small dump need not wait for
+
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as this does)
             self._file.seek(self._spilled * PAIR_BYTES)
             self._recent.tofile(self._file)

@@ -61,7 +61,7 @@ def find(directory: Path) -> dict[str, Input]:
     """What plays the parts among the partitions at or below `directory`: the largest of each kind."""
     found: dict[str, Input] = {}
     for partition in sorted({path.parent for path in directory.rglob("*.log")}):
-        segments = tuple(sorted(path for path in partition.glob("*.log") if path.stem.isdigit()))
+        segments = segments_of(partition)
         part = _part(segments[0]) if segments else None
         if part is None:
             continue
@@ -69,6 +69,11 @@ def find(directory: Path) -> dict[str, Input]:
         if part not in found or candidate.size_bytes > found[part].size_bytes:
             found[part] = candidate
     return found
+
+
+def segments_of(partition: Path) -> tuple[Path, ...]:
+    """All segments of a partition, by base offset."""
+    return tuple(sorted(path for path in partition.glob("*.log") if path.stem.isdigit()))
 
 
 def _part(segment: Path) -> str | None:

@@ -8,7 +8,7 @@ from enum import Enum, unique
 from pathlib import Path
 from typing import NamedTuple
 
-from make_inputs import Input, middle
+from make_inputs import Input, middle, segments_of
 from measure import ROOT, Pairs
 
 SMALL_FILE = ROOT / "docs" / "example" / "levels-0" / f"{0:020}.log"
@@ -94,8 +94,10 @@ def _dump(
 
 
 def _verify(level: str, options: list[str], log: Input, jvm: list[str] | None, floor: float, moonshot: float) -> Row:
-    """A level of verify, of the segments and all that lies beside them, against the dump that reads as much of them."""
-    arguments = ["verify", "--level", level, str(log.segments[0].parent)]
+    """A level of verify, of a partition with all that lies in it, against the dump that reads as much of it."""
+    partition = log.segments[0].parent
+    log = log._replace(segments=segments_of(partition))
+    arguments = ["verify", "--level", level, str(partition)]
     peer = None if jvm is None else [*jvm, *options, "--files", ",".join(map(str, log.segments))]
     name = "DumpLogSegments, whose output is another"
     return Row(f"verify {level}, {described(log)}", arguments, name, peer, floor, moonshot)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 _STDIN, _STDOUT, _STDERR = range(3)
+_OBJECTS_PER_COLLECTION = 50_000
+"""Python's own 700 have it look for cycles dozens of times while modules are imported, where there are none."""
 
 
 def main() -> None:
@@ -48,6 +51,7 @@ def _run(argv: list[str]) -> int:
         return int(ExitCode.FAILURE)
     if argv == ["--version"] and _answered_version():
         return 0
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     from kafkalog_cli.cli.app import run
 
     return run(argv)

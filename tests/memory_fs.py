@@ -13,7 +13,7 @@ import errno
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.fs import FileAttributes, FileStatus, Room
@@ -100,7 +100,7 @@ class MemoryFilesystem:
             parent = parent.entries[part]
         inode = self._new_inode(is_directory=False)
         inode.content = content
-        inode.attributes = attributes or replace(DEFAULT, mode=0o644, mtime_ns=self._tick())
+        inode.attributes = attributes or DEFAULT._replace(mode=0o644, mtime_ns=self._tick())
         self._enter(parent, parts[-1], inode)
         self.settle()
 
@@ -292,7 +292,7 @@ class MemoryFilesystem:
         if name in parent.entries:
             raise _error(errno.EEXIST, path)
         inode = self._new_inode(is_directory=True)
-        inode.attributes = inode.attributes_durable = replace(inode.attributes, mode=0o700)
+        inode.attributes = inode.attributes_durable = inode.attributes._replace(mode=0o700)
         self._enter(parent, name, inode)
 
     def remove_directory(self, path: str) -> None:
@@ -315,12 +315,12 @@ class MemoryFilesystem:
 
     def attributes(self, path: str) -> FileAttributes:
         inode = self._find(path)
-        return replace(inode.attributes, link_count=1 if inode.is_directory else inode.links)
+        return inode.attributes._replace(link_count=1 if inode.is_directory else inode.links)
 
     def set_attributes(self, path: str, attributes: FileAttributes) -> None:
         inode = self._find(path)
         self.last_write = None
-        inode.attributes = replace(attributes, link_count=1, ctime_ns=self._tick())
+        inode.attributes = attributes._replace(link_count=1, ctime_ns=self._tick())
 
     def room(self, path: str) -> Room:
         self._find(path)
@@ -335,7 +335,7 @@ class MemoryFilesystem:
             raise _error(errno.EAGAIN, path)
         if name not in parent.entries:
             inode = self._new_inode(is_directory=False)
-            inode.attributes = replace(parent.attributes, mode=parent.attributes.mode & 0o666)
+            inode.attributes = parent.attributes._replace(mode=parent.attributes.mode & 0o666)
             self._enter(parent, name, inode)
         holds = self._locks.setdefault(parent.entries[name].number, [])
         if any(hold.first_byte == first_byte and (exclusive or hold.exclusive) for hold in holds):
@@ -351,11 +351,11 @@ class MemoryFilesystem:
     def changed(self, inode: Inode, write: LastWrite | None = None) -> None:
         self.last_write = write
         now = self._tick()
-        inode.attributes = replace(inode.attributes, mtime_ns=now, ctime_ns=now)
+        inode.attributes = inode.attributes._replace(mtime_ns=now, ctime_ns=now)
 
     def _new_inode(self, *, is_directory: bool) -> Inode:
         self._next_inode += 1
-        attributes = replace(DEFAULT, mtime_ns=self._tick(), mode=0o755 if is_directory else 0o600)
+        attributes = DEFAULT._replace(mtime_ns=self._tick(), mode=0o755 if is_directory else 0o600)
         return Inode(self._next_inode, attributes, entries={} if is_directory else None, attributes_durable=attributes)
 
     def _enter(self, parent: Inode, name: str, inode: Inode) -> None:

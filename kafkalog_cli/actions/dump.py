@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 MAX_INT32 = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class DumpOptions:
+class DumpOptions(NamedTuple):
     """Options that decide what is read; sizes and positions in bytes.
 
     `start` and `end` cut the segment to batches that were found through its indexes; `seven_base_offset` is

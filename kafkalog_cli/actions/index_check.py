@@ -6,11 +6,13 @@ import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import IntEnum, unique
-from operator import ge, gt
+from itertools import compress
+from operator import ge
 from typing import Any
 
+from kafkalog_cli.actions.entry_order import ascending, rises
 from kafkalog_cli.actions.index_verdict import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
 from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
 from kafkalog_cli.errors import ExitCode
@@ -88,7 +90,7 @@ class OffsetIndexCheck:
         self._batch_last = array("q", [NO_OFFSET]) * count
         # of a call of several batches: where its last starts
         self._call_end = array("q", [NO_BATCH]) * count
-        self._order = _ascending(self._position)
+        self._order = ascending(self._position)
         self._next = 0
         self._open_calls: list[tuple[int, int]] = []
 
@@ -158,7 +160,7 @@ class OffsetIndexCheck:
         """Find the entries that do not follow on those before them that point somewhere."""
         last_offset, last_position = self._base_offset - 1, -1
         all_fit = self._finding.count(Finding.FITS) == len(self)
-        if all_fit and _rises(self._offset, last_offset) and _rises(self._position, last_position):
+        if all_fit and rises(self._offset, last_offset) and rises(self._position, last_position):
             return
         for slot, offset in enumerate(self._offset):
             position = self._position[slot]
@@ -177,14 +179,14 @@ class OffsetIndexCheck:
     def counts(self) -> Counter[Verdict]:
         """How many entries have which verdict."""
         found: Counter[Verdict] = Counter()
-        for finding, count in Counter(self._finding).items():
-            found[_JUDGEMENTS[Finding(finding)][0]] += count
+        for finding in set(self._finding):
+            found[_BY_NUMBER[finding][0]] += self._finding.count(finding)
         return found
 
     def style_counts(self) -> Counter[Style]:
         """How many right entries fit which styles."""
-        right = (style for style, found in zip(self._style, self._finding, strict=True) if found == Finding.FITS)
-        return Counter({Style(style): count for style, count in Counter(right).items()})
+        right = bytes(compress(self._style, map(int(Finding.FITS).__eq__, self._finding)))
+        return Counter({_STYLES[style]: right.count(style) for style in set(right)})
 
     def worst(self) -> ExitCode:
         """The code of the worst entry."""
@@ -293,15 +295,3 @@ class OffsetIndexCheck:
             Finding.BELOW_BASE: "below the base offset",
             Finding.FIRST_BATCH: "points at the first batch, which gets no entry",
         }.get(finding, "")
-
-
-def _rises(values: Sequence[int], before: int) -> bool:
-    """Whether each value is above the one before it, the first above `before`."""
-    return not values or (values[0] > before and not any(map(ge, values, values[1:])))
-
-
-def _ascending(keys: Sequence[int]) -> Sequence[int]:
-    """The slots in the order of their keys."""
-    if not any(map(gt, keys, keys[1:])):
-        return range(len(keys))
-    return sorted(range(len(keys)), key=keys.__getitem__)

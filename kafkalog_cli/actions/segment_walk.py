@@ -24,6 +24,9 @@ from kafkalog_cli.storage.resync import next_good_batch
 from kafkalog_cli.storage.scan import Chunk, Scan
 from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET
 
+GATHERED_ROWS = 4_000
+"""Batches from which a check of whole columns is no slower for each than it ever gets; a chunk may have two hundred."""
+
 HELD_ROWS = 10_000
 """Batches with bad CRCs in a row that may turn out to be no batches when the chain breaks behind them."""
 
@@ -220,8 +223,8 @@ class SegmentWalk:
         scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep, buffers=WINDOWS)
         held: list[Batch] = []
         astray: Fault | None = None
-        for chunk in self._chunks(scan):
-            batches = chunk.batches
+        for gathered in _gathered(self._chunks(scan)):
+            batches = gathered
             row = self._first_astray(batches)
             if row is not None:
                 astray = _crc_fault(batches.row(row))
@@ -275,13 +278,13 @@ class SegmentWalk:
         runs = good_rows(chunk)
         return runs if astray is None else [run for run in runs if run[1] <= astray]
 
-    def _chunks(self, scan: Scan) -> Iterator[Chunk]:
-        """The chunks; what lies in their batches with good CRCs is shown first, if it is wanted."""
+    def _chunks(self, scan: Scan) -> Iterator[BatchColumns]:
+        """The batches of a chunk each; what lies in those with good CRCs is shown first, if it is wanted."""
         for chunk, blocks in ReadAhead(scan, self._limits, None if self._records is None else self._good_rows):
             for block in blocks:
                 assert self._records is not None
                 self._records(block)
-            yield chunk
+            yield chunk.batches
 
     def _stretch(self, held: list[Batch], batches: BatchColumns | None) -> Iterator[Stretch]:
         for part in (BatchColumns.from_rows(held) if held else None, batches):
@@ -319,6 +322,33 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
             first = int(offsets[0]) if first is None else first
             last = int(offsets[len(offsets) - 1])
     return None if first is None else (first, last)
+
+
+def _gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
+    """The same batches, columns of compiled kernels joined until they are worth looking through as arrays."""
+    matrices: list[Any] = []
+    rows = 0
+    for batches in chunks:
+        if batches.matrix is None:
+            yield from _joined(matrices)
+            yield batches
+            matrices, rows = [], 0
+            continue
+        matrices.append(batches.matrix)
+        rows += len(batches)
+        if rows >= GATHERED_ROWS:
+            yield from _joined(matrices)
+            matrices, rows = [], 0
+    yield from _joined(matrices)
+
+
+def _joined(matrices: list[Any]) -> Iterator[BatchColumns]:
+    if len(matrices) == 1:
+        yield BatchColumns.from_matrix(matrices[0])
+    elif matrices:
+        import numpy as np
+
+        yield BatchColumns.from_matrix(np.concatenate(matrices, axis=1))
 
 
 def _crc_fault(batch: Batch) -> Fault:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import IntEnum, unique
-from operator import gt
 from typing import Any
 
+from kafkalog_cli.actions.entry_order import ascending, rises
 from kafkalog_cli.actions.index_verdict import Entry, Verdict, verdict_code, worst_code
 from kafkalog_cli.actions.segment_walk import SegmentWalk, Stretch
 from kafkalog_cli.errors import ExitCode
@@ -81,10 +81,7 @@ class TimeIndexCheck:
         self._finding = bytearray(count)
         self._tolerable = bytearray(b"\1" * count)
         self._largest = array("q", [NO_TIMESTAMP]) * count
-        offsets = self._offset
-        self._order: Sequence[int] = (
-            range(count) if not any(map(gt, offsets, offsets[1:])) else sorted(range(count), key=offsets.__getitem__)
-        )
+        self._order = ascending(self._offset)
         self._next = 0
 
     def __len__(self) -> int:
@@ -144,6 +141,9 @@ class TimeIndexCheck:
     def judge_order(self) -> None:
         """Find the entries that do not follow on those before them that point somewhere."""
         last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
+        all_fit = self._finding.count(TimeFinding.FITS) == len(self)
+        if all_fit and rises(self._timestamp, last_timestamp) and rises(self._offset, last_offset - 1):
+            return
         for slot, timestamp in enumerate(self._timestamp):
             offset = self._offset[slot]
             verdict = _VERDICTS[TimeFinding(self._finding[slot])]
@@ -159,8 +159,8 @@ class TimeIndexCheck:
     def counts(self) -> Counter[Verdict]:
         """How many entries have which verdict."""
         found: Counter[Verdict] = Counter()
-        for finding, count in Counter(self._finding).items():
-            found[_VERDICTS[TimeFinding(finding)]] += count
+        for finding in set(self._finding):
+            found[_VERDICTS[TimeFinding(finding)]] += self._finding.count(finding)
         return found
 
     def record_entries(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.actions.diagnose import Finding, finding, of_fault
@@ -360,7 +360,7 @@ def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
     if kind not in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
         return fault
     rest = size_bytes - fault.position
-    return replace(fault, message=f"zeros where a batch should be, {rest} bytes before the end of the file")
+    return fault._replace(message=f"zeros where a batch should be, {rest} bytes before the end of the file")
 
 
 def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:

@@ -1,7 +1,5 @@
 """The `kafkalog` command: its subcommands, each imported when it is called, and its exit codes."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import io

@@ -1,7 +1,5 @@
 """`kafkalog delete-records`: let a log start later."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

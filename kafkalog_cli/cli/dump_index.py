@@ -1,7 +1,5 @@
 """`kafkalog dump-index`: every index and sidecar file, its entries checked against the log."""
 
-from __future__ import annotations
-
 import typer
 
 from kafkalog_cli.cli.environment import environment_of

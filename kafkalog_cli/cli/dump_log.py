@@ -1,7 +1,5 @@
 """`kafkalog dump-log`: kafka-dump-log's options and text, on files, directories and globs."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -66,7 +64,7 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-def _redaction(text: str | None) -> Redaction | None:
+def _redaction(text: str | None) -> "Redaction | None":
     if text is None:
         return None
     from kafkalog_cli.output.redact import parse_redaction

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.actions.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.cli.environment import Environment
@@ -16,7 +15,6 @@ from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
-from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_printer import SegmentPrinter, SevenPrinter, TextPrinter
 from kafkalog_cli.output.dump_reports import DumpReports
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.actions.ranges import Range
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
+    from kafkalog_cli.output.dump_compiled import CompiledLogText
     from kafkalog_cli.output.record_json_printer import JsonPrinter
     from kafkalog_cli.output.redact import Redaction
 
@@ -45,8 +44,7 @@ SEGMENT_SUFFIXES = (".log", ".checkpoint", ".kafka")
 SIDECAR_SUFFIXES = (".index", ".timeindex", ".snapshot", ".txnindex")
 
 
-@dataclass(frozen=True, slots=True)
-class DumpRequest:
+class DumpRequest(NamedTuple):
     """The options of one run, as kafka-dump-log understands them."""
 
     contents: bool
@@ -292,9 +290,16 @@ class DumpLogRun:
             skip_metadata=request.skip_metadata,
             escape=self._out.is_terminal,
         )
-        if self._compiled is None and request.is_plain_strings and not self._out.is_terminal:
+        compiled = self._compiled_text if request.is_plain_strings and not self._out.is_terminal else None
+        return TextPrinter(self._out, text, compiled, name, whole_file=request.max_bytes == MAX_INT32)
+
+    def _compiled_text(self) -> CompiledLogText:
+        if self._compiled is None:
+            from kafkalog_cli.output.dump_compiled import CompiledLogText
+
+            request = self._request
             self._compiled = CompiledLogText(contents=request.contents, skip_metadata=request.skip_metadata)
-        return TextPrinter(self._out, text, self._compiled, name, whole_file=request.max_bytes == MAX_INT32)
+        return self._compiled
 
     def _decoder(self) -> KeyValueDecoder | str:
         """The decoder of this run, or the name that is none."""

@@ -40,7 +40,7 @@ def warm_up_rendering() -> None:
     record_json_compiled.warm_up()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Environment:
     """Streams are binary: what is printed are bytes, whatever the locale says."""
 

@@ -1,7 +1,5 @@
 """`kafkalog lookup-offset`: the record at an offset."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

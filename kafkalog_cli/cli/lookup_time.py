@@ -1,7 +1,5 @@
 """`kafkalog lookup-time`: the first record at or after a time, and the other questions about time."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

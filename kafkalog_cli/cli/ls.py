@@ -1,7 +1,5 @@
 """`kafkalog ls`: what lies in log directories, partition directories and files."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`kafkalog purge`: free the room that deleted files and old runs take."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`kafkalog recover`: repair partitions, or do to them what a broker would when it starts."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`kafkalog retain`: remove segments by log start, size and time, as a broker's retention does."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,7 +126,7 @@ def retain(  # noqa: PLR0913, PLR0917 options
 
 def _free(  # noqa: PLR0913, PLR0917
     environment: Environment,
-    shared: LogRunOptions,
+    shared: "LogRunOptions",
     paths: list[str],
     free_bytes: str,
     keep_bytes: str | None,
@@ -146,5 +144,5 @@ def _free(  # noqa: PLR0913, PLR0917
     return FreeRun(environment, options).run(paths)
 
 
-def _fields(options: LogRunOptions) -> dict[str, Any]:
+def _fields(options: "LogRunOptions") -> dict[str, Any]:
     return {each.name: getattr(options, each.name) for each in fields(options)}

@@ -1,7 +1,5 @@
 """`kafkalog roll`: begin a new segment where a broker would at its next append."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`kafkalog truncate`: cut a log at its end."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

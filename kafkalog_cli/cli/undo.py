@@ -1,7 +1,5 @@
 """`kafkalog undo`: take a run back, as if it had never been."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`kafkalog verify`: check files, partitions and whole log directories, and say what each finding means."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`kafkalog warmup`: compile the fast kernels now, so that no later run has to."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

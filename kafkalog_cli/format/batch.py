@@ -125,7 +125,7 @@ class Batch(NamedTuple):
         return "LogAppendTime" if self.attributes & TIMESTAMP_TYPE_MASK else "CreateTime"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BatchColumns:
     """Batches as columns of equal length; the columns are the fields of `Batch`.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, unique
+from typing import NamedTuple
 
 
 @unique
@@ -34,8 +34,7 @@ class FaultKind(Enum):
     INVALID_VERSION = "invalid-version"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One fact about damage, without advice (`actions.diagnose` turns it into a finding).
 
     `position` is in bytes from the start of the file, `size_bytes` how far the damage is known to

@@ -20,8 +20,9 @@ _WARM_BYTES = 8192
 """The end of the file that Kafka searches first (AbstractIndex.warmEntries)."""
 
 _ZERO_OFFSET = bytes(4)
-_LOW_WORD = 0xFFFFFFFF
 _IS_LITTLE_ENDIAN = array("h", [1]).tobytes()[0] == 1
+_HIGH_HALF = int(_IS_LITTLE_ENDIAN)
+"""Where the high half of a 64-bit integer lies in memory: second or first."""
 _MAX_BASE_OFFSET = (1 << 63) - (1 << 31)
 
 
@@ -64,11 +65,8 @@ class SegmentIndex(Sequence[EntryT]):
         if _IS_LITTLE_ENDIAN:
             stored.byteswap()
         if self.layout.offset["relative_offset"] == 0:
-            return array("q", map(self.absolute_offset, stored[::2])), array("q", stored[1::2])
-        timestamps = array(
-            "q", (high << 32 | low & _LOW_WORD for high, low in zip(stored[::3], stored[1::3], strict=True))
-        )
-        return timestamps, array("q", map(self.absolute_offset, stored[2::3]))
+            return self._absolute_offsets(stored[::2]), array("q", stored[1::2])
+        return _int64_of(stored[::3], stored[1::3]), self._absolute_offsets(stored[2::3])
 
     def stored(self) -> Iterator[tuple[int, int]]:
         """The entries as they are stored, with relative offsets."""
@@ -99,6 +97,11 @@ class SegmentIndex(Sequence[EntryT]):
             return self.base_offset + relative_offset
         return wrap_int64(self.base_offset + relative_offset)
 
+    def _absolute_offsets(self, relative_offsets: array[int]) -> array[int]:
+        if 0 <= self.base_offset < _MAX_BASE_OFFSET:  # without a call of Python's for each
+            return array("q", map(self.base_offset.__add__, relative_offsets))
+        return array("q", map(self.absolute_offset, relative_offsets))
+
     def floor_slot(self, target: int, field: int = 0) -> int:
         """Slot of the last entry whose first field (or another) is `target` or below, -1 if there is none.
 
@@ -123,6 +126,13 @@ class SegmentIndex(Sequence[EntryT]):
 
     def _entry(self, fields: tuple[int, int]) -> EntryT:
         raise NotImplementedError
+
+
+def _int64_of(high: array[int], low: array[int]) -> array[int]:
+    """64-bit integers of their two halves."""
+    halves = array("i", bytes(8 * len(high)))
+    halves[_HIGH_HALF::2], halves[1 - _HIGH_HALF :: 2] = high, low
+    return array("q", halves.tobytes())
 
 
 def length_faults(index: SegmentIndex[EntryT], in_use_count: int) -> Iterator[Fault]:

@@ -38,7 +38,7 @@ class Record(NamedTuple):
     batch: Batch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordColumns:
     """Records as columns of equal length.
 
@@ -84,7 +84,7 @@ class RecordColumns:
 RECORD_COLUMN_NAMES = tuple(column.name for column in fields(RecordColumns) if column.name != "matrix")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordBlock:
     """The records of some consecutive batches.
 
@@ -111,6 +111,11 @@ class RecordBlock:
     def batch_count(self) -> int:
         """The batches that begin in this block."""
         return 0 if self.begun else self.end_row - self.first_row
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled kernels read it, so that others can take it."""
+        return self.records.matrix is not None
 
     @property
     def record_count(self) -> int:

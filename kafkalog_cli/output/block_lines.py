@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.storage.read_ahead import Read
-from kafkalog_cli.storage.read_compiled import AtOnce
+
+if TYPE_CHECKING:
+    from kafkalog_cli.storage.read_ahead import Read
+    from kafkalog_cli.storage.read_compiled import AtOnce
 
 OUT_BYTES = 12 << 20
 """What a chunk of a segment usually becomes; only what is written of a buffer takes memory."""
@@ -69,8 +71,7 @@ class _Lines:
         return memoryview(out)[: self._render(self._state, out)]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyLines:
+class ReadyLines(NamedTuple):
     """Lines of one buffer."""
 
     part: memoryview
@@ -80,16 +81,16 @@ class ReadyLines:
         write(self.part)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RenderedBlock(RecordBlock):
     """A block with its lines; without columns of records if it was decoded and rendered at once."""
 
     lines: Lines | None = None
 
-
-def is_compiled(block: RecordBlock) -> bool:
-    """Whether `BlockLines.write` takes it."""
-    return isinstance(block, RenderedBlock) or block.records.matrix is not None
+    @property
+    def is_compiled(self) -> bool:
+        """See RecordBlock."""
+        return True
 
 
 class _Buffer(NamedTuple):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.output.block_lines import BlockLines, is_compiled
-from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_text import Abort, LogText
 from kafkalog_cli.output.seven_text import SevenText
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.storage.read_ahead import Read
+
+if TYPE_CHECKING:  # a small dump must start at once
+    from kafkalog_cli.output.block_lines import BlockLines
+    from kafkalog_cli.output.dump_compiled import CompiledLogText
+    from kafkalog_cli.storage.read_ahead import Read
 
 
 class SegmentPrinter(Protocol):
@@ -35,15 +37,21 @@ class SegmentPrinter(Protocol):
 
 
 class TextPrinter:
-    """kafka-dump-log's text. `compiled` renders what comes as matrices, None if a decoder needs the plain one."""
+    """kafka-dump-log's text. `compiled` makes what renders matrices, None if a decoder needs the plain one."""
 
     def __init__(
-        self, out: ResultStream, text: LogText, compiled: CompiledLogText | None, file_name: str, *, whole_file: bool
+        self,
+        out: ResultStream,
+        text: LogText,
+        compiled: Callable[[], CompiledLogText] | None,
+        file_name: str,
+        *,
+        whole_file: bool,
     ) -> None:
         self._out = out
         self._text = text
         self._compiled = compiled
-        self._lines = None if compiled is None else BlockLines(compiled)
+        self._block_lines: BlockLines | None = None
         self._file_name = file_name
         self._whole_file = whole_file
 
@@ -58,7 +66,8 @@ class TextPrinter:
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """The blocks, rendered by the compiled kernels if those do it."""
-        return read(None) if self._lines is None else self._lines.ahead(read)
+        lines = self._lines()
+        return read(None) if lines is None else lines.ahead(read)
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batch lines."""
@@ -71,12 +80,12 @@ class TextPrinter:
             self._out.write(self._text.batch(batches.row(row)))
             return self._text.aborted is None
 
-        self._compiled.batches(batches, self._out.write_bytes, one)
+        self._compiled().batches(batches, self._out.write_bytes, one)
 
     def block(self, block: RecordBlock) -> None:
         """Print batch lines, each followed by its record lines."""
-        if is_compiled(block) and self._lines is not None:
-            self._lines.write(block, self._out.write_bytes)
+        if block.is_compiled and (lines := self._lines()) is not None:
+            lines.write(block, self._out.write_bytes)
             return
         for line in self._text.block(block):
             self._out.write(line)
@@ -85,6 +94,13 @@ class TextPrinter:
         """Print the invalid bytes at the end, if any."""
         del valid_bytes
         self._out.write(self._text.ending(fault, self._file_name, whole_file=self._whole_file))
+
+    def _lines(self) -> BlockLines | None:
+        if self._block_lines is None and self._compiled is not None:
+            from kafkalog_cli.output.block_lines import BlockLines
+
+            self._block_lines = BlockLines(self._compiled())
+        return self._block_lines
 
 
 class SevenPrinter:

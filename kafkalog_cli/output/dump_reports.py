@@ -11,7 +11,7 @@ from kafkalog_cli.storage.pair_spool import PairSpool
 Pairs = list[tuple[int, int]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DumpReports:
     """Pairs by absolute path, in the order of the arguments.
 

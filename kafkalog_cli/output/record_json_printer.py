@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.output.block_lines import BlockLines, is_compiled
+from kafkalog_cli.output.block_lines import BlockLines
 from kafkalog_cli.output.dump_text import Abort
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.storage.read_ahead import Read
+
+if TYPE_CHECKING:
+    from kafkalog_cli.storage.read_ahead import Read
 
 
 class JsonPrinter:
@@ -42,7 +45,7 @@ class JsonPrinter:
         """Print batches with their records."""
         self.batch_count += block.batch_count
         self.record_count += block.record_count
-        if is_compiled(block) and CompiledRecordJson.can_render(self._options):
+        if block.is_compiled and CompiledRecordJson.can_render(self._options):
             self._compiled_lines().write(block, self._out.write_bytes)
         else:
             for line in self._plain.block(block):

@@ -62,7 +62,7 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
                 held = replace(found, reasons={**found.reasons, run_id: tuple(sorted(names))})
                 if held == found:  # an undo of what took it away
                     return True
-            replace_file(fs, held_path, _encode(held), replace(held.attributes, xattrs=()))
+            replace_file(fs, held_path, _encode(held), held.attributes._replace(xattrs=()))
             if remove_if_there(fs, path):
                 sync_directory(fs, log_dir)
             return True

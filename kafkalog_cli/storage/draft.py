@@ -149,7 +149,7 @@ class Draft:
     def _status(self, name: str) -> FileStatus:
         now = self._now[name]
         if isinstance(now, _Stored):
-            return replace(self._before[now.name], path=self.path(name), size_bytes=now.size_bytes)
+            return self._before[now.name]._replace(path=self.path(name), size_bytes=now.size_bytes)
         return FileStatus(self.path(name), now.size_bytes, 0, 0, is_directory=False, is_file=True, is_symlink=False)
 
     # -- changes

@@ -7,9 +7,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
 from kafkalog_cli.storage.fs_changes import (
@@ -34,9 +33,11 @@ __all__ = [
     "read_all",
 ]
 
+READ_ON_BYTES = 1 << 20
+"""A read that is as large is one of many, each where the last one ended."""
 
-@dataclass(frozen=True, slots=True)
-class FileStatus:
+
+class FileStatus(NamedTuple):
     """What a directory entry is. `mtime_ms` is epoch milliseconds, sizes are in bytes."""
 
     path: str
@@ -117,6 +118,10 @@ class RealFile:
             if count == 0:
                 break
             done += count
+        if done >= READ_ON_BYTES and hasattr(os, "posix_fadvise"):
+            # Who reads so much at a time reads on: the disk may begin while these bytes are looked at.
+            with suppress(OSError):
+                os.posix_fadvise(self._descriptor, position + done, done, os.POSIX_FADV_WILLNEED)
         return done
 
     def close(self) -> None:

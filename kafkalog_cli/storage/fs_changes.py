@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import stat
-from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
@@ -17,8 +16,7 @@ _CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
-@dataclass(frozen=True, slots=True)
-class FileAttributes:
+class FileAttributes(NamedTuple):
     """What a file has besides its content: `mode` the permission bits, `mtime_ns` epoch nanoseconds.
 
     `xattrs` are (name, value), sorted; access control lists are among them. `link_count` and `ctime_ns`

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put
@@ -34,7 +33,7 @@ def attributes_of_new(fs: WritableFilesystem, directory: str, before: Snapshot) 
         if status is not None and status.is_file and not status.is_symlink:
             return fs.attributes(status.path)
     found = fs.attributes(directory)
-    return replace(found, mode=found.mode & 0o666)
+    return found._replace(mode=found.mode & 0o666)
 
 
 class _Walk:

@@ -172,7 +172,7 @@ class _Restorer:
             found = self._fs.attributes(self._directory)
             if found.mtime_ns != self._mtime_ns:
                 self._names.note(f"{self._directory}/")
-                self._fs.set_attributes(self._directory, replace(found, mtime_ns=self._mtime_ns))
+                self._fs.set_attributes(self._directory, found._replace(mtime_ns=self._mtime_ns))
         self._names.sync()
 
     def _cut(self, change: PlannedChange, path: str) -> None:
@@ -188,7 +188,7 @@ class _Restorer:
         with closing(kept) as pieces, self._fs.open_write(path) as file:
             file.truncate(change.to_bytes)
             write_with_holes(file, change.to_bytes, pieces)
-            self._fs.set_attributes(path, replace(self._fs.attributes(path), mtime_ns=change.mtime_ns))
+            self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
             sync(file)
 
     def _move(self, change: PlannedChange, path: str) -> None:

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple
 
@@ -55,8 +54,7 @@ def lock_owner(log_dir: str) -> LockOwner | None:
     return _owner_of(_inside(log_dir, FileKind.LOCK.value), BROKER_BYTE)
 
 
-@dataclass(frozen=True, slots=True)
-class LockPolicy:
+class LockPolicy(NamedTuple):
     """What to do about a lock that cannot be had at once: wait for it, and `--assume-offline`.
 
     `assume_offline` covers a file system on which lock calls fail as unsupported, never a lock that is held.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum, unique
+from typing import NamedTuple
 
 from kafkalog_cli.format.java_text import parse_int, parse_long
 
@@ -100,8 +100,7 @@ class DirectoryKind(Enum):
     OTHER = "other"  # a broker refuses to start with it
 
 
-@dataclass(frozen=True, slots=True)
-class FileName:
+class FileName(NamedTuple):
     """A file's name, taken apart.
 
     `offset` is the base offset of a segment, the end offset of a snapshot, the byte position of a 0.7
@@ -116,8 +115,7 @@ class FileName:
     epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryName:
+class DirectoryName(NamedTuple):
     """A directory's name, taken apart; `topic` and `partition` are None where the name has none.
 
     `unique_id` is what stands before -delete, -future or -stray, 32 hex digits from a broker. `separator`

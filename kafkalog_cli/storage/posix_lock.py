@@ -6,19 +6,18 @@ import errno
 import fcntl
 import os
 import threading
-from dataclasses import dataclass, field
 from types import TracebackType
+from typing import NamedTuple
 
 _HELD = (errno.EAGAIN, errno.EACCES)
 """What a lock call says when somebody else has the lock; POSIX allows both."""
 
 
-@dataclass(slots=True)
-class _LockedFile:
+class _LockedFile(NamedTuple):
     """A file with locks. `descriptors`: the first has them, others came from a race and stay open as long."""
 
     descriptors: list[int]
-    holds: list[PosixLock] = field(default_factory=list)
+    holds: list[PosixLock]
 
 
 _locked_files: dict[tuple[int, int], _LockedFile] = {}
@@ -98,7 +97,7 @@ def _locked_file(path: str) -> tuple[tuple[int, int], _LockedFile]:
         pass
     descriptor = _open(path)
     key = _key(os.fstat(descriptor))
-    file = _locked_files.setdefault(key, _LockedFile([]))
+    file = _locked_files.setdefault(key, _LockedFile([], []))
     file.descriptors.append(descriptor)
     return key, file
 

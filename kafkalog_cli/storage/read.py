@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
@@ -14,8 +15,10 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.allowance import NOT_YET, Allowance
 from kafkalog_cli.storage.fs import ReadableFile
-from kafkalog_cli.storage.read_compiled import AtOnce, CompiledReader
 from kafkalog_cli.storage.scan import Chunk, Generation, scan_of
+
+if TYPE_CHECKING:
+    from kafkalog_cli.storage.read_compiled import AtOnce, CompiledReader
 
 Decoded = Iterator[tuple[memoryview, list[Row], Fault | None]]
 """Parts of one batch with the buffers in which they lie."""
@@ -59,6 +62,8 @@ class RecordReader:
             blocks = plain(first_row, end)
         else:
             if self._compiled is None:
+                from kafkalog_cli.storage.read_compiled import CompiledReader
+
                 self._compiled = CompiledReader()
             blocks = self._compiled.blocks(chunk, (first_row, end), allowance, plain, at_once)
         for block in blocks:

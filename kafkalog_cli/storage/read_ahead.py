@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from threading import Condition, Lock, Thread
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.allowance import NOT_YET
 from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.read_compiled import AtOnce
 from kafkalog_cli.storage.scan import CHUNK_BYTES, Chunk, Scan
+
+if TYPE_CHECKING:
+    from kafkalog_cli.storage.read_compiled import AtOnce
 
 CHUNKS_AHEAD = 2
 WINDOWS = CHUNKS_AHEAD + 3
@@ -31,7 +33,7 @@ LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
 
 Rows = tuple[int, int]
 ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
-Read = Callable[[AtOnce | None], Iterator[RecordBlock]]
+Read = Callable[["AtOnce | None"], Iterator[RecordBlock]]
 Work = Callable[[Read], Iterator[RecordBlock]]
 """What the threads do to blocks; it has them read, and may say how what compiled kernels decode is read at once."""
 

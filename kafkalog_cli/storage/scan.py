@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from enum import Enum, unique
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -36,8 +35,7 @@ class Generation(Enum):
     SINCE_EIGHT = "0.8+"
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """Some consecutive batches and the bytes that they lie in.
 
     `view` holds the file from byte `position` on, and is overwritten when the scan goes on. `kernels` is the
@@ -177,7 +175,7 @@ class Scan:
         chosen = False
         while True:
             view = window.fill(wanted)
-            if self._kernels is not None:
+            if self._kernels is not None and not self._deep:  # else there is more to do in threads than to read
                 window.read_ahead()
             scanned = self._scan(view, window.position)
             if self._deep and not chosen and scanned.consumed_bytes and _has_many_records(scanned.batches):

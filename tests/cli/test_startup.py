@@ -1,9 +1,14 @@
 """What a start may import: a small dump must begin at once, --version sooner."""
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.cli.app import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example" / "mixed-0"
@@ -47,3 +52,18 @@ def test_only_the_command_that_is_called_is_imported():
     modules = modules_after("dump-log", str(EXAMPLE))
     assert "kafkalog_cli.cli.dump_log" in modules
     assert "kafkalog_cli.cli.ls" not in modules
+
+
+def test_a_small_dump_imports_nothing_of_the_compiled_path():
+    modules = modules_after("dump-log", "--deep-iteration", str(EXAMPLE / "00000000000000000000.log"))
+    assert "kafkalog_cli.storage.read" in modules
+    compiled = ("output.block_lines", "output.dump_compiled", "storage.read_compiled", "format.kernels.compiled")
+    assert not modules & {f"kafkalog_cli.{name}" for name in compiled}
+
+
+@pytest.mark.parametrize("module", COMMANDS.values())
+def test_no_annotation_of_a_command_is_a_string(module):
+    """Typer would compile each, twice, at every start: a tenth of the time of a small dump."""
+    for registered in importlib.import_module(module).command.registered_commands:
+        strings = [name for name, hint in registered.callback.__annotations__.items() if isinstance(hint, str)]
+        assert strings == []

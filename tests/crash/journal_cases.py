@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 from memory_fs import START_NS, MemoryFilesystem
@@ -103,7 +103,7 @@ def partition() -> MemoryFilesystem:
         attributes = FileAttributes(0o600 + at, 100 + at, 200, START_NS - at, (("user.x", b"%d" % at),) * (at % 2))
         fs.add(f"{PARTITION}/{name}", content, attributes)
     directory = fs.attributes(PARTITION)
-    fs.set_attributes(PARTITION, replace(directory, mode=0o750, mtime_ns=START_NS - 77))
+    fs.set_attributes(PARTITION, directory._replace(mode=0o750, mtime_ns=START_NS - 77))
     fs.settle()
     return fs
 

@@ -1,7 +1,6 @@
 """Commands when calls fail: each call, each kind of fault, once and for ever; a failed sync ends the work."""
 
 import random
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -56,7 +55,7 @@ def fail(matrix, fault, for_ever, n, *, drive=None):
 
 
 def set_time(disk, facts):
-    disk.set_attributes(PARTITION, replace(disk.attributes(PARTITION), mtime_ns=facts[4]))
+    disk.set_attributes(PARTITION, disk.attributes(PARTITION)._replace(mtime_ns=facts[4]))
     disk.settle()
 
 

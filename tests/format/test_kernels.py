@@ -1,7 +1,6 @@
 """One contract for both kernels: the same columns, records and faults, whatever the bytes."""
 
 import random
-from dataclasses import replace
 
 import pytest
 from logs import BASE_TIME_MS, R, batch_v2, message, message_set
@@ -24,7 +23,7 @@ def everything(path, forced):
             batches += chunk.batches.rows()
             for block in reader.blocks(chunk):
                 records += block.rows()
-                faults += [replace(fault, message="") for fault in block.faults.values()]
+                faults += [fault._replace(message="") for fault in block.faults.values()]
         return batches, records, faults, scan.fault, scan.valid_bytes
 
 

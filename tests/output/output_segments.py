@@ -2,7 +2,7 @@
 
 from faulty_fs import BytesFile
 
-from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines, is_compiled
+from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -43,7 +43,7 @@ def compiled_text(data, options=None, *, context=CONTEXT, out_bytes=OUT_BYTES):
 def _rendered(found, plain, lines):
     parts, compiled_blocks = [], 0
     for block in found:
-        if is_compiled(block):
+        if block.is_compiled:
             compiled_blocks += 1
             lines.write(block, lambda view: parts.append(bytes(view)))
         else:

@@ -6,7 +6,7 @@ from faulty_fs import BytesFile
 from output_segments import CONTEXT, plain_lines
 
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.output.block_lines import BlockLines, RenderedBlock, is_compiled
+from kafkalog_cli.output.block_lines import BlockLines, RenderedBlock
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.storage import scan
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -45,7 +45,7 @@ def test_in_order(out_bytes):
     parts, ahead = [], 0
     for block in read(data, lines):
         ahead += isinstance(block, RenderedBlock)
-        if is_compiled(block):
+        if block.is_compiled:
             lines.write(block, lambda view: parts.append(bytes(view)))
         else:
             from_row = sum(part.count(b"\n") for part in parts)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from output_segments import blocks
 from test_record_json_compiled import records, sequences
 
-from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines, is_compiled
+from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_text import ClassDecoder, LogText
@@ -22,7 +22,7 @@ def same(data, *, contents=True, skip=False, out_bytes=OUT_BYTES):
     lines = BlockLines(CompiledLogText(contents=contents, skip_metadata=skip), out_bytes)
     parts, compiled_blocks = [], 0
     for block in lines.ahead(lambda at_once: blocks(data, compiled=True, at_once=at_once)):
-        if not is_compiled(block):  # as control batches are
+        if not block.is_compiled:  # as control batches are
             parts.append("".join(plain.block(block)).encode("utf-8", "surrogateescape"))
         else:
             compiled_blocks += 1

@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-from dataclasses import replace
 
 import pytest
 
@@ -201,4 +200,4 @@ def test_macos_is_asked_to_empty_the_drives_cache(tmp_path, monkeypatch):
 
 def test_attributes_are_compared_by_value():
     one = FileAttributes(0o600, 1, 2, 3)
-    assert replace(one) == one != replace(one, mode=0o601)
+    assert one._replace() == one != one._replace(mode=0o601)

@@ -5,7 +5,6 @@ import os
 import shutil
 import tempfile
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 from hypothesis import settings
@@ -82,7 +81,7 @@ class SameAnswers(RuleBasedStateMachine):
     def set_attributes(self, name, mode, mtime_ns):
         def call(fs, top):
             before = fs.attributes(f"{top}/{name}")
-            fs.set_attributes(f"{top}/{name}", replace(before, mode=mode, mtime_ns=mtime_ns))
+            fs.set_attributes(f"{top}/{name}", before._replace(mode=mode, mtime_ns=mtime_ns))
             after = fs.attributes(f"{top}/{name}")
             return after.mode, after.mtime_ns, after.link_count if fs.open_read(f"{top}/{name}") else None
 
@@ -211,7 +210,7 @@ def test_a_directory_survives_with_its_parents_name_of_it():
 def test_attributes_are_lost_with_the_data():
     fs = small_disk()
     before = fs.attributes("/d/old")
-    fs.set_attributes("/d/old", replace(before, mode=0o400, mtime_ns=7))
+    fs.set_attributes("/d/old", before._replace(mode=0o400, mtime_ns=7))
     lost = fs.image(Survival("data lost", data="lost"))
     assert (lost.attributes("/d/old").mode, lost.attributes("/d/old").mtime_ns) == (before.mode, before.mtime_ns)
     with fs.open_write("/d/old") as file:
@@ -352,6 +351,6 @@ def test_the_real_disk_takes_a_chown_only_if_it_changes_something(tmp_path, monk
     (tmp_path / "f").write_bytes(b"")
     fs = RealFilesystem()
     monkeypatch.setattr(os, "chown", lambda *_a, **_k: pytest.fail("nothing to change"))
-    fs.set_attributes(str(tmp_path / "f"), replace(fs.attributes(str(tmp_path / "f")), mtime_ns=5))
+    fs.set_attributes(str(tmp_path / "f"), fs.attributes(str(tmp_path / "f"))._replace(mtime_ns=5))
     assert fs.attributes(str(tmp_path / "f")).mtime_ns == 5
     assert isinstance(fs.attributes(str(tmp_path)), FileAttributes)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafkalog_cli.format.fault import FaultKind
 
 
-@dataclass(frozen=True, slots=True)
-class CompressionFault:
+class CompressionFault(NamedTuple):
     """A stream that is not read to its end, as a value; the caller adds where in the file it lies.
 
     `kind` is DECOMPRESSION_FAILED (Kafka's own reader fails too), OUTPUT_TOO_LARGE (over a cap of `Limits`;

@@ -33,9 +33,6 @@ __all__ = [
     "read_all",
 ]
 
-READ_ON_BYTES = 1 << 20
-"""A read that is as large is one of many, each where the last one ended."""
-
 
 class FileStatus(NamedTuple):
     """What a directory entry is. `mtime_ms` is epoch milliseconds, sizes are in bytes."""
@@ -118,10 +115,6 @@ class RealFile:
             if count == 0:
                 break
             done += count
-        if done >= READ_ON_BYTES and hasattr(os, "posix_fadvise"):
-            # Who reads so much at a time reads on: the disk may begin while these bytes are looked at.
-            with suppress(OSError):
-                os.posix_fadvise(self._descriptor, position + done, done, os.POSIX_FADV_WILLNEED)
         return done
 
     def close(self) -> None:

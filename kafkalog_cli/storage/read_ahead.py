@@ -91,7 +91,8 @@ class ReadAhead:
         else:
             return
         del chunk  # it may be a large one
-        threads = max(2, min(os.cpu_count() or 1, MOST_THREADS))
+        # Where only batches are looked at there is one thing to do at a time.
+        threads = 1 if self._rows is None else max(2, min(os.cpu_count() or 1, MOST_THREADS))
         with _PIPELINES as running:
             # Each has buffers of its own; of several logs at a time the later ones read ahead less.
             more = (threads + SPARE_READERS) // running - 1

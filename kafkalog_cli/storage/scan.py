@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterator
 from enum import Enum, unique
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -14,14 +14,9 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import LOADED_ROWS, KernelChoice
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
 CHUNK_BYTES = 2 << 20
 FIRST_CHUNK_BYTES = 128 << 10
 """Enough to see how many batches or records a byte holds, and so which kernels shall do the rest."""
-HEADROOM_BYTES = 256 << 10
-"""Room before what is read ahead, for the part of a batch that is left over."""
 DEVICE_BLOCK_BYTES = 4096
 SECTOR_BYTES = 512
 LINEAR_BLOCKS = 64
@@ -53,7 +48,7 @@ class _Window:
     """Reused buffers over a part of a file: bytes from `position` on; what is not consumed moves to the front.
 
     They are filled in turn: what was handed out may be overwritten when `advance` was called as often as
-    there are buffers, less one. With several, `read_ahead` fills the next one in a thread.
+    there are buffers, less one. Whoever scans reads too, so that its processor has the bytes at hand.
     """
 
     def __init__(self, file: ReadableFile, position: int, end: int, buffers: int = 1) -> None:
@@ -63,72 +58,41 @@ class _Window:
         self._file = file
         self._end = end
         self._buffer = bytearray(max(0, min(CHUNK_BYTES, end - position)))
-        self._first = 0
         self._filled = 0
         self._others: deque[bytearray] = deque(bytearray() for _ in range(buffers - 1))
-        self._reader: ThreadPoolExecutor | None = None
-        self._coming: Future[int] | None = None
 
     def fill(self, wanted: int) -> memoryview:
         """The next `wanted` bytes as far as the file and the device give them."""
         wanted = min(wanted, self._end - self.position)
-        if wanted > len(self._buffer) - self._first:
+        if wanted > len(self._buffer):
             larger = bytearray(wanted)
-            larger[: self._filled] = memoryview(self._buffer)[self._first : self._first + self._filled]
-            self._buffer, self._first = larger, 0
+            larger[: self._filled] = memoryview(self._buffer)[: self._filled]
+            self._buffer = larger
         if wanted > self._filled:
-            part = memoryview(self._buffer)[self._first + self._filled : self._first + wanted]
+            part = memoryview(self._buffer)[self._filled : wanted]
             got, self.fault = read_readable(self._file, self.position + self._filled, part)
             self._filled += got
         self.is_short = self._filled < wanted
-        return memoryview(self._buffer)[self._first : self._first + self._filled]
-
-    def read_ahead(self) -> None:
-        """Begin to read what comes behind these bytes, if there are buffers for it."""
-        here = self.position + self._filled
-        size = min(CHUNK_BYTES, self._end - here)
-        if not self._others or self._coming is not None or size <= 0:
-            return
-        if self._reader is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._reader = ThreadPoolExecutor(1, "kafkalog-disk")
-        if len(self._others[0]) < HEADROOM_BYTES + size:
-            self._others[0] = bytearray(HEADROOM_BYTES + size)
-        part = memoryview(self._others[0])[HEADROOM_BYTES : HEADROOM_BYTES + size]
-        # A device error is not looked at: `fill` reads there again, and tells of it.
-        self._coming = self._reader.submit(lambda: read_readable(self._file, here, part)[0])
+        return memoryview(self._buffer)[: self._filled]
 
     def advance(self, consumed: int) -> None:
         """Go on behind the first `consumed` bytes."""
-        rest = memoryview(self._buffer)[self._first + consumed : self._first + self._filled]
-        coming = 0 if self._coming is None else self._coming.result()
-        self._coming = None
+        rest = memoryview(self._buffer)[consumed : self._filled]
         self.position += consumed
         self._filled = len(rest)
         if consumed and self._others:
-            self._filled += self._turn(rest, coming)
+            self._turn(rest)
         elif consumed and rest:
             self._buffer[: len(rest)] = bytes(rest)
 
-    def _turn(self, rest: memoryview, coming: int) -> int:
-        """Take the next buffer, with `rest` in front; of the `coming` bytes that were read into it, how many follow."""
+    def _turn(self, rest: memoryview) -> None:
+        """Take the next buffer, with `rest` in front."""
         # One that grew for a large batch is not kept.
-        self._others.append(self._buffer if len(self._buffer) <= CHUNK_BYTES + HEADROOM_BYTES else bytearray())
+        self._others.append(self._buffer if len(self._buffer) <= CHUNK_BYTES else bytearray())
         self._buffer = self._others.popleft()
-        if coming and len(rest) <= HEADROOM_BYTES:
-            self._first = HEADROOM_BYTES - len(rest)
-        else:
-            coming = self._first = 0
-            if len(self._buffer) < max(len(rest), min(CHUNK_BYTES, self._end - self.position)):
-                self._buffer = bytearray(max(len(rest), CHUNK_BYTES))
-        self._buffer[self._first : self._first + len(rest)] = rest
-        return coming
-
-    def close(self) -> None:
-        """Wait for the thread, if there is one: it reads from a file that is about to be closed."""
-        if self._reader is not None:
-            self._reader.shutdown()
+        if len(self._buffer) < max(len(rest), min(CHUNK_BYTES, self._end - self.position)):
+            self._buffer = bytearray(max(len(rest), CHUNK_BYTES))
+        self._buffer[: len(rest)] = rest
 
 
 class Scan:
@@ -165,18 +129,10 @@ class Scan:
 
     def __iter__(self) -> Generator[Chunk, None, None]:
         window = _Window(self.file, self.valid_bytes, self.end, self._buffers)
-        try:
-            yield from self._in(window)
-        finally:
-            window.close()
-
-    def _in(self, window: _Window) -> Generator[Chunk, None, None]:
         wanted = FIRST_CHUNK_BYTES
         chosen = False
         while True:
             view = window.fill(wanted)
-            if self._kernels is not None and not self._deep:  # else there is more to do in threads than to read
-                window.read_ahead()
             scanned = self._scan(view, window.position)
             if self._deep and not chosen and scanned.consumed_bytes and _has_many_records(scanned.batches):
                 # First batches with so many that those are worth a choice.

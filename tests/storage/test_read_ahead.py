@@ -40,7 +40,6 @@ def a_log(seed, batches=300):
 def small_chunks(monkeypatch):
     monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 4096)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 8192)
-    monkeypatch.setattr(scan, "HEADROOM_BYTES", 1024)
     monkeypatch.setattr(read_ahead, "TASK_BYTES", 2048)
 
 

@@ -34,10 +34,11 @@ def _announce_compilation(seconds: float) -> None:
 
 def warm_up_rendering() -> None:
     """Compile what the output layer renders with."""
-    from kafkalog_cli.output import dump_compiled, record_json_compiled
+    from kafkalog_cli.output import dump_compiled, read_text_compiled, record_json_compiled
 
     dump_compiled.warm_up()
     record_json_compiled.warm_up()
+    read_text_compiled.warm_up()
 
 
 @dataclass(slots=True)

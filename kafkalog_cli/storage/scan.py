@@ -58,13 +58,14 @@ class _Window:
     there are buffers, less one. With several, `read_ahead` fills the next one in a thread.
     """
 
-    def __init__(self, file: ReadableFile, position: int, end: int, buffers: int = 1) -> None:
+    def __init__(self, file: ReadableFile, position: int, end: int, chunk_bytes: int, buffers: int = 1) -> None:
         self.position = position
         self.fault: Fault | None = None
         self.is_short = False
         self._file = file
         self._end = end
-        self._buffer = bytearray(max(0, min(CHUNK_BYTES, end - position)))
+        self._chunk_bytes = chunk_bytes
+        self._buffer = bytearray(max(0, min(chunk_bytes, end - position)))
         self._first = 0
         self._filled = 0
         self._others: deque[bytearray] = deque(bytearray() for _ in range(buffers - 1))
@@ -88,7 +89,7 @@ class _Window:
     def read_ahead(self) -> None:
         """Begin to read what comes behind these bytes, if there are buffers for it."""
         here = self.position + self._filled
-        size = min(CHUNK_BYTES, self._end - here)
+        size = min(self._chunk_bytes, self._end - here)
         if not self._others or self._coming is not None or size <= 0:
             return
         if self._reader is None:
@@ -116,14 +117,14 @@ class _Window:
     def _turn(self, rest: memoryview, coming: int) -> int:
         """Take the next buffer, with `rest` in front; of the `coming` bytes that were read into it, how many follow."""
         # One that grew for a large batch is not kept.
-        self._others.append(self._buffer if len(self._buffer) <= CHUNK_BYTES + HEADROOM_BYTES else bytearray())
+        self._others.append(self._buffer if len(self._buffer) <= self._chunk_bytes + HEADROOM_BYTES else bytearray())
         self._buffer = self._others.popleft()
         if coming and len(rest) <= HEADROOM_BYTES:
             self._first = HEADROOM_BYTES - len(rest)
         else:
             coming = self._first = 0
-            if len(self._buffer) < max(len(rest), min(CHUNK_BYTES, self._end - self.position)):
-                self._buffer = bytearray(max(len(rest), CHUNK_BYTES))
+            if len(self._buffer) < max(len(rest), min(self._chunk_bytes, self._end - self.position)):
+                self._buffer = bytearray(max(len(rest), self._chunk_bytes))
         self._buffer[self._first : self._first + len(rest)] = rest
         return coming
 
@@ -134,7 +135,8 @@ class _Window:
 
 
 class Scan:
-    """The batches of one segment file from `start` to `end` (bytes; default: all of it).
+    """The batches of one segment file from `start` to `end` (bytes; default: all of it), read in parts of
+    `chunk_bytes`, or as large as a batch that is larger.
 
     Iterate for chunks; afterwards `fault` says what ended the chain of batches (None: the end of the
     file) and `valid_bytes` where (position in the file). Mirrors FileRecords.batches. Nothing is raised
@@ -152,6 +154,7 @@ class Scan:
         choice: KernelChoice | None = None,
         deep: bool = False,
         buffers: int = 1,
+        chunk_bytes: int | None = None,
     ) -> None:
         self.file = file
         self.end = file.size_bytes if end is None else min(end, file.size_bytes)
@@ -163,17 +166,18 @@ class Scan:
         self._choice = choice or KernelChoice()
         self._deep = deep
         self._buffers = buffers
+        self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._kernels: Any = self._choice.from_the_start() if seven_base_offset is None else None
 
     def __iter__(self) -> Generator[Chunk, None, None]:
-        window = _Window(self.file, self.valid_bytes, self.end, self._buffers)
+        window = _Window(self.file, self.valid_bytes, self.end, self._chunk_bytes, self._buffers)
         try:
             yield from self._in(window)
         finally:
             window.close()
 
     def _in(self, window: _Window) -> Generator[Chunk, None, None]:
-        wanted = FIRST_CHUNK_BYTES
+        wanted = min(FIRST_CHUNK_BYTES, self._chunk_bytes)
         chosen = False
         while True:
             view = window.fill(wanted)
@@ -197,7 +201,8 @@ class Scan:
             if scanned.consumed_bytes and not chosen:
                 self._choose(scanned, self.end - self.valid_bytes)
                 chosen = True
-            wanted = max(CHUNK_BYTES if chosen else FIRST_CHUNK_BYTES, scanned.needed_bytes)
+            usual = self._chunk_bytes if chosen else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
+            wanted = max(usual, scanned.needed_bytes)
             window.advance(scanned.consumed_bytes)
 
     def _choose(self, scanned: Scanned, left: int, *, is_done: bool = True) -> None:

@@ -92,8 +92,11 @@ class TransactionEnds:
         self._told: set[str] = set()
         self._steps = self._look_ahead(parts)
 
-    def ending(self, producer_id: int, base_offset: int, last_offset: int) -> Ending:
-        """What became of the transaction of the producer's batch with these offsets."""
+    def ending(self, producer_id: int, base_offset: int, last_offset: int, *, hides: bool = True) -> Ending:
+        """What became of the transaction of the producer's batch with these offsets.
+
+        `hides`: that batch is not shown if it was aborted, which is told if the index does not have it.
+        """
         while True:
             known = self._markers.get(producer_id)
             marker = None if known is None else known.next_after(last_offset)
@@ -101,7 +104,7 @@ class TransactionEnds:
             if lost is not None and (marker is None or lost < marker.offset):
                 return Ending.ABORTED
             if marker is not None:
-                if marker.ending is Ending.ABORTED and not marker.is_indexed:
+                if hides and marker.ending is Ending.ABORTED and not marker.is_indexed:
                     self._tell_of_missing(producer_id, marker.offset)
                 return marker.ending
             if next(self._steps, None) is None:

@@ -58,7 +58,7 @@ class Committed:
         self._ends = TransactionEnds(fs, parts, limits, choice, self._note)
         self._looked_at: dict[tuple[int, int], bool] = {}
         for found in self._open_before(first_offset, limits, choice):
-            ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1)
+            ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1, hides=False)
             if ending is Ending.OPEN and self._stays_open(found.producer_id, found.first_offset):
                 self._stop_at(found.producer_id, found.first_offset)
                 return

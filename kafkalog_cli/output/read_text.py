@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, read_headers
 from kafkalog_cli.output.stream import printable
 
@@ -53,7 +54,10 @@ class ReadText:
         return b"\t".join(parts) + b"\n"
 
     def _headers(self, headers: Iterator[Header]) -> bytes:
-        return b",".join(self._shown(header.key) + b":" + self._shown(header.value) for header in headers)
+        """Keys are strings to a consumer, which is where bytes that are not UTF-8 are replaced."""
+        keys = ((java_string(header.key), header.value) for header in headers)
+        texts = ((printable(key) if self._escape else key, value) for key, value in keys)
+        return b",".join(key.encode() + b":" + self._shown(value) for key, value in texts)
 
     def _shown(self, data: bytes | None) -> bytes:
         if data is None:

@@ -8,7 +8,7 @@ import numpy as np
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
 from kafkalog_cli.format.kernels.header_fields import header_varint
 from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy, put, put_blocks
-from kafkalog_cli.output.kernels.text import constant, put_number_inline
+from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number_inline
 
 LINE_BYTES = 256 + BLOCK_BYTES
 """Room for a line without what its key, value and headers hold."""
@@ -44,7 +44,7 @@ def _headers_room(buffer, here, count):
     room = np.int64(0)
     for _ in range(count):
         size, here = header_varint(buffer, here)
-        room += size + HEADER_BYTES
+        room += 3 * size + HEADER_BYTES  # a byte that is not UTF-8 becomes three
         size, here = header_varint(buffer, here + size)
         if size > 0:
             room += size
@@ -61,7 +61,7 @@ def _put_headers(out, at, buffer, here, count):
             out[at] = _COMMA
             at += 1
         size, here = header_varint(buffer, here)
-        at = _put_field(out, at, buffer, here, size)
+        at = put_java_string(out, at, buffer, here, size)
         out[at] = _COLON
         size, here = header_varint(buffer, here + size)
         at = _put_field(out, at + 1, buffer, here, size)

@@ -52,7 +52,7 @@ def test_a_consumer_of_transactions(real_kafka, tmp_path):
             client.do("produce", "open", count=5, per=5, seed=902, transaction="open-1", end="commit")
             client.do("delete-records", "deleted", 77)
             served = served_lines(client, topics, tmp_path)
-        one.kill()
+        one.stop()  # which writes down where the logs start
     for topic in topics:
         partition = one.data / f"{topic}-0"
         for isolation, wanted in zip(("read_uncommitted", "read_committed"), served[topic], strict=True):

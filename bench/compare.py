@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from jvm import KAFKA_VERSION, cache_directory, dump_command, java_version
 from make_inputs import find
 from measure import ROOT, Failed, Pairs, run, run_pairs, same_output, smallest_peak_bytes
+from read_rows import FORMATTER, read_rows
 from recover_rows import recover_rows
 from rows import MOST_PEAK_BYTES, Measure, Row, rows
 
@@ -72,7 +73,7 @@ def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> R
         result = Result(row, None, str(problem))
     else:
         result = Result(row, pairs)
-        alike = row.peer if row.peer_name == "DumpLogSegments" else None
+        alike = row.peer if row.peer_name in ("DumpLogSegments", FORMATTER) else None
         if options.same_output and alike and not same_output(command, alike):
             result = Result(row, None, "prints other bytes than its peer")
     print("  ".join(result.cells()), file=sys.stderr, flush=True)
@@ -144,6 +145,7 @@ def main() -> int:
     found = find(directory)
     table_of_rows = [
         *rows(found, jvm),
+        *read_rows(found),
         *recover_rows(found, cache_directory() / f"bench-recover-{options.size}", kafkalog),
     ]
     chosen = [row for row in table_of_rows if re.search(options.only, row.work)]

@@ -37,6 +37,25 @@ def load_command(partition: Path) -> list[str] | None:
 
     With the heap that kafka-server-start.sh gives a broker; None without Java and Maven.
     """
+    start = _ours("LoadLogs")
+    if start is None:
+        return None
+    now_ms = str(time.time_ns() // 1_000_000)
+    words = ["load", str(partition), "0", "0", "0", now_ms, "86400000", "stop"]
+    return [start[0], "-Xms1G", "-Xmx1G", *start[1:], *words]
+
+
+def format_command(partition: Path, properties: list[str]) -> list[str] | None:
+    """The records of a partition through kafka-console-consumer's formatter with these properties, without a broker.
+
+    With the heap that kafka-console-consumer.sh gives it; None without Java and Maven.
+    """
+    start = _ours("FormatSegments")
+    return None if start is None else [start[0], "-Xmx512M", *start[1:], str(partition), *properties]
+
+
+def _ours(name: str) -> list[str] | None:
+    """The command that runs a class of tests/interop/java, compiled; None without Java and Maven."""
     java, javac = shutil.which("java"), shutil.which("javac")
     jars = kafka_jars() if java and javac else None
     if java is None or javac is None or jars is None:
@@ -45,11 +64,8 @@ def load_command(partition: Path) -> list[str] | None:
     classes.mkdir(exist_ok=True)
     sources = _POM.parent / "java"
     compile_ = [javac, "-nowarn", "-cp", str(jars / "*"), "-sourcepath", str(sources), "-d", str(classes)]
-    subprocess.run([*compile_, str(sources / "LoadLogs.java")], check=True, stdout=sys.stderr)
-    class_path = f"{classes}:{jars / '*'}"
-    now_ms = str(time.time_ns() // 1_000_000)
-    words = ["load", str(partition), "0", "0", "0", now_ms, "86400000", "stop"]
-    return [java, "-Xms1G", "-Xmx1G", "-cp", class_path, "LoadLogs", *words]
+    subprocess.run([*compile_, str(sources / f"{name}.java")], check=True, stdout=sys.stderr)
+    return [java, "-cp", f"{classes}:{jars / '*'}", name]
 
 
 def kafka_jars() -> Path | None:

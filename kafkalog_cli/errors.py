@@ -91,6 +91,12 @@ class Unreadable(KafkalogError):
     """{path}: {reason}"""
 
 
+class DamagedLog(KafkalogError):
+    """{path}: at byte {position}: {message}"""
+
+    exit_code = ExitCode.CORRUPTION
+
+
 class NoSpace(KafkalogError):
     """{path}: no space left on the device: {reason}"""
 

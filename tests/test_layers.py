@@ -18,6 +18,7 @@ BENEATH = {
     "actions": {"errors", "format", "storage"},
     "output": {"errors", "format", "storage", "actions"},
     "spark": {"errors", "format", "storage", "actions"},
+    "library": {"errors", "format", "storage", "actions", "output"},
     "cli": {"errors", "format", "storage", "actions", "output", "spark"},
 }
 

@@ -10,14 +10,19 @@ from kafkalog_cli.actions.listing_reads import FaultNotes, LocatedFault
 from kafkalog_cli.actions.listing_root import CheckpointedOffsets, RootState, Shutdown
 from kafkalog_cli.actions.listing_segments import end_of, largest_indexed_timestamp, sidecar_lengths, start_of
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format import checkpoint, partition_metadata, producer_snapshot, quorum_state
+from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.quorum_state import QuorumState
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
-from kafkalog_cli.storage.open_transactions import OpenTransaction, headers_of, open_transactions, parts_to_replay
+from kafkalog_cli.storage.open_transactions import (
+    OpenTransaction,
+    headers_of,
+    newest_snapshot,
+    open_transactions,
+    parts_to_replay,
+)
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.unreadable import unreadable
 
@@ -218,7 +223,7 @@ def _open_transactions(
 ) -> tuple[OpenTransaction, ...] | None:
     if log.end is None or log.start is None:
         return ()
-    offset, snapshot = _newest_snapshot(partition, log.end, notes)
+    offset, snapshot = newest_snapshot(notes.fs, partition, log.end, notes.add)
     if offset is None:
         if clean and not partition.snapshots:  # a broker writes empty ones then, and looks at no batch
             return ()
@@ -236,23 +241,6 @@ def _open_transactions(
         if segment is not partition.segments[-1] or fault.position < log.end_position:
             notes.add(segment.log.path, [fault], is_corruption=True)
     return tuple(found)
-
-
-def _newest_snapshot(
-    partition: Partition, end_offset: int, notes: FaultNotes
-) -> tuple[int | None, list[ProducerEntry]]:
-    """The newest producer snapshot that can be read, at or below `end_offset`."""
-    for file in reversed(partition.snapshots):
-        if file.name.offset is None or not 0 <= file.name.offset <= end_offset:
-            continue
-        data = notes.read(file.status.path)
-        if data is None:
-            continue
-        entries, faults = producer_snapshot.decode(data)
-        notes.add(file.status.path, faults)
-        if not any(fault.kind is not FaultKind.TRAILING_BYTES for fault in faults):
-            return file.name.offset, entries
-    return None, []
 
 
 def _decoded(

@@ -8,6 +8,7 @@ from kafkalog_cli.actions.broker_answers import BrokerAnswer, BrokerSearch
 from kafkalog_cli.actions.broker_view import LogBounds, broker_view, log_bounds
 from kafkalog_cli.actions.lookup import Found, with_remarks
 from kafkalog_cli.actions.time_search import TimeSearch
+from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
@@ -60,6 +61,15 @@ def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = 
                 best, largest = found, record.timestamp
     said = BrokerSearch(fs, partition, view, search).latest(limits)
     return _compared(best, said, search, partition, log_bounds(fs, partition, view))
+
+
+def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeFound) -> OffsetOutOfRange:
+    """The error that no record is so late: `what` is the time that was looked for, `answer` what came of it."""
+    damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
+    largest = lookup_max_timestamp(fs, partition).found
+    record = None if largest is None else largest.record
+    last = "nothing: no record has a timestamp" if record is None else record.timestamp
+    return OffsetOutOfRange(path=partition.path, what=f"{what}{damage}", first="any time", last=last)
 
 
 def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: LogBounds, now_ms: int) -> list[int]:

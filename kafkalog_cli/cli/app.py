@@ -23,6 +23,7 @@ COMMANDS = {
     "ls": "kafkalog_cli.cli.ls",
     "lookup-offset": "kafkalog_cli.cli.lookup_offset",
     "lookup-time": "kafkalog_cli.cli.lookup_time",
+    "read": "kafkalog_cli.cli.read",
     "verify": "kafkalog_cli.cli.verify",
     "recover": "kafkalog_cli.cli.recover",
     "roll": "kafkalog_cli.cli.roll",

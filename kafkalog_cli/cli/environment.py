@@ -11,6 +11,7 @@ from typing import BinaryIO
 import typer
 
 from kafkalog_cli.cli.terminal import Terminal, standard_terminal
+from kafkalog_cli.output.warm_up import warm_up_rendering
 from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 
@@ -30,14 +31,6 @@ def _announce_compilation(seconds: float) -> None:
         file=sys.stderr,
         flush=True,
     )
-
-
-def warm_up_rendering() -> None:
-    """Compile what the output layer renders with."""
-    from kafkalog_cli.output import dump_compiled, record_json_compiled
-
-    dump_compiled.warm_up()
-    record_json_compiled.warm_up()
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -144,11 +144,8 @@ def _by_time(environment: Environment, partition: Partition, question: TimeQuest
 def _no_record(
     environment: Environment, partition: Partition, question: TimeQuestion, answer: lookup_time.TimeFound
 ) -> OffsetOutOfRange:
-    damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
     if question.time_ms is None:
+        damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
         return OffsetOutOfRange(path=partition.path, what=f"any timestamp{damage}", first="none", last="none")
-    largest = lookup_time.lookup_max_timestamp(environment.fs, partition).found
-    record = None if largest is None else largest.record
-    last = "nothing: no record has a timestamp" if record is None else record.timestamp
-    what = f"{iso_time(question.time_ms)} ({question.time_ms}){damage}"
-    return OffsetOutOfRange(path=partition.path, what=what, first="any time", last=last)
+    what = f"{iso_time(question.time_ms)} ({question.time_ms})"
+    return lookup_time.outside_times(environment.fs, partition, what, answer)

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from kafkalog_cli.cli.environment import environment_of, warm_up_rendering
+from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.output.warm_up import warm_up_rendering
 
 command = typer.Typer(add_completion=False)
 

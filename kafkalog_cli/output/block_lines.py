@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OUT_BYTES = 12 << 20
 """What a chunk of a segment usually becomes; only what is written of a buffer takes memory."""
 
-WriteBytes = Callable[[memoryview], None]
+WriteBytes = Callable[[memoryview | bytes], None]
 Render = Callable[[Any, Any], int]
 """Renders lines of a block from a state on, as far as they fit into a buffer; the bytes written.
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.index_end import entries_in_use
 from kafkalog_cli.storage.log_end import HeaderChain
-from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.unreadable import unreadable
 
 
 class OpenTransaction(NamedTuple):
@@ -48,6 +51,25 @@ def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: in
         segment = parts[0].segment
         parts[0] = Part(segment, _position(fs, segment, from_offset))
     return parts
+
+
+def newest_snapshot(
+    fs: Filesystem, partition: Partition, end_offset: int, note: Callable[[str, list[Fault]], None]
+) -> tuple[int | None, list[ProducerEntry]]:
+    """The newest producer snapshot that can be read, at or below `end_offset`; `note` takes path and faults."""
+    for file in reversed(partition.snapshots):
+        if file.name.offset is None or not 0 <= file.name.offset <= end_offset:
+            continue
+        path = file.status.path
+        try:
+            entries, faults = producer_snapshot.decode(read_all(fs, path))
+        except (KafkalogError, OSError) as error:
+            note(path, [unreadable(error)])
+            continue
+        note(path, faults)
+        if not any(fault.kind is not FaultKind.TRAILING_BYTES for fault in faults):
+            return file.name.offset, entries
+    return None, []
 
 
 def headers_of(fs: Filesystem, parts: Iterable[Part], damage: list[tuple[Segment, Fault]]) -> Iterator[Batch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import pairwise
 from threading import Condition, Lock, Thread
@@ -65,13 +65,18 @@ class ReadAhead:
     `rows` tells which rows of a chunk are to be read (None: no records), one chunk after the other, but in a thread.
     A chunk lives until the next is asked for, and so does a block; a chunk's blocks are taken to the last. Plain
     kernels hold the GIL, so threads start only with the first compiled chunk; from then on blocks come as `work`
-    gives them.
+    gives them. `chosen` makes other chunks of those of the scan: fewer batches, or several chunks of one.
     """
 
     def __init__(
-        self, scan: Scan, limits: Limits, rows: Callable[[Chunk], list[Rows]] | None, work: Work | None = None
+        self,
+        scan: Scan,
+        limits: Limits,
+        rows: Callable[[Chunk], list[Rows]] | None,
+        work: Work | None = None,
+        chosen: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
     ) -> None:
-        self._chunks = iter(scan)
+        self._chunks = iter(scan) if chosen is None else chosen(scan)
         self._limits = limits
         self._rows = rows
         self._work = work

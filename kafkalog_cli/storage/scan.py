@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from enum import Enum, unique
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -30,7 +31,8 @@ class Generation(Enum):
     SINCE_EIGHT = "0.8+"
 
 
-class Chunk(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
     """Some consecutive batches and the bytes that they lie in.
 
     `view` holds the file from byte `position` on, and is overwritten when the scan goes on. `kernels` is the
@@ -51,13 +53,14 @@ class _Window:
     there are buffers, less one. Whoever scans reads too, so that its processor has the bytes at hand.
     """
 
-    def __init__(self, file: ReadableFile, position: int, end: int, buffers: int = 1) -> None:
+    def __init__(self, file: ReadableFile, position: int, end: int, chunk_bytes: int, buffers: int = 1) -> None:
         self.position = position
         self.fault: Fault | None = None
         self.is_short = False
         self._file = file
         self._end = end
-        self._buffer = bytearray(max(0, min(CHUNK_BYTES, end - position)))
+        self._chunk_bytes = chunk_bytes
+        self._buffer = bytearray(max(0, min(chunk_bytes, end - position)))
         self._filled = 0
         self._others: deque[bytearray] = deque(bytearray() for _ in range(buffers - 1))
 
@@ -88,15 +91,16 @@ class _Window:
     def _turn(self, rest: memoryview) -> None:
         """Take the next buffer, with `rest` in front."""
         # One that grew for a large batch is not kept.
-        self._others.append(self._buffer if len(self._buffer) <= CHUNK_BYTES else bytearray())
+        self._others.append(self._buffer if len(self._buffer) <= self._chunk_bytes else bytearray())
         self._buffer = self._others.popleft()
-        if len(self._buffer) < max(len(rest), min(CHUNK_BYTES, self._end - self.position)):
-            self._buffer = bytearray(max(len(rest), CHUNK_BYTES))
+        if len(self._buffer) < max(len(rest), min(self._chunk_bytes, self._end - self.position)):
+            self._buffer = bytearray(max(len(rest), self._chunk_bytes))
         self._buffer[: len(rest)] = rest
 
 
 class Scan:
-    """The batches of one segment file from `start` to `end` (bytes; default: all of it).
+    """The batches of one segment file from `start` to `end` (bytes; default: all of it), read in parts of
+    `chunk_bytes`, or as large as a batch that is larger.
 
     Iterate for chunks; afterwards `fault` says what ended the chain of batches (None: the end of the
     file) and `valid_bytes` where (position in the file). Mirrors FileRecords.batches. Nothing is raised
@@ -114,6 +118,7 @@ class Scan:
         choice: KernelChoice | None = None,
         deep: bool = False,
         buffers: int = 1,
+        chunk_bytes: int | None = None,
     ) -> None:
         self.file = file
         self.end = file.size_bytes if end is None else min(end, file.size_bytes)
@@ -125,11 +130,12 @@ class Scan:
         self._choice = choice or KernelChoice()
         self._deep = deep
         self._buffers = buffers
+        self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._kernels: Any = self._choice.from_the_start() if seven_base_offset is None else None
 
     def __iter__(self) -> Generator[Chunk, None, None]:
-        window = _Window(self.file, self.valid_bytes, self.end, self._buffers)
-        wanted = FIRST_CHUNK_BYTES
+        window = _Window(self.file, self.valid_bytes, self.end, self._chunk_bytes, self._buffers)
+        wanted = min(FIRST_CHUNK_BYTES, self._chunk_bytes)
         chosen = False
         while True:
             view = window.fill(wanted)
@@ -151,7 +157,8 @@ class Scan:
             if scanned.consumed_bytes and not chosen:
                 self._choose(scanned, self.end - self.valid_bytes)
                 chosen = True
-            wanted = max(CHUNK_BYTES if chosen else FIRST_CHUNK_BYTES, scanned.needed_bytes)
+            usual = self._chunk_bytes if chosen else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
+            wanted = max(usual, scanned.needed_bytes)
             window.advance(scanned.consumed_bytes)
 
     def _choose(self, scanned: Scanned, left: int, *, is_done: bool = True) -> None:

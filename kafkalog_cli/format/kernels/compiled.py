@@ -56,8 +56,9 @@ def record_capacity(counts: Any, starts: Any, ends: Any) -> int:
 
 def warm_up() -> None:
     """Compile (or load from Numba's cache) the kernels of this layer: importing them does it."""
-    from kafkalog_cli.format.kernels import compiled_records, compiled_scan
+    from kafkalog_cli.format.kernels import compiled_records, compiled_scan, fields
 
     assert compiled_scan.scan.signatures
     assert compiled_records.decode_batches.signatures
     assert compiled_records.decode_part.signatures
+    assert fields.copy_fields.signatures

@@ -7,6 +7,7 @@ import numpy as np
 from numba import types
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
+from kafkalog_cli.format.kernels.header_fields import header_varint
 from kafkalog_cli.output.kernels.memory import put
 from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number, put_number_inline
 
@@ -131,26 +132,12 @@ def _put_header_keys(out, at, buffer, here, count):
         if index:
             out[at] = 44
             at += 1
-        size, here = _varint(buffer, here)
+        size, here = header_varint(buffer, here)
         at = put_java_string(out, at, buffer, here, size)
-        size, here = _varint(buffer, here + size)
+        size, here = header_varint(buffer, here + size)
         if size > 0:
             here += size
     return at
-
-
-@kernel
-def _varint(buffer, here):
-    value = np.uint64(0)
-    shift = np.uint64(0)
-    while True:
-        byte = np.uint64(buffer[here])
-        here += 1
-        value |= (byte & np.uint64(0x7F)) << shift
-        if byte < 0x80:
-            value &= np.uint64(0xFFFFFFFF)
-            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), here
-        shift += np.uint64(7)
 
 
 @inlined
@@ -165,9 +152,9 @@ def _headers_room(buffer, records, row):
     room = np.int64(0)
     here = records[7, row]
     for _ in range(records[8, row]):
-        size, here = _varint(buffer, here)
+        size, here = header_varint(buffer, here)
         room += 3 * size + 1
-        size, here = _varint(buffer, here + size)
+        size, here = header_varint(buffer, here + size)
         if size > 0:
             here += size
     return room
@@ -203,7 +190,8 @@ def _put_record(out, at, buffer, records, row, append_time, contents, skip):
 def render_records(buffer, batches, record_ends, records, contents, skip, state, out):
     """Lines of batches with their records into `out`, from `state` on; the bytes written.
 
-    `state`: batch, record, whether the batch's line is out, and, when a line does not fit, the room it wants.
+    `state`: batch, record, whether the batch's line is out, and, when a line does not fit in all of `out`, the
+    room it wants.
     """
     at = np.int64(0)
     state[3] = 0
@@ -211,7 +199,7 @@ def render_records(buffer, batches, record_ends, records, contents, skip, state,
         row = state[0]
         if not state[2]:
             if at + BATCH_LINE_BYTES > len(out):
-                state[3] = BATCH_LINE_BYTES
+                state[3] = 0 if at else BATCH_LINE_BYTES
                 return at
             at = _put_batch(out, at, batches, row)
             state[2] = 1
@@ -219,7 +207,7 @@ def render_records(buffer, batches, record_ends, records, contents, skip, state,
         while state[1] < record_ends[row]:
             room = _record_room(buffer, records, state[1])
             if at + room > len(out):
-                state[3] = room
+                state[3] = 0 if at else room
                 return at
             at = _put_record(out, at, buffer, records, state[1], append_time, contents, skip)
             state[1] += 1

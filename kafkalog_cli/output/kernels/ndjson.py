@@ -8,6 +8,7 @@ from numba import types
 
 from kafkalog_cli.format.kernels.compiled_records import decode_records
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, MATRIX, NUMBERS, OUT, entry, inlined, kernel
+from kafkalog_cli.format.kernels.header_fields import header_varint
 from kafkalog_cli.output.kernels.json_text import field_room, measured_room, put_field
 from kafkalog_cli.output.kernels.memory import copy, put, put_blocks
 from kafkalog_cli.output.kernels.text import constant, put_number, put_number_inline
@@ -149,20 +150,6 @@ def render_batches(batches, begin, start, out):
     return row, at
 
 
-@kernel
-def _varint(buffer, here):
-    value = np.uint64(0)
-    shift = np.uint64(0)
-    while True:
-        byte = np.uint64(buffer[here])
-        here += 1
-        value |= (byte & np.uint64(0x7F)) << shift
-        if byte < 0x80:
-            value &= np.uint64(0xFFFFFFFF)
-            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), here
-        shift += np.uint64(7)
-
-
 @inlined
 def _room_of(buffer, start, size, exact):
     return measured_room(buffer, start, size) if exact else field_room(size)
@@ -181,9 +168,9 @@ def _headers_room(buffer, records, row, exact):
     room = np.int64(0)
     here = records[7, row]
     for _ in range(records[8, row]):
-        size, here = _varint(buffer, here)
+        size, here = header_varint(buffer, here)
         room += _room_of(buffer, here, size, exact) + HEADER_BYTES
-        size, here = _varint(buffer, here + size)
+        size, here = header_varint(buffer, here + size)
         room += _room_of(buffer, here, size, exact)
         if size > 0:
             here += size
@@ -207,9 +194,9 @@ def _put_headers(out, at, buffer, here, count, showing):
         if index:
             out[at] = 44
             at += 1
-        size, here = _varint(buffer, here)
+        size, here = header_varint(buffer, here)
         at = put_field(out, put(out, at, _HEADER_KEY), buffer, here, size)
-        size, here = _varint(buffer, here + size)
+        size, here = header_varint(buffer, here + size)
         at = _put_shown(out, put(out, at, _VALUE), buffer, here, size, showing)
         out[at] = 125
         at += 1

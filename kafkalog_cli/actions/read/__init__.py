@@ -1,0 +1,1 @@
+"""read: the records of a partition as a consumer gets them."""

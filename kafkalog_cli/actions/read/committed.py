@@ -1,0 +1,152 @@
+"""What read_committed hides: batches of aborted transactions, and all from the first open transaction on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.open_transactions import (
+    OpenTransaction,
+    Part,
+    newest_snapshot,
+    open_transactions,
+    parts_to_replay,
+)
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan_on import ScanOn
+from kafkalog_cli.storage.transaction_ends import Ending, TransactionEnds
+
+
+class Note(NamedTuple):
+    """Something to know of what was read that is no damage of the log: `kind` is a word for programs."""
+
+    kind: str
+    path: str
+    message: str
+
+
+class Committed:
+    """Tells of the batches of a log, in order from `first_offset` on, what a read_committed consumer gets of them.
+
+    `parts` are the rest of the log from there on. `last_stable_offset` is None until an open transaction is met.
+    Methods raise what `open_read` raises.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        fs: Filesystem,
+        partition: Partition,
+        parts: Sequence[Part],
+        first_offset: int,
+        end_offset: int,
+        limits: Limits,
+        choice: KernelChoice | None,
+        notes: deque[Note],
+    ) -> None:
+        self.last_stable_offset: int | None = None
+        self._fs = fs
+        self._partition = partition
+        self._end_offset = end_offset
+        self._notes = notes
+        self._ends = TransactionEnds(fs, parts, limits, choice, self._note)
+        self._looked_at: dict[tuple[int, int], bool] = {}
+        for found in self._open_before(first_offset, limits, choice):
+            ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1, hides=False)
+            if ending is Ending.OPEN and self._stays_open(found.producer_id, found.first_offset):
+                self._stop_at(found.producer_id, found.first_offset)
+                return
+
+    def ending(self, producer_id: int, base_offset: int, last_offset: int) -> Ending:
+        """What becomes of a transactional batch; with an OPEN one the log ends for the consumer."""
+        ending = self._ends.ending(producer_id, base_offset, last_offset)
+        if ending is not Ending.OPEN:
+            return ending
+        if not self._stays_open(producer_id, base_offset):
+            return Ending.COMMITTED
+        self._stop_at(producer_id, base_offset)
+        return Ending.OPEN
+
+    def close(self) -> None:
+        """Close the file that is being looked at."""
+        self._ends.close()
+
+    def _stop_at(self, producer_id: int, offset: int) -> None:
+        self.last_stable_offset = offset
+        message = f"a transaction of producer {producer_id} is open since offset {offset}: read_committed ends there"
+        self._notes.append(Note("open-transaction", self._partition.path, message))
+
+    def _open_before(self, first_offset: int, limits: Limits, choice: KernelChoice | None) -> list[OpenTransaction]:
+        """The transactions open at `first_offset`, by the newest snapshot below and the batches behind it."""
+        offset, entries = newest_snapshot(self._fs, self._partition, first_offset, self._ignore)
+        segments = self._partition.segments
+        begin = segments[0].base_offset if offset is None else offset
+        if begin >= first_offset:
+            return open_transactions(entries, (), begin, first_offset)
+        parts = parts_to_replay(self._fs, segments, begin)
+        parts = [part for part in parts if part.segment.base_offset < first_offset]
+        batches = transactional_batches(self._fs, parts, first_offset, limits, choice)
+        return open_transactions(entries, batches, begin, first_offset)
+
+    def _stays_open(self, producer_id: int, offset: int) -> bool:
+        """Whether a transaction without a marker is open to a broker as well.
+
+        Where compaction took the marker away, the producer snapshot still tells that it ended.
+        """
+        snapshot_offset, entries = newest_snapshot(self._fs, self._partition, self._end_offset, self._ignore)
+        if snapshot_offset is None or offset >= snapshot_offset:
+            return True
+        is_open = any(e.producer_id == producer_id and e.open_txn_first_offset is not None for e in entries)
+        if not is_open and (producer_id, snapshot_offset) not in self._looked_at:
+            self._looked_at[producer_id, snapshot_offset] = True
+            message = (
+                f"no marker ends the transaction of producer {producer_id} at offset {offset}; "
+                f"the producer snapshot {snapshot_offset} has none open: its records are shown, as a broker does"
+            )
+            self._notes.append(Note("no-marker", self._partition.path, message))
+        return is_open
+
+    def _note(self, path: str, message: str) -> None:
+        self._notes.append(Note("transaction-index", path, message))
+
+    @staticmethod
+    def _ignore(path: str, faults: list[Fault]) -> None:
+        """`verify` tells of them; here an older snapshot serves."""
+
+
+def transactional_batches(
+    fs: Filesystem, parts: Sequence[Part], end_offset: int, limits: Limits, choice: KernelChoice | None
+) -> Iterator[Batch]:
+    """Batches of transactions and markers below an offset whose CRCs hold. Raises what `open_read` raises."""
+    for segment, position in parts:
+        with fs.open_read(segment.log.path) as log:
+
+            def scan(start: int, log: Any = log) -> Scan:
+                return Scan(log, start=start, limits=limits, choice=choice)
+
+            for one in ScanOn(log, position, log.size_bytes, limits, scan):
+                for chunk in one:
+                    yield from map(chunk.batches.row, _transactional_rows(chunk.batches))
+                    first = int(chunk.batches.base_offset[0])
+                    if first != NO_OFFSET and first >= end_offset:
+                        return
+
+
+def _transactional_rows(batches: BatchColumns) -> list[int]:
+    wanted = TRANSACTIONAL_MASK | CONTROL_MASK
+    columns: Any = batches
+    if batches.matrix is not None:
+        mask = ((columns.attributes & wanted) != 0) & (columns.magic >= 2) & (columns.valid != 0)
+        rows: list[int] = mask.nonzero()[0].tolist()
+        return rows
+    return [
+        row
+        for row, bits in enumerate(batches.attributes)
+        if bits & wanted and batches.magic[row] >= 2 and batches.valid[row]
+    ]

@@ -1,0 +1,257 @@
+"""Reads a partition as a consumer: segment by segment, what is damaged told and passed over."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kafkalog_cli.actions.damage import DamageSeen
+from kafkalog_cli.actions.ranges import Range, cut, window
+from kafkalog_cli.actions.read.committed import Committed, Note
+from kafkalog_cli.actions.read.request import Isolation, ReadRange, ReadRequest, read_range
+from kafkalog_cli.actions.read.visible import Visibility, VisibleChunk
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.header import header_at
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.open_transactions import Part
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead, Work
+from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
+from kafkalog_cli.storage.scan_on import ScanOn
+
+
+class LogRead:
+    """One reading of a partition. Take its `segments` in order, and of each the blocks or the chunks to their end.
+
+    `notes` gathers what should be said, `shown_records` counts. Raises what `read_range` raises.
+    """
+
+    def __init__(
+        self, fs: Filesystem, partition: Partition, request: ReadRequest, choice: KernelChoice | None = None
+    ) -> None:
+        self.partition = partition
+        self.request = request
+        self.range: ReadRange = read_range(fs, partition, request)
+        self.notes: deque[Note] = deque()
+        self.shown_records = 0
+        self.is_stuck = False
+        self.codes: list[ExitCode] = []
+        self.fs = fs
+        self.choice = choice
+        self._visibility: Visibility | None = None
+        self._committed: Committed | None = None
+        self._note_bounds()
+
+    @property
+    def next_offset(self) -> int:
+        """What a consumer would ask for next."""
+        return self.range.first if self._visibility is None else self._visibility.next_offset
+
+    @property
+    def last_stable_offset(self) -> int | None:
+        """The first offset of the open transaction with which read_committed ends; None if it met none."""
+        return None if self._committed is None else self._committed.last_stable_offset
+
+    def segments(self) -> Iterator[SegmentRead]:
+        """The segments that hold something of the range."""
+        segments = self.partition.segments
+        try:
+            for number, segment in enumerate(segments):
+                following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+                behind = following is not None and following <= self.range.first
+                if not behind and segment.base_offset < self.range.end and not self.is_over:
+                    yield SegmentRead(self, segment)
+        finally:
+            if self._committed is not None:
+                self._committed.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes."""
+        return self.is_enough or self.is_stuck or (self._visibility is not None and self._visibility.is_over)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether as many records were shown as are wanted."""
+        return self.request.max_records is not None and self.shown_records >= self.request.max_records
+
+    def visibility(self, segment: Segment, position: int) -> Visibility:
+        """What goes through the batches, the first of which are those of `segment` from a byte on."""
+        if self._visibility is None:
+            if self.request.isolation is Isolation.READ_COMMITTED:
+                rest = [one for one in self.partition.segments if one.base_offset > segment.base_offset]
+                parts = [Part(segment, position), *(Part(one, 0) for one in rest)]
+                self._committed = Committed(
+                    self.fs, self.partition, parts, self.range.first, self.range.bounds.end, self.request.limits,
+                    self.choice, self.notes,
+                )  # fmt: skip
+            self._visibility = Visibility(self.range.first, self.range.end, self._committed)
+        return self._visibility
+
+    def _note_bounds(self) -> None:
+        bounds, path = self.range.bounds, self.partition.path
+        if bounds.broker_end is not None and bounds.broker_end < self.range.end:
+            message = (
+                f"a broker takes {bounds.broker_end} for the log's end, by its index; batches go on to {bounds.end}"
+            )
+            self.notes.append(Note("broker-end", path, message))
+        elif bounds.high_watermark is not None and bounds.high_watermark < min(bounds.end, self.range.end):
+            message = f"the high watermark is {bounds.high_watermark}: a broker may not show what is read from there on"
+            self.notes.append(Note("high-watermark", path, message))
+
+
+class SegmentRead:
+    """What a reading shows of one segment. Faults between blocks or chunks tell of records that are left out."""
+
+    def __init__(self, log: LogRead, segment: Segment) -> None:
+        self.segment = segment
+        self._log = log
+        self._limits = log.request.limits
+        self._damage = DamageSeen()
+
+    def blocks(self, work: Work | None = None) -> Iterator[RecordBlock | Fault]:
+        """The records; `work` is done to the blocks where they are read, unless they must be cut.
+
+        A block lives until the next is asked for. Raises what `open_read` raises.
+        """
+        request = self._log.request
+        is_whole = request.until_ms is None and request.max_records is None
+        for found in self._chunks(work if is_whole else None, with_records=True):
+            if isinstance(found, Fault):
+                yield found
+                continue
+            chunk, blocks = found
+            for block in blocks:
+                yield from self._shown(block, must_cut=not is_whole or chunk.is_cut)
+                if self._log.is_enough:
+                    return
+
+    def chunks(self) -> Iterator[VisibleChunk | Fault]:
+        """The batches, and the bytes that they lie in, until the next chunk is asked for."""
+        for found in self._chunks(None, with_records=False):
+            yield found if isinstance(found, Fault) else found[0]
+
+    def _chunks(
+        self, work: Work | None, *, with_records: bool
+    ) -> Iterator[tuple[VisibleChunk, Iterator[RecordBlock]] | Fault]:
+        log, segment = self._log, self.segment
+        with log.fs.open_read(segment.log.path) as file:
+            part = (0, file.size_bytes)
+            if not segment.is_seven:
+                found = window(log.fs, segment, file, Range(log.range.first, log.range.end))
+                if found is None:
+                    return
+                part = found
+            visibility = log.visibility(segment, part[0])
+            scans = ScanOn(file, *part, self._limits, lambda start: self._scan(file, start, part[1]))
+            for scan in scans:
+                if visibility.is_over:
+                    break
+                ahead = ReadAhead(scan, self._limits, _rows if with_records else None, work, visibility.chunks)
+                for chunk, blocks in ahead:
+                    assert isinstance(chunk, VisibleChunk)
+                    yield from self._bad_batches(chunk)
+                    yield chunk, blocks
+                if scan.fault is not None and scans.is_damage(scan.fault):
+                    self._damage.fault(scan.fault)
+                    yield self._told(file, scan.fault)
+                    if log.is_stuck:
+                        break
+            self._end(file, scans.valid_bytes)
+
+    def _scan(self, file: ReadableFile, start: int, end: int) -> Scan:
+        log = self._log
+        seven = self.segment.base_offset if self.segment.is_seven else None
+        return Scan(
+            file, start=start, end=end, limits=self._limits, choice=log.choice, deep=True, seven_base_offset=seven,
+            buffers=WINDOWS, chunk_bytes=log.request.chunk_bytes,
+        )  # fmt: skip
+
+    def _bad_batches(self, chunk: VisibleChunk) -> Iterator[Fault]:
+        if chunk.seen is None:
+            return
+        self._damage.batches(chunk.seen)
+        for batch in _invalid(chunk.seen):
+            if batch.last_offset >= self._log.range.first and batch.base_offset < self._log.range.end:
+                message = f"its CRC does not hold: the records of offsets {batch.base_offset} to {batch.last_offset}"
+                yield Fault(
+                    FaultKind.CRC_MISMATCH, batch.position, f"{message} are left out", batch.size_bytes,
+                    base_offset=batch.base_offset, last_offset=batch.last_offset,
+                )  # fmt: skip
+
+    def _shown(self, block: RecordBlock, *, must_cut: bool) -> Iterator[RecordBlock | Fault]:
+        log, request = self._log, self._log.request
+        if block.records.matrix is None and len(block.records) and not all(block.records.valid):
+            yield from self._bad_messages(block)
+            block = _without_bad(block)
+        if must_cut:
+            wanted = Range(log.range.first, log.range.end, None, request.until_ms)
+            most = None if request.max_records is None else request.max_records - log.shown_records
+            block = cut(block, wanted, most)
+        log.shown_records += block.record_count
+        yield block
+        for fault in block.faults.values():
+            self._damage.fault(fault)
+            yield fault._replace(message=f"records that cannot be read are left out: {fault.message}")
+
+    def _bad_messages(self, block: RecordBlock) -> Iterator[Fault]:
+        """Messages v0, v1 and 0.7 with checksums of their own, which do not hold."""
+        position = int(block.batches.position[block.first_row])
+        offsets = [row[0] for row in block.records.rows() if not row[10]]
+        message = f"the CRC of a message does not hold: offset {offsets[0]} is left out"
+        fault = Fault(
+            FaultKind.CRC_MISMATCH, position, message, base_offset=offsets[0], last_offset=offsets[-1],
+        )  # fmt: skip
+        self._damage.fault(fault)
+        yield fault
+
+    def _told(self, file: ReadableFile, fault: Fault) -> Fault:
+        """What is said of damage that ended a scan; of a batch that only is too large, that the reading ends there."""
+        if fault.kind is FaultKind.BATCH_TOO_LARGE:
+            batch = header_at(file, fault.position)
+            if isinstance(batch, Batch) and _is_good(file, batch):
+                self._log.is_stuck = True
+                message = (
+                    f"a batch of {batch.size_bytes} bytes, more than a chunk may have: nothing is read from there on"
+                )
+                return fault._replace(message=message)
+        return fault._replace(message=f"{fault.message}: what cannot be read is left out")
+
+    def _end(self, file: ReadableFile, valid_bytes: int) -> None:
+        if self._log.is_stuck:
+            self._log.codes.append(ExitCode.FAILURE)
+        else:
+            self._log.codes.append(self._damage.exit_code(self._log.fs, file, valid_bytes, self._limits))
+
+
+def _rows(chunk: Chunk) -> list[tuple[int, int]]:
+    return [(0, len(chunk.batches))] if len(chunk.batches) else []
+
+
+def _invalid(batches: BatchColumns) -> list[Batch]:
+    if batches.matrix is not None and batches.valid.all():  # type: ignore[attr-defined]
+        return []
+    return [batch for batch in batches.rows() if not batch.valid]
+
+
+def _without_bad(block: RecordBlock) -> RecordBlock:
+    rows, ends, begin = list(block.records.rows()), [], 0
+    kept: list[tuple[int, ...]] = []
+    for end in block.record_ends:
+        kept += [row for row in rows[begin:end] if row[10]]
+        ends.append(len(kept))
+        begin = end
+    return replace(block, records=RecordColumns.from_rows(kept), record_ends=tuple(ends))
+
+
+def _is_good(file: ReadableFile, batch: Batch) -> bool:
+    limits = DEFAULT_LIMITS._replace(max_batch_bytes=max(batch.size_bytes, DEFAULT_LIMITS.max_batch_bytes))
+    if batch.size_bytes > limits.max_batch_bytes:
+        return False
+    return any(chunk.batches.row(0).valid for chunk in scan_of(file, batch, limits))

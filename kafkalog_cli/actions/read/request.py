@@ -1,0 +1,84 @@
+"""What is to be read of a partition, and the offsets that this comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
+from kafkalog_cli.actions.lookup_time import lookup_time, outside_times
+from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
+
+NO_END = (1 << 63) - 1
+
+
+@unique
+class Isolation(Enum):
+    """Kafka's isolation.level."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+@unique
+class Start(Enum):
+    """Where to begin, if not at an offset or a time."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What a consumer asks for. `start` is an offset or a Start; `from_time_ms`, epoch ms, is stronger.
+
+    `to_offset` and `until_ms` are exclusive, None: open. A log is read in chunks of `chunk_bytes`, which double until
+    one batch fits, up to `limits.max_batch_bytes`.
+    """
+
+    start: int | Start = Start.EARLIEST
+    from_time_ms: int | None = None
+    to_offset: int | None = None
+    until_ms: int | None = None
+    max_records: int | None = None
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    limits: Limits = DEFAULT_LIMITS
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES
+
+
+class ReadRange(NamedTuple):
+    """The offsets from `first` up to `end` (exclusive) of a log with these bounds."""
+
+    first: int
+    end: int
+    bounds: LogBounds
+
+
+def read_range(fs: Filesystem, partition: Partition, request: ReadRequest) -> ReadRange:
+    """The offsets that a request comes to.
+
+    Raises OffsetOutOfRange where a fetch would fail or no record is so late, NothingSelected for a partition without
+    segments, and what `open_read` raises.
+    """
+    bounds = log_bounds(fs, partition)
+    end = NO_END if request.to_offset is None else request.to_offset
+    return ReadRange(_first(fs, partition, request, bounds), end, bounds)
+
+
+def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds) -> int:
+    if request.from_time_ms is not None:
+        answer = lookup_time(fs, partition, request.from_time_ms, request.limits)
+        if answer.offset is None:
+            raise outside_times(fs, partition, f"time {request.from_time_ms}", answer)
+        return answer.offset
+    if isinstance(request.start, Start):
+        return bounds.start if request.start is Start.EARLIEST else bounds.end
+    if not bounds.start <= request.start <= bounds.end:
+        what = f"offset {request.start}"
+        raise OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=bounds.end)
+    return request.start

@@ -1,0 +1,155 @@
+"""Which batches of a log a consumer gets: those of its range, no control batches, none of aborted transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog_cli.actions.read.committed import Committed
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, BatchColumns
+from kafkalog_cli.storage.scan import Chunk, Scan
+from kafkalog_cli.storage.transaction_ends import Ending
+
+_HIDDEN, _WHOLE, _CUT = range(3)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VisibleChunk(Chunk):
+    """The batches of a chunk that a consumer gets, or some of them.
+
+    `seen`: all that were scanned, visible or not; each is in one such chunk only. `is_cut`: of the one batch in it not
+    every record is wanted.
+    """
+
+    seen: BatchColumns | None = None
+    is_cut: bool = False
+
+
+class Visibility:
+    """Goes through the batches of a log in order. `first_offset` inclusive, `end_offset` exclusive.
+
+    `is_over`: the consumer gets nothing more.
+    """
+
+    def __init__(self, first_offset: int, end_offset: int, committed: Committed | None) -> None:
+        self._first = first_offset
+        self._reached = first_offset
+        self.is_over = committed is not None and committed.last_stable_offset is not None
+        self._end = end_offset
+        self._committed = committed
+        self._is_first = True
+
+    @property
+    def next_offset(self) -> int:
+        """What the consumer would ask for next, if it got all that was looked at."""
+        return max(self._first, min(self._reached, self._end))
+
+    def chunks(self, scan: Scan) -> Generator[Chunk, None, None]:
+        """The chunks of a scan, each as VisibleChunks, of which one may be without batches."""
+        chunks = iter(scan)
+        try:
+            for chunk in chunks:
+                yield from self._parts(chunk)
+                if self.is_over:
+                    return
+        finally:
+            chunks.close()
+
+    def _parts(self, chunk: Chunk) -> Iterator[VisibleChunk]:
+        batches = chunk.batches
+        kinds = self._by_row(batches) if batches.matrix is None else self._by_matrix(batches)
+        seen: BatchColumns | None = batches
+        for is_cut, rows in _runs(kinds):
+            part = batches if len(rows) == len(batches) else _rows_of(batches, rows)
+            kernels = None if is_cut else chunk.kernels  # what is to be cut is not rendered ahead
+            yield VisibleChunk(chunk.view, chunk.position, part, chunk.generation, kernels, seen, is_cut)
+            seen = None
+        if seen is not None:
+            nothing = _rows_of(batches, [])
+            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, chunk.kernels, seen)
+
+    def _by_row(self, batches: BatchColumns) -> list[int]:
+        """What becomes of each row."""
+        kinds = [_HIDDEN] * len(batches)
+        for row, batch in enumerate(batches.rows()):
+            if not batch.valid:
+                continue
+            low, known = self._reached, batch.base_offset != NO_OFFSET
+            self._reached = max(low, batch.last_offset + 1)
+            if batch.last_offset < low or (known and batch.base_offset >= self._end) or batch.is_control:
+                continue
+            if batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset):
+                if self.is_over:
+                    self._reached = low
+                    break
+                continue
+            if batch.records_count:
+                reaches_over = batch.base_offset < low if known else self._is_first
+                kinds[row] = _CUT if reaches_over or batch.last_offset >= self._end else _WHOLE
+                self._is_first = False
+        return kinds
+
+    def _by_matrix(self, batches: BatchColumns) -> list[int]:
+        """The same of columns that compiled kernels made."""
+        import numpy as np
+
+        columns: Any = batches
+        base, last, valid = columns.base_offset, columns.last_offset, columns.valid != 0
+        reached = np.maximum.accumulate(np.concatenate(([self._reached], np.where(valid, last + 1, 0))))
+        low, known = reached[:-1], base != NO_OFFSET
+        modern = columns.magic >= 2
+        control = modern & ((columns.attributes & CONTROL_MASK) != 0)
+        mask = valid & (last >= low) & ~(known & (base >= self._end)) & ~control
+        stop = len(batches)
+        if self._committed is not None:
+            mask, stop = self._without_aborted(columns, mask, modern)
+        mask &= columns.records_count != 0
+        cut = np.where(known, base < low, False) | (last >= self._end)
+        if self._is_first and mask.any():
+            first = int(mask.argmax())
+            cut[first] |= not known[first]
+            self._is_first = False
+        self._reached = int(reached[stop])
+        kinds: list[int] = np.where(mask, np.where(cut, _CUT, _WHOLE), _HIDDEN).tolist()
+        return kinds
+
+    def _without_aborted(self, columns: Any, mask: Any, modern: Any) -> tuple[Any, int]:
+        """The mask without batches of aborted transactions, and the row with which the log ends for the consumer."""
+        rows = (mask & modern & ((columns.attributes & TRANSACTIONAL_MASK) != 0)).nonzero()[0]
+        picked = (rows, columns.producer_id[rows], columns.base_offset[rows], columns.last_offset[rows])
+        for row, producer_id, base, last in zip(*(column.tolist() for column in picked), strict=True):
+            if self._hides(producer_id, base, last):
+                mask[row] = False
+                if self.is_over:
+                    mask[row:] = False
+                    return mask, row
+        return mask, len(columns)
+
+    def _hides(self, producer_id: int, base_offset: int, last_offset: int) -> bool:
+        if self._committed is None:
+            return False
+        ending = self._committed.ending(producer_id, base_offset, last_offset)
+        self.is_over = ending is Ending.OPEN
+        return ending is not Ending.COMMITTED
+
+
+def _runs(kinds: list[int]) -> Iterator[tuple[bool, list[int]]]:
+    """The rows that are shown, together as far as they may; each that is to be cut alone."""
+    whole: list[int] = []
+    for row, kind in enumerate(kinds):
+        if kind == _WHOLE:
+            whole.append(row)
+        elif kind == _CUT:
+            if whole:
+                yield False, whole
+                whole = []
+            yield True, [row]
+    if whole:
+        yield False, whole
+
+
+def _rows_of(batches: BatchColumns, rows: list[int]) -> BatchColumns:
+    if batches.matrix is not None:
+        return BatchColumns.from_matrix(batches.matrix[:, rows])
+    return BatchColumns.from_rows([batches.row(row) for row in rows])

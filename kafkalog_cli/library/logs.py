@@ -1,0 +1,234 @@
+"""Partitions of a log directory for Python programs: their offsets, and their batches and records as Arrow."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timezone
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.read.log_read import LogRead
+from kafkalog_cli.actions.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.actions.selection import Selection, select_partitions
+from kafkalog_cli.errors import DamagedLog, UsageError
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.output.warm_up import warm_up_rendering
+from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.record_arrow import arrow_of_batches, record_batches, record_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "DamagedLog",
+    "LogDirectory",
+    "LogWarning",
+    "Offsets",
+    "PartitionLog",
+    "open",
+    "open_partition",
+    "record_schema",
+]
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+OnDamage = Callable[[DamagedLog], None]
+_WARNED_OF = ("transaction-index", "no-marker")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class LogWarning(UserWarning):
+    """What lies beside a log (a transaction index, say) is not as the log says; what is read is right all the same."""
+
+
+class Offsets(NamedTuple):
+    """Where a log begins (inclusive) and ends (exclusive); the high watermark, None where no checkpoint has it."""
+
+    start: int
+    end: int
+    high_watermark: int | None
+
+
+class PartitionLog:
+    """One partition on disk. It is read anew each time; nothing is locked, and nothing changed."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._fs = RealFilesystem()
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.path!r})"
+
+    @property
+    def path(self) -> str:
+        """The partition's directory."""
+        return self._partition.path
+
+    @property
+    def topic(self) -> str:
+        """The topic, by the directory's name."""
+        return self._partition.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition's number, by the directory's name; -1 where it has none."""
+        return self._partition.number
+
+    def offsets(self) -> Offsets:
+        """Where the log begins and ends, by the checkpoints beside the partition and its last segment.
+
+        Raises NothingSelected (no segments), Unreadable, OSError.
+        """
+        bounds = log_bounds(self._fs, self._partition)
+        return Offsets(bounds.start, bounds.end, bounds.high_watermark)
+
+    def records(  # noqa: PLR0913
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        from_offset: int | None = None,
+        from_time: int | datetime | None = None,
+        to_offset: int | None = None,
+        until: int | datetime | None = None,
+        max_records: int | None = None,
+        isolation: IsolationLevel = "read_uncommitted",
+        on_damage: OnDamage | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The records as a consumer gets them, in RecordBatches of `record_schema(columns)`.
+
+        `from_offset`, or the first record at or after `from_time`, inclusive (None: the log's start); `to_offset` and
+        `until` exclusive. A time is epoch ms or a datetime (without a zone: UTC). No control records;
+        "read_committed": none of aborted transactions either, and nothing behind the last stable offset.
+
+        Where records cannot be read the iteration ends with DamagedLog; with `on_damage` it is told of each, and goes
+        on behind it. Raises OffsetOutOfRange, UsageError (an unknown column, no pyarrow), Unreadable, OSError; warns
+        with LogWarning.
+        """
+        schema = record_schema(columns)
+        log = self._read(from_offset, from_time, to_offset, until, max_records, isolation, limits)
+        for segment in log.segments():
+            for found in segment.blocks():
+                if isinstance(found, Fault):
+                    _tell(segment.segment.log.path, found, on_damage)
+                elif len(found.records):
+                    yield from record_batches(found, schema)
+                _warn(log)
+        _warn(log)
+
+    def batches(
+        self,
+        *,
+        from_offset: int | None = None,
+        to_offset: int | None = None,
+        isolation: IsolationLevel = "read_uncommitted",
+        on_damage: OnDamage | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The headers of the batches that hold such records, a row each; nothing is decompressed.
+
+        The first and the last batch may reach over the range. Else as `records`.
+        """
+        log = self._read(from_offset, None, to_offset, None, None, isolation, limits)
+        for segment in log.segments():
+            for found in segment.chunks():
+                if isinstance(found, Fault):
+                    _tell(segment.segment.log.path, found, on_damage)
+                elif len(found.batches):
+                    yield arrow_of_batches(found.batches)
+                _warn(log)
+        _warn(log)
+
+    def _read(  # noqa: PLR0913, PLR0917
+        self,
+        from_offset: int | None,
+        from_time: int | datetime | None,
+        to_offset: int | None,
+        until: int | datetime | None,
+        max_records: int | None,
+        isolation: str,
+        limits: Limits,
+    ) -> LogRead:
+        if from_offset is not None and from_time is not None:
+            raise UsageError(reason="one of from_offset and from_time")
+        start = Start.EARLIEST if from_offset is None else from_offset
+        request = ReadRequest(
+            start, _ms(from_time), to_offset, _ms(until), max_records, Isolation(isolation), limits
+        )  # fmt: skip
+        choice = KernelChoice(warm_up=(warm_up_rendering,))
+        return LogRead(self._fs, self._partition, request, choice)
+
+
+class LogDirectory(Sequence[PartitionLog]):
+    """The partitions under a path, by topic and number."""
+
+    def __init__(self, path: str, partitions: Sequence[PartitionLog]) -> None:
+        self.path = path
+        self._partitions = tuple(partitions)
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path!r}, {len(self)} partitions)"
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._partitions[index]
+
+    def partition(self, topic: str, number: int = 0) -> PartitionLog:
+        """One partition. Raises KeyError."""
+        for found in self._partitions:
+            if (found.topic, found.partition) == (topic, number):
+                return found
+        raise KeyError((topic, number))
+
+
+def open(path: str | PathLike[str]) -> LogDirectory:  # noqa: A001
+    """The partitions of a log directory; a partition's directory is one with a single partition.
+
+    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
+    """
+    text = fspath(path)
+    found = select_partitions(RealFilesystem(), [text], Selection())
+    return LogDirectory(text, [PartitionLog(partition) for partition in found])
+
+
+def open_partition(path: str | PathLike[str]) -> PartitionLog:
+    """The partition in a directory. Raises as `open`, and UsageError where there are several."""
+    found = open(path)
+    if len(found) != 1:
+        raise UsageError(reason=f"{found.path} holds {len(found)} partitions: open() has them all")
+    partition: PartitionLog = found[0]
+    return partition
+
+
+def _ms(time: int | datetime | None) -> int | None:
+    if not isinstance(time, datetime):
+        return time
+    zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+    return (zoned - _EPOCH) // _MILLISECOND
+
+
+_MILLISECOND = datetime(1970, 1, 1, microsecond=1000) - datetime(1970, 1, 1)
+
+
+def _tell(path: str, fault: Fault, on_damage: OnDamage | None) -> None:
+    damage = DamagedLog(
+        path=path, position=fault.position, kind=fault.kind.value, message=fault.message,
+        first_offset=fault.base_offset, last_offset=fault.last_offset,
+    )  # fmt: skip
+    if on_damage is None:
+        raise damage
+    on_damage(damage)
+
+
+def _warn(log: LogRead) -> None:
+    while log.notes:
+        note = log.notes.popleft()
+        if note.kind in _WARNED_OF:
+            warnings.warn(f"{note.path}: {note.message}", LogWarning, stacklevel=3)

@@ -1,0 +1,65 @@
+"""Records as kafka-console-consumer prints them (DefaultMessageFormatter), a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, read_headers
+from kafkalog_cli.output.stream import printable
+
+FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
+"""What a line may have, in the order in which the real tool prints it."""
+
+NULL = b"null"
+NO_HEADERS = b"NO_HEADERS"
+
+
+class ReadText:
+    """Renders records with some of FIELDS. `escape`: for a terminal, no control character of a record goes out raw."""
+
+    def __init__(self, fields: frozenset[str], partition: int, *, escape: bool, is_seven: bool = False) -> None:
+        self._fields = fields
+        self._partition = b"Partition:%d" % partition
+        self._escape = escape
+        self._is_seven = is_seven
+
+    def lines(self, block: RecordBlock) -> Iterator[bytes]:
+        """The line of each record."""
+        rows, begin = block.records.rows(), 0
+        for batch, end in zip(block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True):
+            for _ in range(begin, int(end)):
+                yield self._line(block.buffer, next(rows), batch)
+            begin = int(end)
+
+    def _line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> bytes:
+        offset, timestamp, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
+        parts = []
+        if "timestamp" in self._fields:
+            kind = "NoTimestampType" if self._is_seven else batch.timestamp_type
+            parts.append(b"NO_TIMESTAMP" if kind == "NoTimestampType" else b"%s:%d" % (kind.encode(), timestamp))
+        if "partition" in self._fields:
+            parts.append(self._partition)
+        if "offset" in self._fields:
+            parts.append(b"Offset:%d" % offset)
+        if "epoch" in self._fields:
+            parts.append(b"Epoch:NOT_PRESENT" if batch.leader_epoch < 0 else b"Epoch:%d" % batch.leader_epoch)
+        if "headers" in self._fields:
+            parts.append(self._headers(read_headers(buffer, headers_at, header_count)) if header_count else NO_HEADERS)
+        if "key" in self._fields:
+            parts.append(self._shown(field_bytes(buffer, key_at, key_size)))
+        if "value" in self._fields:
+            parts.append(self._shown(field_bytes(buffer, value_at, value_size)))
+        return b"\t".join(parts) + b"\n"
+
+    def _headers(self, headers: Iterator[Header]) -> bytes:
+        """Keys are strings to a consumer, which is where bytes that are not UTF-8 are replaced."""
+        keys = ((java_string(header.key), header.value) for header in headers)
+        texts = ((printable(key) if self._escape else key, value) for key, value in keys)
+        return b",".join(key.encode() + b":" + self._shown(value) for key, value in texts)
+
+    def _shown(self, data: bytes | None) -> bytes:
+        if data is None:
+            return NULL
+        return printable(data.decode("utf-8", "replace")).encode() if self._escape else data

@@ -1,0 +1,251 @@
+"""How the transactions of a log end: by the markers in it, and where damage hides one by the transaction index."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Sequence
+from enum import Enum, unique
+from typing import Any, NamedTuple
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.batch import CONTROL_MASK, BatchColumns
+from kafkalog_cli.format.control import ABORT
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.txnindex import AbortedTxn
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.storage.header import control_type_at
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.open_transactions import Part
+from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan_on import ScanOn
+
+Tell = Callable[[str, str], None]
+"""Takes the path of a file and what is wrong with it."""
+
+
+@unique
+class Ending(Enum):
+    """What became of a transaction; OPEN: nothing in the log ends it."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+
+
+class _Marker(NamedTuple):
+    """`is_indexed`: the transaction index has an entry for it; only of one that aborts."""
+
+    offset: int
+    ending: Ending
+    is_indexed: bool
+
+
+class _Markers:
+    """The markers of one producer that were found and not passed, in a few bytes each."""
+
+    __slots__ = ("_first", "_flags", "_offsets")
+
+    def __init__(self) -> None:
+        self._offsets = array("q")
+        self._flags = bytearray()
+        self._first = 0
+
+    def append(self, offset: int, *, aborts: bool, is_indexed: bool) -> None:
+        self._offsets.append(offset)
+        self._flags.append(aborts << 1 | is_indexed)
+
+    def next_after(self, offset: int) -> _Marker | None:
+        """The first marker behind `offset`; those up to it are forgotten."""
+        offsets, first = self._offsets, self._first
+        while first < len(offsets) and offsets[first] <= offset:
+            first += 1
+        if first == len(offsets):
+            del offsets[:], self._flags[:]
+            self._first = 0
+            return None
+        self._first = first
+        flags = self._flags[first]
+        return _Marker(offsets[first], Ending.ABORTED if flags & 2 else Ending.COMMITTED, bool(flags & 1))
+
+
+class TransactionEnds:
+    """Looks ahead in a log, from the parts' beginning on, as far as it must to tell how transactions end.
+
+    The markers in the log decide. An entry of a transaction index counts where the log has no readable batch at the
+    marker's offset; `tell` hears of one that the log contradicts, and of aborted transactions without entry. Ask
+    about the batches of a producer in the order of the log. Methods raise what `open_read` raises.
+    """
+
+    def __init__(
+        self, fs: Filesystem, parts: Sequence[Part], limits: Limits, choice: KernelChoice | None, tell: Tell
+    ) -> None:
+        self._fs = fs
+        self._limits = limits
+        self._choice = choice
+        self._tell = tell
+        self._markers: dict[int, _Markers] = {}
+        self._lost: dict[int, list[AbortedTxn]] = {}
+        self._segments = [part.segment for part in parts]
+        self._told: set[str] = set()
+        self._steps = self._look_ahead(parts)
+
+    def ending(self, producer_id: int, base_offset: int, last_offset: int, *, hides: bool = True) -> Ending:
+        """What became of the transaction of the producer's batch with these offsets.
+
+        `hides`: that batch is not shown if it was aborted, which is told if the index does not have it.
+        """
+        while True:
+            known = self._markers.get(producer_id)
+            marker = None if known is None else known.next_after(last_offset)
+            lost = self._lost_marker(producer_id, base_offset, last_offset)
+            if lost is not None and (marker is None or lost < marker.offset):
+                return Ending.ABORTED
+            if marker is not None:
+                if hides and marker.ending is Ending.ABORTED and not marker.is_indexed:
+                    self._tell_of_missing(producer_id, marker.offset)
+                return marker.ending
+            if next(self._steps, None) is None:
+                return Ending.OPEN
+
+    def close(self) -> None:
+        """Close the file that is being looked at."""
+        self._steps.close()
+
+    def _lost_marker(self, producer_id: int, base_offset: int, last_offset: int) -> int | None:
+        entries = self._lost.get(producer_id, ())
+        of_it = (e.last_offset for e in entries if e.first_offset <= base_offset and e.last_offset > last_offset)
+        return min(of_it, default=None)
+
+    def _tell_of_missing(self, producer_id: int, offset: int) -> None:
+        """No entry for an aborted transaction that has records in the log; a broker's consumers see them."""
+        segment = [one for one in self._segments if one.base_offset <= offset][-1]
+        index = segment.txn_index
+        missing = "there is no transaction index" if index is None else "the transaction index lies: it has no entry"
+        path = segment.log.path if index is None else index.path
+        self._say(path, f"{missing} for the transaction of producer {producer_id} aborted at offset {offset}")
+
+    def _say(self, path: str, message: str) -> None:
+        if path not in self._told:  # once a segment
+            self._told.add(path)
+            self._tell(path, f"{message}; the markers in the log decide")
+
+    def _look_ahead(self, parts: Sequence[Part]) -> Generator[bool, None, None]:
+        for number, (segment, position) in enumerate(parts):
+            following = parts[number + 1].segment.base_offset if number + 1 < len(parts) else None
+            with self._fs.open_read(segment.log.path) as log:
+                index = _IndexOfSegment(segment, self._entries(segment), self._say, from_start=position == 0)
+                for batches in _batches(log, position, self._limits, self._choice):
+                    self._note(log, batches, index)
+                    yield True
+                self._take(index.rest(following))
+
+    def _entries(self, segment: Segment) -> list[AbortedTxn]:
+        """The entries of the segment's index, as far as it can be read."""
+        if segment.txn_index is None:
+            return []
+        path = segment.txn_index.path
+        try:
+            entries, faults = txnindex.decode(read_all(self._fs, path), segment.base_offset)
+        except (KafkalogError, OSError) as error:
+            self._say(path, f"cannot be read: {error}")
+            return []
+        if faults:
+            self._say(path, faults[0].message)
+        return entries
+
+    def _note(self, log: ReadableFile, batches: BatchColumns, index: _IndexOfSegment) -> None:
+        for row in _marker_rows(batches):
+            offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
+            aborts = control_type_at(log, int(batches.position[row])) == ABORT
+            is_indexed = aborts and index.has_marker(producer, offset)
+            self._markers.setdefault(producer, _Markers()).append(offset, aborts=aborts, is_indexed=is_indexed)
+        self._take(index.passed(batches))
+
+    def _take(self, lost: list[AbortedTxn]) -> None:
+        for entry in lost:
+            self._lost.setdefault(entry.producer_id, []).append(entry)
+
+
+class _IndexOfSegment:
+    """A transaction index against the log that it is about, batch by batch."""
+
+    def __init__(self, segment: Segment, entries: list[AbortedTxn], say: Tell, *, from_start: bool) -> None:
+        self._segment = segment
+        self._left = {entry.last_offset: entry for entry in entries}
+        self._say = say
+        self._is_begun = from_start
+
+    def has_marker(self, producer_id: int, offset: int) -> bool:
+        """The log has an ABORT marker there: whether there is an entry for it."""
+        entry = self._left.get(offset)
+        if entry is None or entry.producer_id != producer_id:
+            return False
+        del self._left[offset]
+        return True
+
+    def passed(self, batches: BatchColumns) -> list[AbortedTxn]:
+        """The entries whose markers lie where no batch of the log does; what is behind `batches` is still to come."""
+        if not self._left:
+            return []
+        good = [row for row in range(len(batches)) if batches.valid[row]]
+        ends = [int(batches.last_offset[row]) for row in good]
+        if not self._is_begun and good:
+            # What a reading that begins in mid-segment has not seen is not looked for.
+            first = int(batches.base_offset[good[0]])
+            self._left = {offset: entry for offset, entry in self._left.items() if offset >= first}
+            self._is_begun = True
+        lost = []
+        for offset in sorted(offset for offset in self._left if ends and offset <= ends[-1]):
+            entry = self._left.pop(offset)
+            at = bisect_right(ends, offset - 1)
+            if int(batches.base_offset[good[at]]) <= offset:
+                self._lies(entry)
+            else:
+                lost.append(entry)
+        return lost
+
+    def rest(self, next_base_offset: int | None) -> list[AbortedTxn]:
+        """The entries whose markers would lie between the last batch and the next segment."""
+        lost = []
+        for entry in self._left.values():
+            if next_base_offset is None or entry.last_offset < next_base_offset:
+                lost.append(entry)
+            else:
+                self._lies(entry)
+        return lost
+
+    def _lies(self, entry: AbortedTxn) -> None:
+        assert self._segment.txn_index is not None
+        message = f"the transaction index lies: no marker at offset {entry.last_offset} aborts a transaction"
+        self._say(self._segment.txn_index.path, f"{message} of producer {entry.producer_id}")
+
+
+def _batches(log: ReadableFile, position: int, limits: Limits, choice: KernelChoice | None) -> Iterator[BatchColumns]:
+    """The batches from a byte on, behind damage too."""
+    scans = ScanOn(
+        log, position, log.size_bytes, limits, lambda start: Scan(log, start=start, limits=limits, choice=choice)
+    )
+    for scan in scans:
+        for chunk in scan:
+            yield chunk.batches
+
+
+def _marker_rows(batches: BatchColumns) -> list[int]:
+    """Rows of control batches of producers with a record whose CRC holds."""
+    columns: Any = batches
+    if batches.matrix is not None:
+        mask = ((columns.attributes & CONTROL_MASK) != 0) & (columns.magic >= 2) & (columns.producer_id >= 0)
+        rows: list[int] = (mask & (columns.records_count > 0) & (columns.valid != 0)).nonzero()[0].tolist()
+        return rows
+    return [
+        row
+        for row, bits in enumerate(batches.attributes)
+        if bits & CONTROL_MASK
+        and batches.magic[row] >= 2
+        and batches.producer_id[row] >= 0
+        and batches.records_count[row] > 0
+        and batches.valid[row]
+    ]

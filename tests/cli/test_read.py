@@ -1,0 +1,275 @@
+"""`read` from the command line: text, fetch responses, ranges, damage, disks that fail, readers that go away."""
+
+import errno
+import io
+import json
+import struct
+import zlib
+
+import crc32c
+import pytest
+from faulty_fs import FaultyFilesystem
+from logs import BASE_TIME_MS, R, batch_v2, message, xerial
+from naive_consumer import consume
+from naive_reader import read_batches
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.message_set_send import ErrorCode, decode, decode_several, encode_several, encode_start
+from kafkalog_cli.storage.kernels import KernelChoice
+
+FOLDER = "/logs/orders-3"
+FIRST, SECOND = f"{FOLDER}/{0:020d}.log", f"{FOLDER}/{40:020d}.log"
+
+
+def batches(first, count, per=4, codec=0, size=300):
+    """`count` batches of `per` records."""
+    made = []
+    for base in range(first, first + count * per, per):
+        records = [R(base + i, BASE_TIME_MS + base + i, b"k%d" % (base + i), b"%08d" % base * (size // 8), ((b"h", None),))
+                   for i in range(per)]  # fmt: skip
+        made.append(batch_v2(records, codec))
+    return made
+
+
+ONE, TWO = batches(0, 10), batches(40, 10, codec=3)
+FILES = {FIRST: b"".join(ONE), SECOND: b"".join(TWO)}
+
+
+class Terminal(io.BytesIO):
+    def isatty(self):
+        return True
+
+
+def read(files, *options, out=None, compiled=False):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO() if out is None else out, io.BytesIO()
+    fs = files if isinstance(files, FaultyFilesystem) else FaultyFilesystem(files)
+    environment = Environment(out, err, fs, lambda: BASE_TIME_MS, kernels=KernelChoice(forced=compiled))
+    code = run(["read", FOLDER, *map(str, options)], environment)
+    return code, out.getvalue(), err.getvalue().decode()
+
+
+def offsets(out):
+    return [int(line) for line in out.decode().replace("Offset:", "").split()]
+
+
+def test_text_has_what_is_asked_for():
+    code, out, err = read(
+        FILES, "--from", 41, "--max-records", 1, "--print", "value,offset,key,headers,timestamp,partition"
+    )
+    stamp = BASE_TIME_MS + 41
+    wanted = f"CreateTime:{stamp}\tPartition:3\tOffset:41\th:null\tk41\t{'00000040' * 37}\n"
+    assert (code, out, err) == (0, wanted.encode(), "")
+    assert read(FILES, "--to-offset", 1)[1] == b"00000000" * 37 + b"\n"
+    code, out, err = read(FILES, "--print", "value,colour")
+    assert (code, out) == (2, b"")
+    assert "--print colour: a line has timestamp" in err
+
+
+def test_no_control_character_reaches_a_terminal():
+    value = b"\x1b[2J\tred\nline\x9b\xc2\x9b \xff g\xc3\xb6"
+    data = batch_v2([R(0, BASE_TIME_MS, b"\x07k", value, ((b"\x1bh", b"\r"),)), R(1, BASE_TIME_MS, None, None)])
+    options = ("--print", "headers,key,value")
+    code, raw, _ = read({FIRST: data}, *options)
+    assert (code, raw) == (0, b"\x1bh:\r\t\x07k\t" + value + b"\nNO_HEADERS\tnull\tnull\n")
+    _, shown, _ = read({FIRST: data}, *options, out=Terminal())
+    text = shown.decode()
+    assert all(character.isprintable() or character in "\t\n" for character in text)
+    assert text.split("\n")[0].split("\t") == ["\\x1bh:\\r", "\\x07k", "\\x1b[2J\\tred\\nline\ufffd\\x9b \ufffd gö"]
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("options", [("--chunk-bytes", 700), ("--chunk-bytes", 1), ()])
+def test_chunks_change_nothing_that_is_read(options, compiled):
+    wanted = [record[0] for record in consume(FILES.values()).records]
+    code, out, err = read(FILES, "--print", "offset", *options, compiled=compiled)
+    assert (code, offsets(out), err) == (0, wanted, "")
+
+
+def test_out_of_range_is_told_with_the_range():
+    for option, value, known in (
+        ("--from", 81, "valid range is 0 to 80"),
+        ("--from", -1, "valid range is 0 to 80"),
+        ("--from-time", BASE_TIME_MS + 80, f"valid range is any time to {BASE_TIME_MS + 79}"),
+    ):
+        code, out, err = read(FILES, option, value)
+        assert (code, out) == (1, b"")
+        assert known in err
+    assert read(FILES, "--from", 80)[:2] == (0, b"")
+    assert read(FILES, "--from", "latest")[:2] == (0, b"")
+    code, out, _ = read(FILES, "--from-time", BASE_TIME_MS + 47, "--print", "offset", "--max-records", 2)
+    assert (code, offsets(out)) == (0, [47, 48])
+    assert read(FILES, "--from", "soon")[0] == 2
+    assert read(FILES, "--from", 3, "--from-time", 0)[0] == 2
+
+
+def test_the_log_start_is_respected():
+    files = {
+        **FILES,
+        "/logs/log-start-offset-checkpoint": b"0\n1\norders 3 13\n",
+        "/logs/replication-offset-checkpoint": b"0\n1\norders 3 60\n",
+    }
+    code, out, err = read(files, "--print", "offset")
+    assert (code, offsets(out)) == (0, [*range(13, 80)])
+    assert "the high watermark is 60" in err
+    assert read(files, "--from", 12)[0] == 1
+
+
+# -- fetch responses
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("chunk_bytes", [1, len(ONE[0]), 3 * len(ONE[0]) + 5, 1 << 20])
+def test_fetch_responses_are_read_back(chunk_bytes, compiled):
+    code, out, err = read(FILES, "--framing", "fetch", "--chunk-bytes", chunk_bytes, compiled=compiled)
+    responses = list(decode(out))
+    assert (code, err, {one.error_code for one in responses}) == (0, "", {ErrorCode.NONE})
+    assert b"".join(one.messages for one in responses) == b"".join(FILES.values())
+    for one in responses:
+        sizes = [batch.size_bytes for batch in read_batches(bytes(one.messages))]
+        assert sum(sizes) == len(one.messages)
+        room = chunk_bytes
+        while room < sizes[0]:
+            room *= 2
+        assert len(one.messages) <= room
+    # As many as fit: no two in a row of one segment would have gone into one.
+    total = sum(len(one.messages) for one in responses)
+    assert total == len(b"".join(FILES.values()))
+    if chunk_bytes == 1 << 20:
+        assert len(responses) == 2  # one a segment
+
+
+def test_fetch_responses_have_what_a_consumer_gets():
+    _, out, _ = read(FILES, "--framing", "fetch", "--from", 6, "--to-offset", 14)
+    (response,) = decode(out)
+    assert bytes(response.messages) == b"".join(ONE[1:4])  # whole batches
+    for option in (("--format", "json"), ("--until", "0"), ("--max-records", 3)):
+        assert read(FILES, "--framing", "fetch", *option)[0] == 2
+    assert read(FILES, "--framing", "fetch", out=Terminal())[0] == 2
+
+
+def test_what_is_no_fetch_response_is_told():
+    whole = encode_start(3) + b"abc"
+    assert struct.unpack_from(">ih", whole) == (5, 0)
+    good = [(one.position, bytes(one.messages)) for one in decode(whole * 2)]
+    assert good == [(0, b"abc"), (9, b"abc")]
+    for cut in range(1, len(whole)):
+        first, second = decode(whole + whole[:cut])
+        assert isinstance(second, Fault)
+        assert second.position == len(whole)
+        assert first.position == 0
+    (bad,) = decode(struct.pack(">ih", 1, 0))
+    assert isinstance(bad, Fault)
+    several = encode_several([whole, encode_start(0, ErrorCode.OFFSET_OUT_OF_RANGE)])
+    assert struct.unpack_from(">ih", several) == (2 + 9 + 6, 0)
+    assert [(one.position, one.error_code, bytes(one.messages)) for one in decode_several(several)] == [
+        (6, 0, b"abc"), (15, 1, b"")
+    ]  # fmt: skip
+    assert [isinstance(one, Fault) for one in decode_several(several[:-1])] == [True]
+    with pytest.raises(ValueError, match="do not fit"):
+        encode_start(1 << 31)
+
+
+# -- damage
+
+
+def damaged(path, position, byte=0xAA):
+    data = bytearray(FILES[path])
+    data[position] ^= byte
+    return {**FILES, path: bytes(data)}
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("files", "lost", "position", "code", "kind"),
+    [
+        (damaged(FIRST, len(ONE[0]) * 2 + 100), range(8, 12), 2 * len(ONE[0]), 4, "crc-mismatch"),
+        (damaged(FIRST, len(ONE[0]) * 2 + 8), range(8, 12), 2 * len(ONE[0]), 4, "size-too-small"),
+        (damaged(SECOND, len(FILES[SECOND]) - 3), range(76, 80), len(FILES[SECOND]) - len(TWO[-1]), 3, "crc-mismatch"),
+        ({**FILES, SECOND: FILES[SECOND][:-9]}, range(76, 80), len(FILES[SECOND]) - len(TWO[-1]), 3, "trailing-bytes"),
+        ({**FILES, SECOND: FILES[SECOND] + bytes(5000)}, (), len(FILES[SECOND]), 3, "size-too-small"),
+    ],
+)
+def test_damage_is_told_and_passed_over(files, lost, position, code, kind, compiled):
+    got, out, err = read(files, "--format", "json", compiled=compiled)
+    *records, summary = map(json.loads, out.splitlines())
+    assert [one["offset"] for one in records] == [offset for offset in range(80) if offset not in lost]
+    (told,) = map(json.loads, err.splitlines())
+    path = next(path for path in files if files[path] != FILES.get(path))
+    assert (told["kind"], told["path"], told["position"]) == (kind, path, position)
+    assert (got, summary["exit_code"]) == (code, code)
+    assert read(files, "--to-offset", 4)[0] == 0  # damage outside of the range is none of its business
+
+
+def test_batches_that_do_not_decompress():
+    bad = batch_v2([R(8, BASE_TIME_MS, b"k", b"v")], 0)
+    wrong = bytearray(bad)
+    wrong[22] = 3  # lz4, it says; the checksum holds
+    struct.pack_into(">I", wrong, 17, crc32c.crc32c(bytes(wrong[21:])))
+    code, out, err = read({FIRST: b"".join(ONE[:2]) + bytes(wrong) + ONE[3]}, "--print", "offset")
+    assert (code, offsets(out)) == (4, [*range(8), *range(12, 16)])
+    assert f"{FIRST}: at byte {2 * len(ONE[0])}: records that cannot be read are left out" in err
+
+
+def test_messages_with_bad_checksums_in_a_good_set():
+    inner = [message(R(i, BASE_TIME_MS, b"k", b"value %d" % i), 1) for i in range(4)]
+    inner[2] = inner[2][:12] + bytes(4) + inner[2][16:]
+    data = message(R(3, BASE_TIME_MS, None, xerial(b"".join(inner))), 1, codec=2)
+    code, out, err = read({FIRST: data, SECOND: FILES[SECOND]}, "--print", "offset", "--to-offset", 40)
+    assert (code, offsets(out)) == (4, [0, 1, 3])
+    assert f"{FIRST}: at byte 0: the CRC of a message does not hold: offset 2 is left out" in err
+
+
+def test_a_batch_larger_than_the_largest_chunk_ends_the_reading():
+    large = batch_v2([R(40, BASE_TIME_MS, None, bytes(5000))])
+    files = {FIRST: FILES[FIRST], SECOND: large + b"".join(batches(41, 2))}
+    code, out, err = read(files, "--chunk-bytes", 1000, "--max-chunk-bytes", 4000, "--print", "offset")
+    assert (code, offsets(out)) == (1, [*range(40)])
+    assert f"{SECOND}: at byte 0: a batch of {len(large)} bytes, more than a chunk may have" in err
+    assert read(files, "--chunk-bytes", 1000, "--max-chunk-bytes", len(large))[0] == 0
+    assert read(files, "--chunk-bytes", 1000, "--max-chunk-bytes", 999)[0] == 2
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_sectors_that_cannot_be_read(compiled):
+    fs = FaultyFilesystem(FILES)
+    fs.fail_read(FIRST, 4096, 8192)
+    code, out, err = read(fs, "--print", "offset", compiled=compiled)
+    size = len(ONE[0])
+    lost = [i for i in range(10) if i * size < 8192 and (i + 1) * size > 4096]
+    assert (code, offsets(out)) == (4, [offset for offset in range(80) if offset // 4 not in lost])
+    assert f"{FIRST}: at byte 4096: cannot be read: Input/output error" in err
+    assert fs.unfired() == []
+
+
+def test_a_segment_that_cannot_be_opened_ends_no_reading():
+    fs = FaultyFilesystem(FILES)
+    fs.refuse_open(FIRST, error=errno.EACCES)
+    code, out, err = read(fs, "--print", "offset")
+    assert (code, offsets(out)) == (1, [*range(40, 80)])
+    assert f"{FIRST}: Permission denied" in err
+
+
+class ClosedPipe(io.BytesIO):
+    def write(self, data):
+        raise BrokenPipeError
+
+
+def test_a_reader_that_goes_away():
+    assert read(FILES, out=ClosedPipe()) == (0, b"", "")
+    assert read(FILES, "--format", "json", out=ClosedPipe()) == (0, b"", "")
+    assert read(FILES, "--framing", "fetch", out=ClosedPipe()) == (0, b"", "")
+
+
+def test_seven():
+    payloads = [b"payload %d" % i for i in range(5)]
+    made = [struct.pack(">ibBI", len(one) + 6, 1, 0, zlib.crc32(one)) + one for one in payloads]
+    path = f"{FOLDER}/{1000:011d}.kafka"
+    starts = [1000 + sum(map(len, made[:i])) for i in range(6)]
+    code, out, err = read({path: b"".join(made)}, "--from", starts[2], "--print", "offset,timestamp,value")
+    wanted = [f"NO_TIMESTAMP\tOffset:{starts[i]}\tpayload {i}" for i in range(2, 5)]
+    assert (code, out.decode().splitlines(), err) == (0, wanted, "")
+    assert read({path: b"".join(made)}, "--from", starts[5])[:2] == (0, b"")
+    assert read({path: b"".join(made)}, "--from", starts[5] + 1)[0] == 1

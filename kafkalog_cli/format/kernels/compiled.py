@@ -14,6 +14,7 @@ from kafkalog_cli.format.limits import Limits
 SCAN = "kafkalog_cli.format.kernels.compiled_scan:scan"
 DECODE_BATCHES = "kafkalog_cli.format.kernels.compiled_records:decode_batches"
 DECODE_PART = "kafkalog_cli.format.kernels.compiled_records:decode_part"
+ENCODE_BATCHES = "kafkalog_cli.format.kernels.compiled_encode:encode_batches"
 
 SCAN_ROWS = 1 << 16
 """Batches that one call of the scan kernel can hold."""
@@ -56,8 +57,9 @@ def record_capacity(counts: Any, starts: Any, ends: Any) -> int:
 
 def warm_up() -> None:
     """Compile (or load from Numba's cache) the kernels of this layer: importing them does it."""
-    from kafkalog_cli.format.kernels import compiled_records, compiled_scan
+    from kafkalog_cli.format.kernels import compiled_encode, compiled_records, compiled_scan
 
     assert compiled_scan.scan.signatures
     assert compiled_records.decode_batches.signatures
     assert compiled_records.decode_part.signatures
+    assert compiled_encode.encode_batches.signatures

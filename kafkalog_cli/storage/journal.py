@@ -199,7 +199,7 @@ class _Application:
                 facts=facts,
                 order=next(_orders),
             )
-            if any(change.kept or change.staged for change in planned):
+            if any(change.kept for change in planned):
                 sync_directory(self._fs, self._run_directory)  # a manifest never speaks of what is not there
             write_manifest(self._fs, self._directory, manifest, self._attributes_of_new)
             sync_directory(self._fs, runs_directory(self._directory))

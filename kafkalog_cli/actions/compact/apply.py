@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kafkalog_cli.actions.change_plan import fingerprints_of
-from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
+from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
+from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan, CompactRequest, Estimate, SegmentChange
 from kafkalog_cli.actions.purge import DELAY, apply_purge, plan_purge
 from kafkalog_cli.actions.retain import NEVER_MS, partly
 from kafkalog_cli.actions.runs import Clock
-from kafkalog_cli.errors import Refused
+from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.storage import journal
 from kafkalog_cli.storage.changes import Change, Drop, Move, Put, Staged
-from kafkalog_cli.storage.cleaning.cleaner import CleanedGroup, Cleaner, CleaningCounts, CleaningRequest
-from kafkalog_cli.storage.cleaning.log import CleanableLog
+from kafkalog_cli.storage.checkpoints import LineEdit
+from kafkalog_cli.storage.cleaning.cleaner import CleanedGroup, Cleaner, CleaningRequest
+from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged
 from kafkalog_cli.storage.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.storage.cleaning.marks import Marks
 from kafkalog_cli.storage.cleaning.output import IndexLimits
@@ -29,16 +30,10 @@ _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, File
 
 
 class Compacted(NamedTuple):
-    """A compaction that was made. `manifest` is None where only files of earlier runs were unlinked.
-
-    `counts` is None where nothing was cleaned; `groups` are the base offsets before and after.
-    """
+    """A compaction that was made: `compaction` is None where only files of earlier runs were unlinked."""
 
     manifest: Manifest | None
-    counts: CleaningCounts | None = None
-    keyless: int = 0
-    groups: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
-    end_offset: int | None = None
+    compaction: Compaction | None = None
 
 
 def apply_compact(
@@ -64,7 +59,8 @@ def apply_compact(
     run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
     work = _Compaction(fs, open_partition(fs, plan.path), plan, request)
     with partly(plan.path, is_begun=plan.due is not None and bool(plan.due.files)):
-        edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
+        work.mark()
+        edits = CheckpointEdits(plan.log_dir, work.line_edits) if plan.log_dir and work.line_edits else None
         changes = work.changes if plan.choice.is_cleaned else ()
         manifest = journal.apply(fs, plan.path, changes, run=run, checkpoints=edits, held=held)
     if plan.choice.is_cleaned and not plan.delay_ms:
@@ -73,9 +69,26 @@ def apply_compact(
     return work.done(manifest)
 
 
-def mark_log(fs: WritableFilesystem, partition: Partition, plan: CompactPlan, request: CompactRequest) -> Marks:
-    """Which records go: what `--estimate` shows. Raises Damaged."""
-    return mark(_log_of(fs, partition, request), _marking_request(partition.segments, plan, request))
+def estimate(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest) -> CompactPlan:
+    """The plan with what would go, found by reading the log as the cleaning would. Raises Damaged."""
+    if not plan.choice.is_cleaned:
+        return plan
+    partition = open_partition(fs, plan.path)
+    marks = mark(_log_of(fs, partition, request), _marking_request(partition.segments, plan, request))
+    kept, _ = marks.kept(0, len(marks.flags))
+    return replace(plan, estimate=Estimate(len(marks.flags), len(marks.flags) - kept, marks.keyless))
+
+
+def damaged(plan: CompactPlan, damage: Damaged) -> CompactPlan:
+    """The plan of a log that stays as it is."""
+    remark = Remark(
+        damage.path,
+        f"damaged, nothing is cleaned: {damage.fault.message}",
+        ExitCode.CORRUPTION,
+        damage.fault.position,
+        "kafkalog verify --level deep",
+    )
+    return replace(plan, choice=Choice.DAMAGED, groups=(), line_edits=(), remarks=(*plan.remarks, remark))
 
 
 def _log_of(fs: WritableFilesystem, partition: Partition, request: CompactRequest) -> CleanableLog:
@@ -120,16 +133,33 @@ class _Compaction:
         """What it came to."""
         if self._cleaner is None or self._marks is None:
             return Compacted(manifest)
-        groups = tuple(
-            (self._sources(group), tuple(each.base_offset for each in group.segments)) for group in self._groups
+        segments = tuple(
+            SegmentChange(self._sources(group), tuple(each.base_offset for each in group.segments))
+            for group in self._groups
         )
-        return Compacted(manifest, self._cleaner.counts, self._marks.keyless, groups, self._marks.end_offset)
+        marks, counts = self._marks, self._cleaner.counts
+        return Compacted(manifest, Compaction(marks.end_offset, counts, marks.keyless, segments))
+
+    def mark(self) -> None:
+        """Find out which records go, if anything is to be cleaned. Raises Damaged."""
+        if self._plan.choice.is_cleaned:
+            request = _marking_request(self._partition.segments, self._plan, self._request)
+            self._marks = mark(self._log, request)
+
+    @property
+    def line_edits(self) -> tuple[LineEdit, ...]:
+        """The line in the cleaner's checkpoint: up to where keys are known now."""
+        plan = self._plan
+        if self._marks is None or plan.dirt is None:
+            return plan.line_edits
+        end_offset = max(plan.dirt.first_dirty, self._marks.end_offset)
+        return (LineEdit(FileKind.CLEANER_CHECKPOINT, plan.topic, plan.partition, end_offset),)
 
     def changes(self, area: StagingArea) -> Sequence[Change]:
         """Write the new segments into the run's directory; how they take the places of the old."""
         plan, request = self._plan, self._request
         assert plan.dirt is not None
-        self._marks = mark(self._log, _marking_request(self._partition.segments, plan, request))
+        assert self._marks is not None
         cleaning = CleaningRequest(
             request.now_ms,
             _setting(plan, "delete.retention.ms"),

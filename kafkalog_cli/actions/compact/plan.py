@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, unique
+from typing import NamedTuple
 
 from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import PurgePlan
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.storage.cleaning.choosing import Dirt
-from kafkalog_cli.storage.cleaning.cleaner import LastRecord
+from kafkalog_cli.storage.cleaning.cleaner import CleaningCounts, LastRecord
 from kafkalog_cli.storage.cleaning.marking import MEMORY_BYTES
 
 
@@ -45,11 +46,37 @@ class Choice(Enum):
     NOTHING_DIRTY = "nothing-dirty"
     NOT_COMPACTED = "cleanup-policy"  # cleanup.policy has no "compact"
     EMPTY = "no-segment"
+    DAMAGED = "damaged"  # something in it is not as it should be, and it stays as it is
 
     @property
     def is_cleaned(self) -> bool:
         """Whether there is something to do."""
         return self in (Choice.DIRTY, Choice.OVERDUE, Choice.FORCED)
+
+
+class Estimate(NamedTuple):
+    """What a cleaning would leave, in records; `keyless` of those that go have no key. Aborted ones are not counted."""
+
+    records: int
+    gone: int
+    keyless: int
+
+
+class SegmentChange(NamedTuple):
+    """Segments, by base offsets, and those that were made of them."""
+
+    sources: tuple[int, ...]
+    made: tuple[int, ...]
+
+
+class Compaction(NamedTuple):
+    """What a cleaning came to. `end_offset`: so far the log is clean now. `passes`: how often it was gone through."""
+
+    end_offset: int
+    counts: CleaningCounts
+    keyless: int
+    segments: tuple[SegmentChange, ...]
+    passes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +85,7 @@ class CompactPlan(LogPlan):
 
     That is below `dirt.first_dirty` where a cleaned part is cleaned again. `groups` are the base offsets of the
     segments that are made into one each. `due` is what went in earlier runs, and is unlinked now; `delay_ms`: so
-    long the files of this run stay.
+    long the files of this run stay. `outcome` and `estimate` are there when it was made, or tried.
     """
 
     choice: Choice = Choice.NOT_COMPACTED
@@ -68,6 +95,8 @@ class CompactPlan(LogPlan):
     producers: tuple[tuple[int, LastRecord], ...] = ()
     due: PurgePlan | None = None
     delay_ms: int = 0
+    estimate: Estimate | None = None
+    outcome: Compaction | None = None
 
     @property
     def has_work(self) -> bool:

@@ -258,7 +258,7 @@ def keyed() -> Files:
     def some(first: int, keys: str, values: str = "vv", **more: object) -> tuple[bytes, int, int]:
         records = [
             R(first + at, BASE_TIME_MS + first + at, key.encode(), None if value == "0" else b"%d" % (first + at))
-            for at, (key, value) in enumerate(zip(keys, values))
+            for at, (key, value) in enumerate(zip(keys, values, strict=True))
         ]
         return batch_v2(records, **more), records[-1].offset, records[-1].timestamp
 

@@ -16,6 +16,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.cleaning.choosing import places_between
+from kafkalog_cli.storage.cleaning.compiled_key_table import CompiledKeyTable
 from kafkalog_cli.storage.cleaning.key_table import KeySlice, KeyTable, PlainKeyTable
 from kafkalog_cli.storage.cleaning.log import (
     CleanableLog,
@@ -34,6 +35,8 @@ from kafkalog_cli.storage.scan import Chunk
 MEMORY_BYTES = 128 << 20
 """As much as a broker's cleaner threads have together (log.cleaner.dedupe.buffer.size)."""
 MOST_SLICE_BITS = 20
+_RECORD_BYTES = 100
+"""As many are taken for a record where it is only guessed how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +77,26 @@ class _Marking:
     def run(self) -> Marks:
         request = self._request
         dirty = places_between(self._sizes, request.first_dirty, request.first_uncleanable)
+        dirty_bytes = sum(self._sizes[at].size_bytes for at in dirty)
         slices = [KeySlice()]
         while slices and dirty:
             part = slices.pop()
-            table = self._table(part)
+            table = self._table(part, dirty_bytes)
             seen = self._read_dirty(dirty, table)
             if table.is_full and not self._is_broker_full:
                 if part.bits >= MOST_SLICE_BITS:
                     raise MemoryError("one key is larger than the memory for keys")
-                slices += part.split(_bits_for(seen, sum(self._sizes[at].size_bytes for at in dirty)))
+                slices += part.split(_bits_for(seen, dirty_bytes))
                 continue
             self._read_clean(table)
         self._marks.end_offset = self._latest + 1
         return self._marks
 
-    def _table(self, part: KeySlice) -> KeyTable:
-        return PlainKeyTable(self._marks, self._request.memory_bytes, part, self._request.most_keys)
+    def _table(self, part: KeySlice, dirty_bytes: int) -> KeyTable:
+        request, kernels = self._request, self._log.kernels
+        compiled = None if kernels is None else kernels.compiled(0, dirty_bytes // _RECORD_BYTES, dirty_bytes)
+        kind = PlainKeyTable if compiled is None else CompiledKeyTable
+        return kind(self._marks, request.memory_bytes, part, request.most_keys)
 
     # -- the dirty part
 

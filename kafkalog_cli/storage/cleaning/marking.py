@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
@@ -85,7 +86,7 @@ class _Marking:
             seen = self._read_dirty(dirty, table)
             if table.is_full and not self._is_broker_full:
                 if part.bits >= MOST_SLICE_BITS:
-                    raise MemoryError("one key is larger than the memory for keys")
+                    raise KafkalogError(reason=f"a key is larger than the memory for keys, {request.memory_bytes} bytes")
                 slices += part.split(_bits_for(seen, dirty_bytes))
                 continue
             self._read_clean(table)
@@ -110,7 +111,7 @@ class _Marking:
             segment = segments[at]
             start = _index_floor(self._log, segment, request.first_dirty)
             for chunk, first, end, place in self._runs(segment, tracker, start):
-                read = chunk.position
+                read = chunk.position + len(chunk.view)
                 self._take(segment, chunk, first, end, place, table)
                 if table.is_full and not self._is_broker_full:
                     return sum(self._sizes[before].size_bytes for before in places if before < at) + read

@@ -86,7 +86,9 @@ class _Marking:
             seen = self._read_dirty(dirty, table)
             if table.is_full and not self._is_broker_full:
                 if part.bits >= MOST_SLICE_BITS:
-                    raise KafkalogError(reason=f"a key is larger than the memory for keys, {request.memory_bytes} bytes")
+                    raise KafkalogError(
+                        reason=f"a key is larger than the memory for keys, {request.memory_bytes} bytes"
+                    )
                 slices += part.split(_bits_for(seen, dirty_bytes))
                 continue
             self._read_clean(table)

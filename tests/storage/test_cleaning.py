@@ -224,7 +224,7 @@ def test_a_table_takes_no_more_memory_than_it_may(compiled):
     assert table.is_full
     assert 2000 < at < 30_000
     if compiled:
-        arrays = (table._slots, table._ids, table._ends, table._arena)
+        arrays = (table._slots, table._entries, table._arena)
         assert sum(array.nbytes for array in arrays) <= 1 << 20
 
 

@@ -20,6 +20,8 @@ MARK_KEYS = "kafkalog_cli.format.kernels.compiled_keys:mark_keys"
 FILL_SLOTS = "kafkalog_cli.format.kernels.compiled_keys:fill_slots"
 KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL = range(4)
 """Why `put_keys` ended."""
+KEYS_AHEAD = 16
+"""So many hashes the kernels of keys have room for."""
 
 SCAN_ROWS = 1 << 16
 """Batches that one call of the scan kernel can hold."""

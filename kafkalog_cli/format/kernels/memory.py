@@ -13,7 +13,7 @@ from numba.np.arrayobj import make_array
 
 
 def pointer_to(context, builder, array_type, array, index):
-    """What an intrinsic takes for the address of an element of a uint8 array."""
+    """What an intrinsic takes for the address of an element of an array."""
     data = make_array(array_type)(context, builder, array).data
     return builder.gep(data, [index])
 
@@ -47,8 +47,24 @@ def _store_be(width: int):
     return intrinsic(store)
 
 
+def _prefetch(typing, array, index):
+    signature = types.void(array, types.int64)
+
+    def generate(context, builder, sig, args):
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        pointer = builder.bitcast(pointer_to(context, builder, sig.args[0], args[0], args[1]), byte)
+        declared = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(declared, [pointer, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 copy: Any = intrinsic(_copy)
 """Copy `size` bytes of one uint8 array to another that does not overlap it; no bounds check."""
+prefetch: Any = intrinsic(_prefetch)
+"""Have the element at an index come nearer, which is going to be read; nothing else happens, whatever the index."""
 store_i64_be: Any = _store_be(64)
 """Eight bytes to an index of a uint8 array, big-endian; no bounds check."""
 store_i32_be: Any = _store_be(32)

@@ -20,6 +20,8 @@ class CompiledKeyTable:
     def __init__(self, marks: Marks, memory_bytes: int, part: KeySlice, most_keys: int | None = None) -> None:
         import numpy as np
 
+        from kafkalog_cli.format.kernels.compiled import KEYS_AHEAD
+
         self.is_full = False
         self._marks = marks
         self._memory_bytes = memory_bytes
@@ -28,9 +30,10 @@ class CompiledKeyTable:
         self._most = -1 if most_keys is None else most_keys
         self._slots = np.zeros(_FIRST_SLOTS, dtype=np.int64)
         entries = _entries_for(_FIRST_SLOTS)
-        self._ids, self._ends = np.empty(entries, dtype=np.int64), np.empty(entries, dtype=np.int64)
+        self._entries = np.empty(2 * entries, dtype=np.int64)
         self._arena = np.empty(entries * _BYTES_A_KEY, dtype=np.uint8)
         self._state = np.zeros(2, dtype=np.int64)
+        self._hashes = np.empty(KEYS_AHEAD, dtype=np.int64)
 
     def put(self, block: RecordBlock, first: int, end: int, at: int) -> int:
         """See KeyTable."""
@@ -43,7 +46,7 @@ class CompiledKeyTable:
         while True:
             row, why = kernel(
                 *(buffer, records, first, end, at, self._mask, self._value, self._most),
-                *(self._slots, self._ids, self._ends, self._arena, _flags(self._marks), self._state),
+                *(self._slots, self._entries, self._arena, _flags(self._marks), self._state, self._hashes),
             )
             if why == compiled.KEYS_DONE:
                 return end
@@ -62,7 +65,7 @@ class CompiledKeyTable:
             buffer, records = _arrays(block)
             native.function(compiled.MARK_KEYS)(
                 *(buffer, records, first, end, at, self._mask, self._value),
-                *(self._slots, self._ends, self._arena, _flags(self._marks)),
+                *(self._slots, self._entries, self._arena, _flags(self._marks), self._hashes),
             )
 
     def _grow(self, *, slots: bool, size_bytes: int) -> bool:
@@ -71,7 +74,7 @@ class CompiledKeyTable:
 
         from kafkalog_cli.format.kernels import compiled, native
 
-        now = self._slots.nbytes + self._ids.nbytes + self._ends.nbytes + self._arena.nbytes
+        now = self._slots.nbytes + self._entries.nbytes + self._arena.nbytes
         if not slots:
             larger = max(2 * len(self._arena), len(self._arena) + size_bytes)
             if now + larger > self._memory_bytes:  # for a moment there are both
@@ -87,8 +90,8 @@ class CompiledKeyTable:
         if now + count * _SLOT_BYTES + entries * _ENTRY_BYTES - self._slots.nbytes > self._memory_bytes:
             return False
         self._slots = np.zeros(count, dtype=np.int64)
-        self._ids, self._ends = _longer(self._ids, entries), _longer(self._ends, entries)
-        native.function(compiled.FILL_SLOTS)(self._slots, self._ends, self._arena, self._state)
+        self._entries = _longer(self._entries, 2 * entries)
+        native.function(compiled.FILL_SLOTS)(self._slots, self._entries, self._arena, self._state)
         return True
 
 

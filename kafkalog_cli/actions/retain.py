@@ -99,19 +99,19 @@ def apply_retain(
     if plan.due is not None:
         apply_purge(fs, plan.due)
     run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
-    with _partly(plan, is_begun=plan.due is not None and bool(plan.due.files)):
+    with partly(plan.path, is_begun=plan.due is not None and bool(plan.due.files)):
         rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
         load_settings = request.load_settings(plan.log_dir, plan.topic)
         done = apply_changes(fs, rest, run, MarkerUse.LEFT, load_settings, held=held)
     if done is not None and not plan.delay_ms:
-        with _partly(plan, is_begun=True):
+        with partly(plan.path, is_begun=True):
             clock = Clock(run.now_ms, is_given=True)
             apply_purge(fs, plan_purge(fs, open_partition(fs, plan.path), NEVER_MS, clock))
     return done
 
 
 @contextmanager
-def _partly(plan: RetainPlan, *, is_begun: bool) -> Iterator[None]:
+def partly(path: str, *, is_begun: bool) -> Iterator[None]:
     """Have an error told as one after which something has gone, where `is_begun`; a next run goes on with the rest."""
     try:
         yield
@@ -119,7 +119,7 @@ def _partly(plan: RetainPlan, *, is_begun: bool) -> Iterator[None]:
         cause = error.__cause__ if isinstance(error, KafkalogError) and tells_nothing_changed(error) else error
         if not is_begun or not isinstance(cause, (OSError, SyncFailed)):
             raise
-        raise partly_removed(plan.path, 1, cause) from error
+        raise partly_removed(path, 1, cause) from error
 
 
 class _Planning:

@@ -28,6 +28,7 @@ COMMANDS = {
     "recover": "kafkalog_cli.cli.recover",
     "roll": "kafkalog_cli.cli.roll",
     "retain": "kafkalog_cli.cli.retain",
+    "compact": "kafkalog_cli.cli.compact",
     "truncate": "kafkalog_cli.cli.truncate",
     "delete-records": "kafkalog_cli.cli.delete_records",
     "undo": "kafkalog_cli.cli.undo",

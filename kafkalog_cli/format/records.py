@@ -166,6 +166,15 @@ def read_headers(buffer: memoryview, position: int, count: int) -> Iterator[Head
             position += size
 
 
+def headers_end(buffer: memoryview, position: int, count: int) -> int:
+    """Where `count` headers end that begin at `position`."""
+    for _ in range(count):
+        size, position = _varint(buffer, position)
+        size, position = _varint(buffer, position + size)
+        position += max(size, 0)
+    return position
+
+
 def _varint(buffer: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:

@@ -193,6 +193,10 @@ def open(path: str | PathLike[str]) -> LogDirectory:  # noqa: A001
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
+    return _opened(path)
+
+
+def _opened(path: str | PathLike[str]) -> LogDirectory:
     text = fspath(path)
     found = select_partitions(RealFilesystem(), [text], Selection())
     return LogDirectory(text, [PartitionLog(partition) for partition in found])
@@ -200,7 +204,7 @@ def open(path: str | PathLike[str]) -> LogDirectory:  # noqa: A001
 
 def open_partition(path: str | PathLike[str]) -> PartitionLog:
     """The partition in a directory. Raises as `open`, and UsageError where there are several."""
-    found = open(path)
+    found = _opened(path)
     if len(found) != 1:
         raise UsageError(reason=f"{found.path} holds {len(found)} partitions: open() has them all")
     partition: PartitionLog = found[0]

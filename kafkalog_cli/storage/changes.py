@@ -29,7 +29,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Rename `name` to `new_name`, where nothing is at that time, within the directory."""
+    """Rename `name`, also of a file that was just put, to `new_name`, where nothing is at that time."""
 
     name: str
     new_name: str
@@ -49,6 +49,18 @@ class Put:
     name: str
     content: Content
     replaces: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Staged(Content):
+    """What a run has written into its own directory already, as a file of this name."""
+
+    name: str
+    size_bytes: int
+
+    def pieces(self) -> Iterator[bytes]:
+        """Nobody writes it again."""
+        raise NotImplementedError
 
 
 Change = Cut | Move | Drop | Put

@@ -17,7 +17,7 @@ from kafkalog_cli.errors import (
     SyncFoundNoSpace,
 )
 from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFile, WritableFilesystem
-from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
 
 PIECE_BYTES = 1 << 20
 _HOLE_BYTES = 4096
@@ -55,7 +55,8 @@ class NameChanges:
 
     Of changes that were not synced a power cut may leave any: a file that gave its name away may not have the
     other one yet. So nothing takes that name before both are on the disk. And no log takes its place before those
-    that left theirs are gone on the disk: a segment beside what was made of it has records twice.
+    that left theirs are gone on the disk: a segment beside what was made of it has records twice. Of a segment that is
+    swapped in, all files are there under one work suffix before the first gets the next.
     """
 
     def __init__(self, fs: WritableFilesystem) -> None:
@@ -63,9 +64,14 @@ class NameChanges:
         self._directories: set[str] = set()
         self._given_away: set[str] = set()
         self._logs_left: set[str] = set()
+        self._last_state = WorkState.IN_PLACE
 
     def announce(self, *, filled: str, left: str | None = None) -> None:
         """A file is about to come to the name `filled`, by a rename from the name `left`."""
+        state = _state_of(filled)
+        if state is not self._last_state and (state is WorkState.CLEANED or self._last_state in _STEPS):
+            self.sync()
+        self._last_state = state
         if filled in self._given_away or (_is_log(filled) and self._logs_left - {filled}):
             self.sync()
         self.note(filled)
@@ -92,6 +98,13 @@ class NameChanges:
         self._directories.clear()
         self._given_away.clear()
         self._logs_left.clear()
+
+
+_STEPS = (WorkState.CLEANED, WorkState.SWAP)
+
+
+def _state_of(path: str) -> WorkState:
+    return classify_file(path.rpartition("/")[2]).state
 
 
 def _is_log(path: str) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
-from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put
+from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put, Staged
 from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
 from kafkalog_cli.storage.durable import (
     NO_HARD_LINKS,
@@ -26,7 +27,7 @@ from kafkalog_cli.storage.durable import (
     sync_directory,
     write_with_holes,
 )
-from kafkalog_cli.storage.fs import FileAttributes, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.fs import FileAttributes, LockHandle, WritableFile, WritableFilesystem
 from kafkalog_cli.storage.journal_check import attributes_of_new, check_changes
 from kafkalog_cli.storage.journal_undo import remove_run, restore, sweep
 from kafkalog_cli.storage.lock import LockPolicy, lock_partition, real_directory
@@ -58,7 +59,7 @@ class CheckpointEdits:
 def apply(  # noqa: PLR0913
     fs: WritableFilesystem,
     directory: str,
-    changes: Sequence[Change],
+    changes: Sequence[Change] | Prepare,
     *,
     run: RunInfo,
     discard: bool = False,
@@ -69,15 +70,19 @@ def apply(  # noqa: PLR0913
 ) -> Manifest | None:
     """Make `changes` in `directory`, in order, then those of the checkpoints; the manifest, None if there were none.
 
+    They may be told only when the run has its own directory, in which what is to be put is written first.
+
     `held` is the partition's lock if the caller has it, else it is taken here as `policy` says. `discard`: what
     goes is not kept, and the run cannot be undone.
 
     Raises Refused (the directory is not what the plan was made for), Locked, NoSpace and NotChanged (all is as it
     was), HalfChanged (`undo` has to be called), ValueError (a plan that contradicts itself).
     """
-    changes = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]
-    if not changes and (checkpoints is None or not checkpoints.edits):
-        return None
+    if not callable(changes):
+        told = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]
+        if not told and (checkpoints is None or not checkpoints.edits):
+            return None
+        changes = partial(_as_told, told)
     directory = real_directory(fs, directory)
     lock = held if held is not None else lock_partition(fs, directory, policy or LockPolicy())
     # What is noted of the checkpoints must be what the change of their lines finds: undo counts on it.
@@ -90,6 +95,42 @@ def apply(  # noqa: PLR0913
             lock.release()
 
 
+class StagingArea:
+    """Where a run writes the files that it is going to put, before there is a manifest: its own directory."""
+
+    def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes) -> None:
+        self._fs = fs
+        self._path = path
+        self._attributes = attributes
+        self._mtimes_ms: dict[str, int] = {}
+
+    def create(self, name: str, mtime_ms: int | None) -> WritableFile:
+        """Make a file, which gets this mtime when it is finished. Raises OSError."""
+        file = self._fs.create(f"{self._path}/{name}", self._attributes)
+        if mtime_ms is not None:
+            self._mtimes_ms[file.path] = mtime_ms
+        return file
+
+    def size_bytes(self, name: str) -> int:
+        """How large a file is that was finished."""
+        status = self._fs.status(f"{self._path}/{name}")
+        if status is None:
+            raise FileNotFoundError(errno.ENOENT, "what was just written is gone", f"{self._path}/{name}")
+        return status.size_bytes
+
+    def finish(self, file: WritableFile) -> None:
+        """Have it on the disk, and close it. Raises OSError, SyncFailed."""
+        with file:
+            mtime_ms = self._mtimes_ms.pop(file.path, None)
+            if mtime_ms is not None:
+                self._fs.set_attributes(file.path, self._attributes._replace(mtime_ns=mtime_ms * 1_000_000))
+            sync(file)
+
+
+Prepare = Callable[[StagingArea], "Sequence[Change]"]
+"""Writes what is to be put, as Staged content, and says then what is to be changed."""
+
+
 class _Application:
     """One call of `apply`."""
 
@@ -97,14 +138,14 @@ class _Application:
         self,
         fs: WritableFilesystem,
         directory: str,
-        changes: Sequence[Change],
+        prepare: Prepare,
         run: RunInfo,
         discard: bool,
         checkpoints: CheckpointEdits | None,
     ) -> None:
         self._fs = fs
         self._directory = directory.rstrip("/") or "/"
-        self._changes = changes
+        self._told = prepare
         self._info = run
         self._discard = discard
         self._checkpoints = checkpoints
@@ -136,7 +177,6 @@ class _Application:
             (None, ()) if self._checkpoints is None else (self._checkpoints.log_dir, self._checkpoints.edits)
         )
         before = snapshot(self._fs, self._directory, log_dir, edits)
-        origins = check_changes(self._fs, self._directory, self._changes, before)
         try:
             self._fs.make_directory(self._run_directory)
         except FileExistsError as error:
@@ -144,7 +184,10 @@ class _Application:
         try:
             self._fs.set_attributes(self._run_directory, self._fs.attributes(self._directory))
             self._attributes_of_new = attributes_of_new(self._fs, self._directory, before)
-            planned = tuple(self._stage(at, change, origins[at]) for at, change in enumerate(self._changes))
+            area = StagingArea(self._fs, self._run_directory, self._attributes_of_new)
+            changes = self._told(area)
+            origins = check_changes(self._fs, self._directory, changes, before)
+            planned = self._staged(changes, origins)
             manifest = Manifest(
                 self._info,
                 RunState.STARTED,
@@ -165,6 +208,20 @@ class _Application:
             remove_run(self._fs, self._run_directory)
             raise
         return manifest
+
+    def _staged(self, changes: Sequence[Change], origins: Sequence[str | None]) -> tuple[PlannedChange, ...]:
+        """Write or copy what the changes need; one that renames a file which was just put has that file's facts."""
+        planned: list[PlannedChange] = []
+        put: dict[str, PlannedChange] = {}
+        for at, change in enumerate(changes):
+            found = self._stage(at, change, origins[at])
+            if found.kind is ChangeKind.PUT:
+                put[change.name] = found
+            elif found.kind is ChangeKind.MOVE and found.origin is None:
+                new = put[str(found.new_name)] = put.pop(change.name)
+                found = replace(found, to_bytes=new.to_bytes, mtime_ns=new.mtime_ns)
+            planned.append(found)
+        return tuple(planned)
 
     def _stage(self, at: int, change: Change, origin: str | None) -> PlannedChange:
         """Write or copy what one change needs; `origin` is the name that its file has now."""
@@ -202,8 +259,12 @@ class _Application:
 
     def _stage_put(self, at: int, change: Put, old: str | None) -> PlannedChange:
         staged, kept = f"{at:04d}.new", None
-        attributes = self._fs.attributes(old) if old is not None else self._attributes_of_new
-        written, sha256 = self._write(staged, change.content.pieces(), attributes)
+        if isinstance(change.content, Staged):
+            staged, sha256 = change.content.name, None
+            written = self._facts(staged)
+        else:
+            attributes = self._fs.attributes(old) if old is not None else self._attributes_of_new
+            written, sha256 = self._write(staged, change.content.pieces(), attributes)
         if written.size_bytes != change.content.size_bytes:
             raise ValueError(f"{change.name}: {written.size_bytes} bytes came, {change.content.size_bytes} were told")
         if old is not None and not self._discard:
@@ -240,7 +301,7 @@ class _Application:
 
     def _write(
         self, name: str, pieces: Iterable[bytes], attributes: FileAttributes | None, *, keep_mtime: bool = False
-    ) -> tuple[FileFacts, str]:
+    ) -> tuple[FileFacts, str | None]:
         """Write and sync a file of the run's directory; what it is, and the SHA-256 of its bytes."""
         path = f"{self._run_directory}/{name}"
         digest = hashlib.sha256()
@@ -249,10 +310,15 @@ class _Application:
             if keep_mtime and attributes is not None:
                 self._fs.set_attributes(path, attributes)
             sync(file)
+        return self._facts(name), digest.hexdigest()
+
+    def _facts(self, name: str) -> FileFacts:
+        """What a file of the run's directory is, which was just written."""
+        path = f"{self._run_directory}/{name}"
         found = facts_of(self._fs, path)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "what was just written is gone", path)
-        return found, digest.hexdigest()
+        return found
 
     # -- the changes
 
@@ -309,6 +375,11 @@ class _Application:
         except (OSError, EOFError, KafkalogError) as second:
             raise half_changed(self._directory, self._info.run_id, error) from second
         remove_run(self._fs, self._run_directory)
+
+
+def _as_told(changes: Sequence[Change], area: StagingArea) -> Sequence[Change]:
+    del area
+    return changes
 
 
 def _digested(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:

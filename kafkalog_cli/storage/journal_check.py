@@ -54,13 +54,13 @@ class _Walk:
         if change.name not in self._origins:
             raise self._refused(f"{change.name} is not there")
         origin = self._origins[change.name]
-        if origin is None:
+        if origin is None and not isinstance(change, Move):
             raise ValueError(f"{change.name} was just made by the same plan")
-        if isinstance(change, Cut):
+        if isinstance(change, Cut) and origin is not None:
             self._cut(change, origin)
         elif isinstance(change, Move):
             self._move(change)
-        else:
+        elif isinstance(change, Drop):
             self._drop(change)
         return origin
 

@@ -240,6 +240,9 @@ class _Restorer:
 
     def _is_origin(self, found: FileFacts, change: PlannedChange) -> bool:
         """Whether this is the file that a CUT or MOVE is about, and not another one that has its name at times."""
+        if change.origin is None:  # of a file that the run has put
+            is_alike = (found.size_bytes, found.mtime_ns) == (change.to_bytes, change.mtime_ns)
+            return is_alike and found.inode not in self._inodes
         origin = self._before[str(change.origin)]
         alike = [facts for facts in self._before.values() if facts.looks_like(found)]
         if len(alike) == 1:

@@ -61,13 +61,14 @@ class _Marker(NamedTuple):
 class ProducerState:
     """Producers by id, in the order in which they came, and transactions by first offset (ProducerStateManager).
 
-    `completed` are first offsets of transactions that ended: those below which nothing is replicated yet.
+    `ongoing` are first offset and producer, `completed` first and last offset of transactions that ended: those below
+    which nothing is replicated yet.
     """
 
     def __init__(self) -> None:
         self.producers: dict[int, ProducerEntry] = {}
         self.ongoing: dict[int, int] = {}
-        self.completed: set[int] = set()
+        self.completed: dict[int, int] = {}
 
     def clear(self) -> None:
         """Forget all."""
@@ -87,6 +88,11 @@ class ProducerState:
         """First offset of the first transaction that is open, or ended and not known to be replicated."""
         return min((*self.ongoing, *self.completed), default=None)
 
+    def stable_below(self, high_watermark: int) -> int:
+        """The offset below which every transaction has ended, and its end is replicated (lastStableOffset)."""
+        unreplicated = (first for first, last in self.completed.items() if last >= high_watermark)
+        return min((high_watermark, *self.ongoing, *unreplicated))
+
     def last_stable_offset(self, transaction: CompletedTxn) -> int:
         """The last stable offset once `transaction` is complete; asked before `complete`."""
         others = (first for first, producer in self.ongoing.items() if producer != transaction.producer_id)
@@ -97,7 +103,7 @@ class ProducerState:
         if self.ongoing.pop(transaction.first_offset, None) is None:
             reason = f"Attempted to complete transaction {transaction} which was not started"
             raise LoadFailed("IllegalArgumentException", reason)
-        self.completed.add(transaction.first_offset)
+        self.completed[transaction.first_offset] = transaction.last_offset
 
     def merge(self, updated: ProducerEntry, started: Iterable[int]) -> None:
         """Take in what one append, or one read of a replay, made of a producer (ProducerStateManager.update)."""

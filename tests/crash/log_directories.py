@@ -252,9 +252,38 @@ def killed() -> Files:
     return found
 
 
+def keyed() -> Files:
+    """Keys that come again, in five segments: tombstones, a transaction that was aborted, one that was committed."""
+
+    def some(first: int, keys: str, values: str = "vv", **more: object) -> tuple[bytes, int, int]:
+        records = [
+            R(first + at, BASE_TIME_MS + first + at, key.encode(), None if value == "0" else b"%d" % (first + at))
+            for at, (key, value) in enumerate(zip(keys, values, strict=True))
+        ]
+        return batch_v2(records, **more), records[-1].offset, records[-1].timestamp
+
+    def part(first: int, keys: str, sequence: int) -> tuple[bytes, int, int]:
+        return some(first, keys, producer=(9, 0, sequence), bits=0x10)
+
+    def mark(at: int, kind: int) -> tuple[bytes, int, int]:
+        return end_marker(at, BASE_TIME_MS + at, (9, 0), kind), at, BASE_TIME_MS + at
+
+    found = segment(0, [some(0, "ab"), some(2, "ac", "0v")]) | segment(4, [some(4, "bd"), some(6, "ef")])
+    found |= segment(8, [part(8, "bc", 0), mark(10, 0), some(11, "cd")])
+    found |= segment(13, [part(13, "ef", 2), mark(15, 1), some(16, "eg", "v0")]) | segment(18, [some(18, "ab")])
+    found |= segment(20, [some(20, "xy")])
+    found[_name(8, "txnindex")] = aborted_txns([(9, 8, 10, 11)])
+    for base, last, at in ((8, -1, 0), (13, 1, 10), (18, 3, 15), (20, 3, 15), (END, 3, 15)):
+        state = (9, last, at - 1, 1, 0, BASE_TIME_MS + at, 0, -1)
+        found[_name(base, "snapshot")] = producer_snapshot([state] if at else [])
+    return found | {"leader-epoch-checkpoint": b"0\n1\n0 0\n", "partition.metadata": METADATA}
+
+
+KEYED: dict[str, Callable[[], Files]] = {"keyed": keyed}
+"""The same, where a cleaner finds much to do."""
 SOUND: dict[str, Callable[[], Files]] = {maker.__name__: maker for maker in (sound, committed, compacted, old, killed)}
 TIMELESS = ("/lock", "/.lock", "/manifest.json", "/manifest.json.tmp")
-WITH_MARKER = ("deleted", "torn", "three", "sound", "committed", "old")
+WITH_MARKER = ("deleted", "torn", "three", "sound", "committed", "old", "keyed")
 """The log directories that a broker stopped cleanly, as their marker says."""
 
 
@@ -263,16 +292,16 @@ def log_directory(name: str) -> MemoryFilesystem:
     fs = MemoryFilesystem()
     fs.add(f"{ROOT}/meta.properties", b"version=1\nnode.id=1\n")
     fs.add(f"{ROOT}/.lock", b"")
-    recovered, replicated = (END, END) if name in SOUND else (900, 4)
+    recovered, replicated = (END, END) if name in SOUND or name in KEYED else (900, 4)
     recovered = 14 if name == "killed" else recovered
     fs.add(RECOVERY_POINT, b"0\n2\nother 3 44\nt 0 %d\n" % recovered, FileAttributes(0o640, 5, 6, START_NS + 3))
     fs.add(f"{ROOT}/log-start-offset-checkpoint", b"0\n1\nt 0 3\n" if name == "compacted" else b"0\n0\n")
     fs.add(f"{ROOT}/replication-offset-checkpoint", b"0\n1\nt 0 %d\n" % replicated)
-    if name in SOUND:
+    if name in SOUND or name in KEYED:
         fs.add(f"{ROOT}/cleaner-offset-checkpoint", b"0\n1\nt 0 6\n")
     if name in WITH_MARKER:
         fs.add(MARKER, MARKER_BYTES, FileAttributes(0o604, 7, 8, START_NS + 1_000_000_003))
-    for at, (file, data) in enumerate((FIXTURES | SOUND)[name]().items()):
+    for at, (file, data) in enumerate((FIXTURES | SOUND | KEYED)[name]().items()):
         xattrs = (("user.x", b"%d" % at),) * (at % 2)
         fs.add(f"{PARTITION}/{file}", data, FileAttributes(0o600 + at % 60, 100 + at, 200, START_NS + at, xattrs))
     for path in (ROOT, PARTITION):

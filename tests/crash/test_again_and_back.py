@@ -9,7 +9,9 @@ from watched_fs import RecordingFilesystem, WatchedFilesystem
 from writer_matrix import own_tree
 from writers import CASES, LIKE_BROKER, RUN_ID, SALVAGE, WRITERS, Kind, Writer, ids, kafkalog
 
-UNDOABLE = [(one, name) for one, name in CASES if one.kind in (Kind.REPAIRS, Kind.CHANGES) and one.comes_back]
+UNDOABLE = [
+    (one, name) for one, name in CASES if one.kind in (Kind.REPAIRS, Kind.CHANGES, Kind.CLEANS) and one.comes_back
+]
 SETTINGS = ("--config", "segment.index.bytes=4096", "--config", "index.interval.bytes=300")
 
 

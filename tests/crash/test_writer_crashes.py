@@ -35,7 +35,7 @@ def test_a_power_cut_after_any_call(writer, fixture, evidence):
     assert counts["images"] >= 7 * counts["points"] > 50
     assert counts["distinct"] > 5
     looked_at = counts["images"]
-    if writer.kind in (Kind.CHANGES, Kind.FREES) and len(found) > A_CHANGE * SCALE:
+    if writer.kind in (Kind.CHANGES, Kind.FREES, Kind.CLEANS) and len(found) > A_CHANGE * SCALE:
         last = [image for image in found if image.is_over]
         others = [image for image in found if not image.is_over]
         chance = random.Random(f"{writer.name} {fixture} {SCALE}")

@@ -67,7 +67,7 @@ def check_told(matrix, fs, disk, outcome, where):
     is_after = files(there) == files(expected.tree_after)
     if outcome.code in matrix.writer.codes:
         is_read = fs.failed[0].name in READS
-        is_told = matrix.writer.kind in (Kind.REPAIRS, Kind.CHANGES)
+        is_told = matrix.writer.kind in (Kind.REPAIRS, Kind.CHANGES, Kind.CLEANS)
         assert is_after or is_read or not is_told, f"told of success: {where}"
         return
     assert outcome.err or "nothing was changed" in outcome.out or "cannot be read" in outcome.out, where
@@ -76,7 +76,9 @@ def check_told(matrix, fs, disk, outcome, where):
     run_id = matrix.writer.run_id
     if "nothing was changed" in outcome.err and f"{run_id}: nothing" not in outcome.err:  # one is of that run only
         assert is_before, where
-    is_one = matrix.writer.kind is Kind.REPAIRS or (matrix.writer.kind is Kind.CHANGES and matrix.writer.comes_back)
+    is_one = matrix.writer.kind is Kind.REPAIRS or (
+        matrix.writer.kind in (Kind.CHANGES, Kind.CLEANS) and matrix.writer.comes_back
+    )
     if is_one and not is_after and files(there) != files(matrix.without_due(there)):
         assert "kafkalog undo" in outcome.err + outcome.out, where
         assert run_id in runs_of(disk), where

@@ -153,6 +153,7 @@ class WriterMatrix:
             Kind.REPAIRS: self._look_repair,
             Kind.CHANGES: self._look_change,
             Kind.FREES: self._look_freeing,
+            Kind.CLEANS: self._look_cleaning,
             Kind.UNDOES: self._look_undo,
             Kind.REMOVES: self._look_removal,
             Kind.COPIES: self._look_copy,
@@ -208,7 +209,7 @@ class WriterMatrix:
 
     def without_due(self, there: Tree) -> Tree:
         """What was there before, but for what was due of earlier runs and is gone now."""
-        before, is_change = self.expected.tree_before, self.writer.kind is Kind.CHANGES
+        before, is_change = self.expected.tree_before, self.writer.kind in (Kind.CHANGES, Kind.CLEANS)
         gone = {path for path in before.keys() - there.keys() if is_change and path.endswith(".deleted")}
         return {path: facts for path, facts in before.items() if path not in gone}
 
@@ -273,6 +274,20 @@ class WriterMatrix:
             assert found == want.records_before[:count], "not the beginning of what was"
         else:
             assert found == want.records_before[len(want.records_before) - count :], "not the end of what was"
+
+    def _look_cleaning(self, image: Image) -> None:
+        """A broker, and `recover`, complete what was being swapped in, or leave the old; undo gives back what was."""
+        disk, want = image.disk, self.expected
+        has_begun, other = _has_begun(disk), copy(disk)
+        assert RECOVER_LATER.act(other, token="0003").code == 0
+        found = records(other)
+        offsets = [offset for offset, _, _ in found]
+        assert offsets == sorted(set(offsets)), f"offsets twice or out of order: {offsets}"
+        assert set(want.records_after) <= set(found) <= set(want.records_before), "a record is lost, or is a new one"
+        self._is_undone(other, has_begun=has_begun)
+        self._ends_as_the_whole_run(disk)
+        assert self._is_idle(disk), "a second run finds something to do"
+        self._is_undone(disk, has_begun=has_begun)
 
     def _look_freeing(self, image: Image) -> None:
         """What was unlinked before the cut was not written down; a broker makes the same of it when it starts."""

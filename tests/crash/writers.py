@@ -65,6 +65,7 @@ class Kind(Enum):
     REPAIRS = "repairs"  # ends where the whole run would have, from wherever it was cut off
     CHANGES = "changes"  # of sound logs: what goes, goes from one side, and `undo` gives back what was before
     FREES = "frees"  # the same, at once and for good, and told when it is done
+    CLEANS = "cleans"  # whole segments are made anew, of what stays of them
     UNDOES = "undoes"
     REMOVES = "removes"  # what nothing refers to any more
     COPIES = "copies"  # into a directory of its own; nothing else is touched
@@ -99,6 +100,8 @@ class Writer:
     @property
     def fixtures(self) -> tuple[str, ...]:
         """The log directories on which it has something to do."""
+        if self.kind is Kind.CLEANS:
+            return ("keyed", "committed", "old", "killed")
         return tuple(SOUND if self.kind in (Kind.CHANGES, Kind.FREES) else FIXTURES)
 
     @property
@@ -169,9 +172,18 @@ TRUNCATE_IN_A_BATCH = _truncates("truncate-in-a-batch", 17)
 TRUNCATE_FULLY = _truncates("truncate-fully", 3)
 DELETE_RECORDS = _deletes("delete-records", 15)
 DELETE_ALL_RECORDS = _deletes("delete-all-records", -1)
+COMPACT = Writer(
+    "compact",
+    Kind.CLEANS,
+    (
+        *("compact", ROOT, *SETTINGS, "--config", "cleanup.policy=compact", "--config", "segment.bytes=320"),
+        *("--config", "min.cleanable.dirty.ratio=0"),
+    ),
+    keeps_marker=True,
+)
 CHANGERS = (
     *(ROLL, RETAIN, RETAIN_NOTHING, RETAIN_AND_KEEP, RETAIN_AT_ONCE, FREE),
-    *(TRUNCATE, TRUNCATE_IN_A_BATCH, TRUNCATE_FULLY, DELETE_RECORDS, DELETE_ALL_RECORDS),
+    *(TRUNCATE, TRUNCATE_IN_A_BATCH, TRUNCATE_FULLY, DELETE_RECORDS, DELETE_ALL_RECORDS, COMPACT),
 )
 WRITERS = (*REPAIRERS, *CHANGERS)
 CASES = tuple((writer, name) for writer in WRITERS for name in writer.fixtures)

@@ -51,7 +51,8 @@ def _timestamp_delta(buffer, here, end):
 
 
 @kernel
-def _skip_headers(buffer, here, end, count):
+def skip_headers(buffer, here, end, count):
+    """Where `count` headers end that begin at `here`, -1 without them."""
     if count < 0 or count > end - here:
         return np.int64(-1)
     for _ in range(count):
@@ -103,7 +104,7 @@ def decode_records(buffer, here, end, count, batches, batch, out, row):
             return np.int64(-1)
         out[7, index] = here
         if headers != 0:
-            here = _skip_headers(buffer, here, end, headers)
+            here = skip_headers(buffer, here, end, headers)
         if here != body_end:
             return np.int64(-1)
         out[0, index] = base_offset + delta

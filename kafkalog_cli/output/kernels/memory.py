@@ -1,4 +1,4 @@
-"""Machine instructions for rendering: copies, and which bytes of a block lie in a range, as Numba intrinsics."""
+"""Machine instructions for rendering: copies of blocks, and which bytes of one lie in a range, as Numba intrinsics."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -11,34 +11,17 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
 from kafkalog_cli.format.kernels.compiling import inlined
+from kafkalog_cli.format.kernels.memory import copy, pointer_to
 
 BLOCK_BYTES = 64
 """What one step of the widest vector units takes (and a bit each fills a word); a smaller unit takes several steps."""
 
 
-def _pointer(context, builder, array_type, array, index):
-    data = make_array(array_type)(context, builder, array).data
-    return builder.gep(data, [index])
-
-
-def _copy(typing, out, at, source, start, size):
-    signature = types.void(out, types.int64, source, types.int64, types.int64)
-
-    def generate(context, builder, sig, args):
-        to = _pointer(context, builder, sig.args[0], args[0], args[1])
-        origin = _pointer(context, builder, sig.args[2], args[2], args[3])
-        cgutils.raw_memcpy(builder, to, origin, args[4], 1)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
 def _block(context, builder, array_type, array, index):
     """Pointer to BLOCK_BYTES of an array."""
-    pointer = _pointer(context, builder, array_type, array, index)
+    pointer = pointer_to(context, builder, array_type, array, index)
     return builder.bitcast(pointer, ir.VectorType(ir.IntType(8), BLOCK_BYTES).as_pointer())
 
 
@@ -59,7 +42,7 @@ def _store_u64_le(typing, out, at, value):
     signature = types.void(out, types.int64, types.uint64)
 
     def generate(context, builder, sig, args):
-        pointer = _pointer(context, builder, sig.args[0], args[0], args[1])
+        pointer = pointer_to(context, builder, sig.args[0], args[0], args[1])
         store = builder.store(args[2], builder.bitcast(pointer, ir.IntType(64).as_pointer()))
         store.align = 1
         return context.get_dummy_value()
@@ -103,8 +86,6 @@ def _first_mark(typing, marks):
     return signature, generate
 
 
-copy: Any = intrinsic(_copy)
-"""Copy `size` bytes of one uint8 array to another that does not overlap it; no bounds check."""
 copy_block: Any = intrinsic(_copy_block)
 """Copy BLOCK_BYTES of one uint8 array to another; no bounds check. Cheaper than `copy` of a size that varies."""
 store_u64_le: Any = intrinsic(_store_u64_le)

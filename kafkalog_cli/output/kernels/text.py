@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import inlined, kernel
-from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy, copy_block, first_mark, marks, store_u64_le
+from kafkalog_cli.format.kernels.memory import copy
+from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, marks, store_u64_le
 from kafkalog_cli.output.kernels.utf8 import UTF8_WRONG, check_utf8, inside_marks
 
 _PAIRS = np.frombuffer(b"".join(b"%02d" % number for number in range(100)), dtype=np.uint8)

@@ -25,6 +25,7 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
  *   load      directory  recovery-point  log-start  clean(0|1)  now-ms  expiration-ms  stop|leave  name=value...
  *   generate  directory  seed  flavour  now-ms  stop|leave  name=value...
  *   change    directory  recovery-point  log-start  clean(0|1)  now-ms  expiration-ms  action  name=value...  (ChangeLogs)
+ *   clean     directory  recovery-point  log-start  clean(0|1)  now-ms  expiration-ms  ...  name=value...  (CleanLogs)
  * "stop": then as at a broker's clean stop (flush, close); "leave": files are left as they are while it runs.
  * Answers, one line each: ok, log start, log end, recovery point, first unstable offset; or refused, class, message.
  */
@@ -107,6 +108,8 @@ public final class LoadLogs {
                 return load(words);
             case "change":
                 return ChangeLogs.change(words);
+            case "clean":
+                return CleanLogs.clean(words);
             default:
                 return generate(words);
         }

@@ -40,7 +40,7 @@ final class RandomLogs {
     private UnifiedLog log;
     private int leaderEpoch;
 
-    /** The flavour holds letters: p producers, t transactions, g gaps, w wide gaps, o old magics, e epochs, f from the front, r restarts. */
+    /** The flavour holds letters: p producers, t transactions, g gaps, w wide gaps, o old magics, e epochs, f from the front, r restarts, k few keys, v markers of transaction version 2. */
     RandomLogs(LoadLogs.Opening opening, long seed, String flavour) {
         this.opening = opening;
         this.random = new Random(seed * 7919 + 17);
@@ -146,7 +146,7 @@ final class RandomLogs {
         int count = random.nextInt(random.nextInt(4) == 0 ? 12 : 4) + 1;
         long offset = base;
         for (int at = 0; at < count; at++) {
-            builder.appendWithOffset(offset, timestamp(), bytes(9), random.nextInt(9) == 0 ? null : bytes(90));
+            builder.appendWithOffset(offset, timestamp(), has('k') ? key() : bytes(9), random.nextInt(9) == 0 ? null : bytes(90));
             offset += most == 1 ? 1 : 1 + random.nextInt(most);
         }
         return (int) (offset - base);
@@ -162,6 +162,11 @@ final class RandomLogs {
             made[at] = (byte) ('a' + random.nextInt(26));
         }
         return made;
+    }
+
+    private byte[] key() {
+        int kind = random.nextInt(60);
+        return kind == 0 ? null : kind == 1 ? new byte[0] : ("key-" + random.nextInt(12)).getBytes();
     }
 
     private Producer producer() {
@@ -187,11 +192,15 @@ final class RandomLogs {
     }
 
     private void endTransaction(Producer producer) {
+        if (has('v')) {
+            producer.epoch++;
+            producer.sequence = 0;
+        }
         ControlRecordType type = random.nextBoolean() ? ControlRecordType.ABORT : ControlRecordType.COMMIT;
         log.appendAsLeader(
             MemoryRecords.withEndTransactionMarker(
                 0, opening.clock.nowMs, leaderEpoch, producer.id, producer.epoch, new EndTransactionMarker(type, 3)),
-            leaderEpoch, AppendOrigin.COORDINATOR, RequestLocal.noCaching(), VerificationGuard.SENTINEL, (short) 1);
+            leaderEpoch, AppendOrigin.COORDINATOR, RequestLocal.noCaching(), VerificationGuard.SENTINEL, (short) (has('v') ? 2 : 1));
         producer.isOpen = false;
     }
 

@@ -1,0 +1,1 @@
+"""Compacts partitions as a broker's log cleaner does."""

@@ -1,0 +1,105 @@
+"""What compaction would do to a partition: values for plan, apply and output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.actions.log_plan import LogPlan
+from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.purge import PurgePlan
+from kafkalog_cli.actions.runs import Clock
+from kafkalog_cli.storage.cleaning.choosing import Dirt
+from kafkalog_cli.storage.cleaning.cleaner import CleaningCounts, LastRecord
+from kafkalog_cli.storage.cleaning.marking import MEMORY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class CompactRequest(LogRequest):
+    """How to compact. `is_forced`: also a log that is not dirty enough. `memory_bytes` are for keys.
+
+    `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says. `now_is_given`: by `--now`.
+    `most_keys`: end short of the end, as a broker does whose table is full with so many.
+    """
+
+    is_forced: bool = False
+    memory_bytes: int = MEMORY_BYTES
+    delay_ms: int | None = None
+    now_is_given: bool = False
+    most_keys: int | None = None
+
+    @property
+    def clock(self) -> Clock:
+        """For the table of refusals."""
+        return Clock(self.now_ms, self.now_is_given)
+
+
+@unique
+class Choice(Enum):
+    """Whether a log is cleaned, and why. The value is the word that machine output uses."""
+
+    DIRTY = "dirty"  # its ratio is above min.cleanable.dirty.ratio
+    OVERDUE = "max-compaction-lag"
+    FORCED = "forced"
+    NOT_DIRTY_ENOUGH = "not-dirty-enough"
+    NOTHING_DIRTY = "nothing-dirty"
+    NOT_COMPACTED = "cleanup-policy"  # cleanup.policy has no "compact"
+    EMPTY = "no-segment"
+    DAMAGED = "damaged"  # something in it is not as it should be, and it stays as it is
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether there is something to do."""
+        return self in (Choice.DIRTY, Choice.OVERDUE, Choice.FORCED)
+
+
+class Estimate(NamedTuple):
+    """What a cleaning would leave, in records; `keyless` of those that go have no key. Aborted ones are not counted."""
+
+    records: int
+    gone: int
+    keyless: int
+
+
+class SegmentChange(NamedTuple):
+    """Segments, by base offsets, and those that were made of them."""
+
+    sources: tuple[int, ...]
+    made: tuple[int, ...]
+
+
+class Compaction(NamedTuple):
+    """What a cleaning came to. `end_offset`: so far the log is clean now. `passes`: how often it was gone through."""
+
+    end_offset: int
+    counts: CleaningCounts
+    keyless: int
+    segments: tuple[SegmentChange, ...]
+    passes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CompactPlan(LogPlan):
+    """A plan of a cleaning of offsets up to `dirt.first_uncleanable`, with keys known from `first_dirty` on.
+
+    That is below `dirt.first_dirty` where a cleaned part is cleaned again. `groups` are the base offsets of the
+    segments that are made into one each. `due` is what went in earlier runs, and is unlinked now; `delay_ms`: so
+    long the files of this run stay. `outcome` and `estimate` are there when it was made, or tried.
+    """
+
+    choice: Choice = Choice.NOT_COMPACTED
+    dirt: Dirt | None = None
+    first_dirty: int = 0
+    groups: tuple[tuple[int, ...], ...] = ()
+    producers: tuple[tuple[int, LastRecord], ...] = ()
+    due: PurgePlan | None = None
+    delay_ms: int = 0
+    estimate: Estimate | None = None
+    outcome: Compaction | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is to be changed."""
+        is_due = self.due is not None and bool(self.due.files)
+        return not self.is_refused and (self.choice.is_cleaned or bool(self.line_edits) or is_due)

@@ -1,0 +1,102 @@
+"""`kafkalog compact`: keep the last record of each key, as a broker's log cleaner does."""
+
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import (
+    AssumeOffline,
+    BrokerConfigOption,
+    ConfigOption,
+    Delay,
+    DryRun,
+    Format,
+    IoRate,
+    Jobs,
+    MetadataOption,
+    Metrics,
+    Now,
+    OutputFormat,
+    PartitionOption,
+    PartitionPaths,
+    Quiet,
+    TimeBudget,
+    TopicOption,
+    TopicPatternOption,
+    Wait,
+    pace_of,
+    selection_of,
+)
+from kafkalog_cli.errors import UsageError
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("compact")
+def compact(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    paths: PartitionPaths = None,
+    topic: TopicOption = None,
+    topic_pattern: TopicPatternOption = None,
+    partition: PartitionOption = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Clean also what is not dirty enough, and what was cleaned, once more."),
+    ] = False,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="With --dry-run: read the logs, and say how many records would go."),
+    ] = False,
+    memory: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="For the keys of one partition; where they need more, the log is read several times.",
+        ),
+    ] = "128MiB",
+    delay: Delay = None,
+    config: ConfigOption = None,
+    broker_config: BrokerConfigOption = None,
+    metadata: MetadataOption = None,
+    now: Now = None,
+    dry_run: DryRun = False,
+    wait: Wait = 0,
+    assume_offline: AssumeOffline = False,
+    jobs: Jobs = 0,
+    time_budget: TimeBudget = None,
+    io_rate: IoRate = None,
+    metrics: Metrics = None,
+    quiet: Quiet = False,
+    output: Format = OutputFormat.TEXT,
+) -> int:
+    """Compact logs: of the records with the same key the last one stays, tombstones and aborted records go in time.
+
+    Only topics whose cleanup.policy has compact are touched: by --config, the metadata log, or --broker-config. A log
+    is cleaned if it is dirty enough (min.cleanable.dirty.ratio), the dirtiest first. What is replaced is renamed to
+    .deleted, and unlinked by a later run once file.delete.delay.ms has gone.
+    """
+    from kafkalog_cli.actions.size_spec import parse_size_bytes
+    from kafkalog_cli.cli.compact_run import CompactOptions, CompactRun
+
+    if estimate and not dry_run:
+        raise UsageError(reason="--estimate goes with --dry-run")
+    options = CompactOptions(
+        selection=selection_of(topic, partition, topic_pattern),
+        now=now,
+        quiet=quiet,
+        json=output is OutputFormat.JSON,
+        pace=pace_of(jobs, time_budget, io_rate),
+        dry_run=dry_run,
+        wait_seconds=wait,
+        assume_offline=assume_offline,
+        config=config or (),
+        broker_config=broker_config,
+        metadata=metadata,
+        metrics=metrics,
+        force=force,
+        estimate=estimate,
+        memory_bytes=parse_size_bytes(memory),
+        delay=delay,
+    )
+    return CompactRun(environment_of(context), options).run(paths or [])

@@ -1,0 +1,129 @@
+"""One run of `kafkalog compact`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog_cli.actions.apply_changes import Applied, Marker
+from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate
+from kafkalog_cli.actions.compact.choose import plan_compact
+from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
+from kafkalog_cli.actions.refusals import Action
+from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.log_run import LogRunOptions
+from kafkalog_cli.cli.log_writer import Changed, LogWriter, delay_of
+from kafkalog_cli.cli.partition_run import Work
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.output.compact_json import COMPACTION, compaction_fields
+from kafkalog_cli.output.compact_text import compaction_words
+from kafkalog_cli.output.log_change_text import Said, undo_words
+from kafkalog_cli.storage.cleaning.log import Damaged
+from kafkalog_cli.storage.lock import log_dir_of
+from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOptions(LogRunOptions):
+    """The command line of compact, as it is."""
+
+    force: bool = field(default=False, kw_only=True)
+    estimate: bool = field(default=False, kw_only=True)
+    memory_bytes: int = field(kw_only=True)
+    delay: str | None = field(default=None, kw_only=True)
+
+
+class CompactRun(LogWriter[CompactPlan]):
+    """Compacts partitions, the dirtiest first."""
+
+    verb = "compact"
+    action = Action.COMPACT
+    schema = COMPACTION
+
+    def __init__(self, environment: Environment, options: CompactOptions) -> None:
+        super().__init__(environment, options)
+        self._compacting = options
+        self._delay_ms = delay_of(options.delay, keeps=False)
+        self.counts.update(cleaned=0, records_gone=0, bytes_read=0, bytes_written=0, unlinked_files=0, unlinked_bytes=0)
+
+    def run_on(self, partitions: list[Partition]) -> int:
+        """See LogRun; the dirtiest first, as a broker's cleaner picks them."""
+        self._settings = self._source(partitions)
+        ratios = {partition.path: self._ratio(partition) for partition in partitions} if len(partitions) > 1 else {}
+        return super().run_on(sorted(partitions, key=lambda partition: -ratios.get(partition.path, 0.0)))
+
+    def _ratio(self, partition: Partition) -> float:
+        """How dirty a partition is, as far as that can be told; what is wrong with it is said when its turn comes."""
+        fs = self._environment.fs
+        try:
+            root = self._roots.state(log_dir_of(fs, partition.path), partition)
+            plan = plan_compact(fs, partition, root, self._request(), self._places)
+        except (KafkalogError, OSError, Damaged):
+            return 0.0
+        return plan.dirt.ratio if plan.dirt is not None else 0.0
+
+    def partition(self, work: Work) -> Changed[CompactPlan]:
+        """See PartitionRun."""
+        plan = self.plan(work, self.begin(work))
+        try:
+            if self._writing.dry_run:
+                return Changed(estimate(work.fs, plan, self._request()) if self._compacting.estimate else plan, None)
+            if not plan.has_work:
+                return Changed(plan, None)
+            if self.drops(plan):
+                self.confirm(work, self.said(plan, None).what)
+            with self.locked(work):
+                made = apply_compact(work.fs, plan, self.run_info(plan.settings), self._request(), held=work.lock)
+        except Damaged as damage:
+            return Changed(damaged(plan, damage), None)
+        if made is None:
+            return Changed(plan, None)
+        done = None if made.manifest is None else Applied(made.manifest, Marker.NONE)
+        return Changed(replace(plan, outcome=made.compaction), done)
+
+    def plan(self, work: Work, root: RootState) -> CompactPlan:
+        """See LogWriter."""
+        self.check(work)
+        return plan_compact(work.fs, work.partition, root, self._request(), self._places)
+
+    def apply(self, work: Work, plan: CompactPlan, run: RunInfo) -> Applied | None:
+        """See LogWriter; `partition` does it."""
+        raise NotImplementedError
+
+    def said(self, plan: CompactPlan, done: Applied | None) -> Said:
+        """See LogWriter."""
+        return Said(compaction_words(plan), undo_words(plan, done, delay_ms=plan.delay_ms))
+
+    def drops(self, plan: CompactPlan) -> bool:
+        """See LogWriter."""
+        return plan.choice.is_cleaned
+
+    def fields(self, plan: CompactPlan) -> dict[str, Any]:
+        """See LogWriter."""
+        return compaction_fields(plan)
+
+    def count(self, plan: CompactPlan, done: Applied | None) -> None:
+        """See LogWriter."""
+        del done
+        outcome, due = plan.outcome, plan.due
+        if outcome is not None:
+            self.counts["cleaned"] += 1
+            self.counts["records_gone"] += outcome.counts.records_read - outcome.counts.records_kept
+            self.counts["bytes_read"] += outcome.counts.bytes_read
+            self.counts["bytes_written"] += outcome.counts.bytes_written
+        if due is not None:
+            self.counts["unlinked_files"] += len(due.files)
+            self.counts["unlinked_bytes"] += due.size_bytes
+
+    def _request(self) -> CompactRequest:
+        return CompactRequest(
+            self._clock.now_ms,
+            self._settings,
+            kernels=self._environment.kernels,
+            is_forced=self._compacting.force,
+            memory_bytes=self._compacting.memory_bytes,
+            delay_ms=self._delay_ms,
+            now_is_given=self._clock.is_given,
+        )

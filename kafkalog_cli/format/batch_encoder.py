@@ -1,0 +1,192 @@
+"""Record columns to the bytes of v2 batches, packed and with their checksums: many batches at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress as where
+from typing import Any, NamedTuple
+
+from kafkalog_cli.format.batch import (
+    CODEC_MASK,
+    CONTROL_MASK,
+    DELETE_HORIZON_MASK,
+    NO_SEQUENCE,
+    RECORD_BATCH,
+    TRANSACTIONAL_MASK,
+    Batch,
+    BatchColumns,
+    IntColumn,
+)
+from kafkalog_cli.format.compression import compress
+from kafkalog_cli.format.control import encode_marker
+from kafkalog_cli.format.kernels import plain_encode
+from kafkalog_cli.format.records import RecordColumns
+
+_SPARE_BYTES = 64 << 10
+
+
+class EncodedBatches(NamedTuple):
+    """Batches one behind the other; their columns as a scan would find them."""
+
+    data: memoryview
+    batches: BatchColumns
+
+
+class WantedBatches(NamedTuple):
+    """Batch i has the rows `begins[i]` to `ends[i]` of some records; with `keep`, those of them where it is not 0.
+
+    `batches` says what the headers are to be: base and last offset, leader epoch, attributes with the codec, producer,
+    base sequence; the base timestamp where it is a delete horizon (else the first record's counts), the largest
+    timestamp where it is the append time (else the largest of the records).
+    """
+
+    batches: BatchColumns
+    begins: IntColumn
+    ends: IntColumn
+    keep: Sequence[int] | Any | None = None
+
+
+class BatchEncoder:
+    """Makes batches of records; its buffers are reused, so what it made lives until the next call.
+
+    `level` is Kafka's compression level, None the codec's default.
+    """
+
+    def __init__(self, level: int | None = None) -> None:
+        self._level = level
+        self._bodies: Any = None
+
+    def encode(
+        self, buffer: memoryview, records: RecordColumns, wanted: WantedBatches, position: int = 0
+    ) -> EncodedBatches:
+        """The wanted batches of `records`, whose bytes lie in `buffer`; the first is to be at `position` of its file.
+
+        Headers of records are taken as they are stored. A batch without records is what the cleaner leaves of one: not
+        packed, no horizon. Compiled if `records` came from compiled kernels.
+        """
+        if records.matrix is None or not len(wanted.begins):
+            return self._plain(buffer, records, wanted, position)
+        return self._compiled(buffer, records, wanted, position)
+
+    def finish(self, header: Batch, bodies: Sequence[bytes | memoryview], position: int = 0) -> EncodedBatches:
+        """One batch of records that came in several parts, each of which `body` gave; `header` is complete."""
+        records = self._pack(header.attributes, b"".join(bodies))
+        batch, head = plain_encode.finish_batch(header, records, position)
+        return EncodedBatches(memoryview(head + records), BatchColumns.from_rows([batch]))
+
+    def body(
+        self,
+        buffer: memoryview,
+        records: RecordColumns,
+        header: Batch,
+        *,
+        keep: Sequence[int] | Any | None = None,
+        base_timestamp: int | None = None,
+    ) -> tuple[Batch, bytes]:
+        """A part of the records of a large batch, not packed: the header that they would have alone, and their bytes.
+
+        `base_timestamp` is that of the batch's first record, None if it is in this part.
+        """
+        attributes = header.attributes & ~CODEC_MASK
+        if base_timestamp is not None:
+            attributes |= DELETE_HORIZON_MASK
+            header = header._replace(base_timestamp=base_timestamp)
+        alone = BatchColumns.from_rows([header._replace(attributes=attributes)])
+        if records.matrix is not None:
+            alone = _as_matrix(alone)
+        made = self.encode(buffer, records, WantedBatches(alone, (0,), (len(records),), keep))
+        return made.batches.row(0), bytes(made.data[RECORD_BATCH.size :])
+
+    # -- plain
+
+    def _plain(
+        self, buffer: memoryview, records: RecordColumns, wanted: WantedBatches, position: int
+    ) -> EncodedBatches:
+        all_rows = list(records.rows())
+        out, found = bytearray(), []
+        keep = wanted.keep
+        for header, begin, end in zip(wanted.batches.rows(), wanted.begins, wanted.ends, strict=True):
+            rows = all_rows[begin:end]
+            body = plain_encode.encode_records(buffer, rows if keep is None else where(rows, keep[begin:end]), header)
+            packed = self._pack(body.header.attributes, body.records)
+            batch, head = plain_encode.finish_batch(body.header, packed, position + len(out))
+            out += head
+            out += packed
+            found.append(batch)
+        return EncodedBatches(memoryview(out), BatchColumns.from_rows(found))
+
+    def _pack(self, attributes: int, records: bytes | memoryview) -> bytes:
+        codec = attributes & CODEC_MASK
+        return compress(codec, records, level=self._level) if codec else bytes(records)
+
+    # -- compiled
+
+    def _compiled(
+        self, buffer: memoryview, records: RecordColumns, wanted: WantedBatches, position: int
+    ) -> EncodedBatches:
+        import numpy as np
+
+        from kafkalog_cli.format.kernels import compiled, native
+
+        encode = native.function(compiled.ENCODE_BATCHES)
+        source = np.frombuffer(buffer, dtype=np.uint8)
+        flags = np.empty(0, np.uint8) if wanted.keep is None else np.ascontiguousarray(wanted.keep, dtype=np.uint8)
+        rows = [np.ascontiguousarray(column, dtype=np.int64) for column in (wanted.begins, wanted.ends)]
+        found = _matrix_of(wanted.batches)
+        if self._bodies is None:
+            self._bodies = np.empty(_SPARE_BYTES, np.uint8)
+        done = at = 0
+        while True:
+            done, at = encode(source, records.matrix, flags, *rows, found, done, self._bodies, at)
+            if done == len(rows[0]):
+                break
+            larger = np.empty(2 * len(self._bodies) + _SPARE_BYTES, np.uint8)
+            larger[:at] = self._bodies[:at]
+            self._bodies = larger
+        columns = BatchColumns.from_matrix(found)
+        if not (found[7] & CODEC_MASK).any():
+            found[0] += position
+            return EncodedBatches(memoryview(self._bodies)[:at], columns)
+        return self._packed(columns, position)
+
+    def _packed(self, columns: BatchColumns, position: int) -> EncodedBatches:
+        """The batches with those packed that are to be."""
+        bodies, out = memoryview(self._bodies), bytearray()
+        for at, batch in enumerate(columns.rows()):
+            records = bodies[batch.position + RECORD_BATCH.size : batch.position + batch.size_bytes]
+            packed = self._pack(batch.attributes, records)
+            made, head = plain_encode.finish_batch(batch, packed, position + len(out))
+            out += head
+            out += packed
+            columns.matrix[:, at] = made
+        return EncodedBatches(memoryview(out), columns)
+
+
+def encode_end_marker(type_id: int, coordinator_epoch: int, timestamp: int, header: Batch) -> tuple[Batch, bytes]:
+    """The control batch that ends a transaction (MemoryRecords.writeEndTransactionalMarker).
+
+    Of `header` count base offset, leader epoch, producer id and epoch. What a scan would find, and the bytes.
+    """
+    key, value = encode_marker(type_id, coordinator_epoch)
+    wanted = header._replace(
+        last_offset=header.base_offset,
+        attributes=TRANSACTIONAL_MASK | CONTROL_MASK,
+        base_sequence=NO_SEQUENCE,
+    )
+    row = (header.base_offset, timestamp, NO_SEQUENCE, 0, len(key), len(key), len(value), 0, 0, -1, 1)
+    body = plain_encode.encode_records(memoryview(key + value), (row,), wanted)
+    batch, head = plain_encode.finish_batch(body.header, body.records, header.position)
+    return batch, head + body.records
+
+
+def _matrix_of(batches: BatchColumns) -> Any:
+    """A copy of the columns as one matrix, which the kernel may change."""
+    import numpy as np
+
+    if batches.matrix is not None:
+        return np.array(batches.matrix, dtype=np.int64, order="C")
+    return np.array([list(column) for column in batches.columns()], dtype=np.int64)
+
+
+def _as_matrix(batches: BatchColumns) -> BatchColumns:
+    return BatchColumns.from_matrix(_matrix_of(batches))

@@ -1,0 +1,50 @@
+"""Compactions for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkalog_cli.actions.compact.plan import Compaction, CompactPlan
+
+COMPACTION = "kafkalog.compaction/1"
+
+
+def compaction_fields(plan: CompactPlan) -> dict[str, Any]:
+    """Of a compaction: what is dirty, whether it is cleaned and why, what would go, what it came to."""
+    dirt, due = plan.dirt, plan.due
+    return {
+        "choice": plan.choice.value,
+        "first_dirty_offset": None if dirt is None else dirt.first_dirty,
+        "first_uncleanable_offset": None if dirt is None else dirt.first_uncleanable,
+        "up_to": None if dirt is None else dirt.up_to.value,
+        "cleaner_checkpoint": None if dirt is None else dirt.checkpoint.value,
+        "clean_bytes": None if dirt is None else dirt.clean_bytes,
+        "dirty_bytes": None if dirt is None else dirt.cleanable_bytes,
+        "dirty_ratio": None if dirt is None else dirt.ratio,
+        "compaction_delay_ms": None if dirt is None else dirt.delay_ms,
+        "groups": [list(group) for group in plan.groups],
+        "delay_ms": plan.delay_ms,
+        "unlinked_files": 0 if due is None else len(due.files),
+        "unlinked_bytes": 0 if due is None else due.size_bytes,
+        "estimate": None if plan.estimate is None else plan.estimate._asdict(),
+        "outcome": None if plan.outcome is None else _outcome(plan.outcome),
+    }
+
+
+def _outcome(outcome: Compaction) -> dict[str, Any]:
+    counts = outcome.counts
+    return {
+        "end_offset": outcome.end_offset,
+        "passes": outcome.passes,
+        "segments": [{"sources": list(each.sources), "made": list(each.made)} for each in outcome.segments],
+        "records_read": counts.records_read,
+        "records_kept": counts.records_kept,
+        "records_without_key": outcome.keyless,
+        "bytes_read": counts.bytes_read,
+        "bytes_written": counts.bytes_written,
+        "batches_copied": counts.batches_copied,
+        "batches_rewritten": counts.batches_rewritten,
+        "batches_emptied": counts.batches_emptied,
+        "batches_gone": counts.batches_gone,
+        "lost_ends": counts.lost_ends,
+    }

@@ -1,0 +1,80 @@
+"""Compactions for people: one line a partition."""
+
+from __future__ import annotations
+
+from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan
+from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.storage.cleaning.choosing import UpTo
+
+_WHY_NOT = {
+    Choice.NOTHING_DIRTY: "nothing is dirty",
+    Choice.NOT_COMPACTED: "cleanup.policy has no compact",
+    Choice.EMPTY: "it has no segment",
+    Choice.DAMAGED: "it is damaged",
+}
+_UP_TO = {
+    UpTo.ACTIVE_SEGMENT: "the active segment",
+    UpTo.LAST_STABLE_OFFSET: "the last stable offset",
+    UpTo.MIN_COMPACTION_LAG: "min.compaction.lag.ms",
+}
+
+
+def compaction_words(plan: CompactPlan) -> str:
+    """What was cleaned, would be, or why nothing is."""
+    done = [_cleaning(plan)] if plan.choice.is_cleaned else []
+    if plan.due is not None and plan.due.files:
+        done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({plan.due.size_bytes} bytes)")
+    if not plan.choice.is_cleaned and plan.line_edits:
+        done.append("the cleaner's checkpoint corrected")
+    return ", ".join(done) if done else f"nothing to do, {_why_not(plan)}"
+
+
+def _why_not(plan: CompactPlan) -> str:
+    if plan.choice in _WHY_NOT:
+        return _WHY_NOT[plan.choice]
+    least = next(setting.text for setting in plan.settings if setting.name == "min.cleanable.dirty.ratio")
+    return f"{_dirt(plan)}, not above {least}"
+
+
+def _dirt(plan: CompactPlan) -> str:
+    dirt = plan.dirt
+    if dirt is None:
+        return ""
+    return f"dirty ratio {dirt.ratio:.3f} ({dirt.clean_bytes} bytes clean, {dirt.cleanable_bytes} dirty)"
+
+
+def _cleaning(plan: CompactPlan) -> str:
+    dirt = plan.dirt
+    if dirt is None:
+        return ""
+    if plan.outcome is not None:
+        return _outcome(plan.outcome)
+    sources = sum(map(len, plan.groups))
+    parts = [
+        f"{_dirt(plan)}, {plan.choice.value}: clean up to {dirt.first_uncleanable} ({_UP_TO[dirt.up_to]})",
+        f"{counted(sources, 'segment', 'segments')} into {len(plan.groups)}",
+    ]
+    if plan.estimate is not None:
+        parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records go")
+    return ", ".join(parts)
+
+
+def _outcome(outcome: Compaction) -> str:
+    counts = outcome.counts
+    sources, made = (
+        sum(len(each.sources) for each in outcome.segments),
+        sum(len(each.made) for each in outcome.segments),
+    )
+    parts = [
+        f"cleaned up to {outcome.end_offset}",
+        f"{counted(sources, 'segment', 'segments')} into {made}",
+        f"{counts.records_kept} of {counts.records_read} records stay",
+        f"{counts.bytes_written} of {counts.bytes_read} bytes",
+    ]
+    if outcome.passes > 1:
+        parts.insert(1, f"{outcome.passes} passes")
+    if outcome.keyless:
+        parts.append(f"{counted(outcome.keyless, 'record', 'records')} without a key went")
+    if counts.lost_ends:
+        parts.append("the last message of the round went, where a broker's cleaner fails")
+    return ", ".join(parts)

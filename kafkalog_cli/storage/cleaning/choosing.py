@@ -1,0 +1,168 @@
+"""What of a log is dirty and may be cleaned, and how urgently (LogCleanerManager, LogToClean)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, unique
+from typing import NamedTuple
+
+
+class LogSegmentSize(NamedTuple):
+    """A segment as choosing and grouping see it: sizes in bytes, of the indexes those of their whole entries."""
+
+    base_offset: int
+    size_bytes: int
+    offset_index_bytes: int = 0
+    time_index_bytes: int = 0
+
+
+class LogEnds(NamedTuple):
+    """Offsets of a log. `last_stable` is no greater than the high watermark."""
+
+    log_start: int
+    log_end: int
+    last_stable: int
+
+
+class CleaningLimits(NamedTuple):
+    """The settings of a topic that decide when its logs are cleaned: lags in ms, the ratio from 0 to 1."""
+
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = (1 << 63) - 1
+
+
+class SegmentTimes(NamedTuple):
+    """How to ask for the times of a segment by its place, in ms: its largest timestamp, and that of its first batch."""
+
+    largest_ms: Callable[[int], int]
+    first_batch_ms: Callable[[int], int]
+
+
+@unique
+class UpTo(Enum):
+    """What ends the part of a log that may be cleaned. The value is the word that machine output uses."""
+
+    ACTIVE_SEGMENT = "active-segment"
+    LAST_STABLE_OFFSET = "last-stable-offset"
+    MIN_COMPACTION_LAG = "min-compaction-lag"
+
+
+@unique
+class CheckpointState(Enum):
+    """What the line in cleaner-offset-checkpoint is worth. The value is the word that machine output uses."""
+
+    NONE = "none"
+    USED = "used"
+    BELOW_LOG_START = "below-log-start"
+    ABOVE_LOG_END = "above-log-end"
+
+
+class Dirt(NamedTuple):
+    """What may be cleaned: offsets from `first_dirty` to `first_uncleanable`, the base offset of a segment.
+
+    `clean_bytes` and `cleanable_bytes` count whole segments: one in which the first dirty offset lies is in both.
+    `delay_ms`: for so long it has been past its max.compaction.lag.ms, 0 if it is not.
+    """
+
+    first_dirty: int
+    first_uncleanable: int
+    clean_bytes: int
+    cleanable_bytes: int
+    up_to: UpTo
+    checkpoint: CheckpointState
+    delay_ms: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the segments that a cleaning reads."""
+        return self.clean_bytes + self.cleanable_bytes
+
+    @property
+    def ratio(self) -> float:
+        """The dirty part of the bytes, 0 of an empty log."""
+        return self.cleanable_bytes / self.total_bytes if self.total_bytes else 0.0
+
+    def is_due(self, limits: CleaningLimits) -> bool:
+        """Whether a broker would clean it now."""
+        if not self.cleanable_bytes:
+            return False
+        return self.delay_ms > 0 or self.ratio > limits.min_cleanable_dirty_ratio
+
+
+def places_between(segments: Sequence[LogSegmentSize], from_offset: int, to_offset: int) -> range:
+    """The places of the segments from the one with `from_offset` on, based below `to_offset` (LogSegments.values).
+
+    Raises ValueError where Kafka throws: `to_offset` is below `from_offset`.
+    """
+    if to_offset < from_offset:
+        raise ValueError(f"Invalid range: {from_offset} is greater than {to_offset}")
+    if from_offset == to_offset:
+        return range(0)
+    first = max((at for at, segment in enumerate(segments) if segment.base_offset <= from_offset), default=0)
+    end = sum(segment.base_offset < to_offset for segment in segments)
+    return range(first, max(first, end))
+
+
+def find_dirt(  # noqa: PLR0913, PLR0917
+    segments: Sequence[LogSegmentSize],
+    ends: LogEnds,
+    checkpoint: int | None,
+    limits: CleaningLimits,
+    now_ms: int,
+    times: SegmentTimes,
+) -> Dirt:
+    """What a broker would clean at `now_ms` of a log whose segments ascend and of which the last is active.
+
+    `checkpoint` is the line in cleaner-offset-checkpoint. Times are asked for only where a lag is set.
+    """
+    first_dirty, state = _first_dirty(ends, checkpoint)
+    active = segments[-1].base_offset
+    dirty = _closed_from(segments, first_dirty)
+    limit, up_to = min((ends.last_stable, UpTo.LAST_STABLE_OFFSET), (active, UpTo.ACTIVE_SEGMENT), key=lambda at: at[0])
+    if limits.min_compaction_lag_ms > 0:
+        young_ms = now_ms - limits.min_compaction_lag_ms
+        young = next((at for at in dirty if times.largest_ms(at) > young_ms), None)
+        if young is not None and segments[young].base_offset < limit:
+            limit, up_to = segments[young].base_offset, UpTo.MIN_COMPACTION_LAG
+    first_uncleanable = _rounded(segments, max(first_dirty, limit))
+    cleanable = places_between(segments, min(first_dirty, first_uncleanable), first_uncleanable)
+    return Dirt(
+        first_dirty,
+        first_uncleanable,
+        sum(segment.size_bytes for segment in segments if segment.base_offset < first_dirty),
+        sum(segments[at].size_bytes for at in cleanable),
+        up_to,
+        state,
+        _delay_ms(dirty, limits.max_compaction_lag_ms, now_ms, times),
+    )
+
+
+def _first_dirty(ends: LogEnds, checkpoint: int | None) -> tuple[int, CheckpointState]:
+    if checkpoint is None:
+        return ends.log_start, CheckpointState.NONE
+    if checkpoint < ends.log_start:
+        return ends.log_start, CheckpointState.BELOW_LOG_START
+    if checkpoint > ends.log_end:
+        return ends.log_start, CheckpointState.ABOVE_LOG_END
+    return checkpoint, CheckpointState.USED
+
+
+def _closed_from(segments: Sequence[LogSegmentSize], offset: int) -> range:
+    """The segments before the active one, from that on in which `offset` lies (UnifiedLog.nonActiveLogSegmentsFrom)."""
+    active = segments[-1].base_offset
+    return range(0) if offset > active else places_between(segments, offset, active)
+
+
+def _rounded(segments: Sequence[LogSegmentSize], limit: int) -> int:
+    """The base offset of the segment in which `limit` lies."""
+    closed = _closed_from(segments, limit)
+    return segments[closed[0] if closed else -1].base_offset
+
+
+def _delay_ms(dirty: range, max_lag_ms: int, now_ms: int, times: SegmentTimes) -> int:
+    until_ms = now_ms - max(max_lag_ms, 0)
+    if until_ms <= 0:
+        return 0  # no timestamp that counts is that old
+    firsts = [first_ms for at in dirty if (first_ms := times.first_batch_ms(at)) > 0]
+    return max(0, until_ms - min(firsts)) if firsts else 0

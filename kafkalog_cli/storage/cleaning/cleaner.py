@@ -1,0 +1,326 @@
+"""Writing what stays of a log, once it is known which records go (Cleaner.cleanInto, MemoryRecords.filterTo).
+
+Batches of which all stays are copied as they are, those of which nothing stays passed over: only the rest is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, NO_SEQUENCE, TIMESTAMP_TYPE_MASK, Batch, BatchColumns
+from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
+from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.storage.cleaning.grouping import group_segments
+from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, type_of_control
+from kafkalog_cli.storage.cleaning.marks import GONE, Marks
+from kafkalog_cli.storage.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits, moved
+from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
+from kafkalog_cli.storage.log_end import segment_end
+from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Chunk
+
+_NO_RECORDS = RecordColumns.from_rows([])
+
+
+class LastRecord(NamedTuple):
+    """The end of what an active producer wrote: the last offset of its data, None if a marker was the last."""
+
+    last_data_offset: int | None
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningRequest:
+    """How to clean: the clock and delete.retention.ms, the sizes of segments and indexes, the producers that live.
+
+    `first_uncleanable` is where the round ends: a batch that ends there stays, empty if it must, to keep the offset.
+    """
+
+    now_ms: int
+    delete_retention_ms: int
+    first_uncleanable: int
+    segment_bytes: int
+    indexes: IndexLimits
+    producers: Mapping[int, LastRecord]
+
+
+class CleanedGroup(NamedTuple):
+    """Segments, by their places, and what was made of them."""
+
+    sources: range
+    segments: tuple[CleanedSegment, ...]
+
+
+class CleaningCounts:
+    """What a cleaning came to, in records, batches and bytes.
+
+    `lost_ends`: batches of old formats that ended a round and of which nothing stayed: Kafka's cleaner fails there.
+    """
+
+    def __init__(self) -> None:
+        self.records_read = self.records_kept = 0
+        self.bytes_read = self.bytes_written = 0
+        self.batches_copied = self.batches_rewritten = self.batches_emptied = self.batches_gone = 0
+        self.lost_ends = 0
+
+
+class _Fate(IntEnum):
+    """What becomes of a batch."""
+
+    COPY = 0
+    REWRITE = 1
+    EMPTY = 2
+    DROP = 3
+
+
+class Cleaner:
+    """Cleans the segments of a log below what `marks` know, group by group: iterate `groups`."""
+
+    def __init__(self, log: CleanableLog, marks: Marks, request: CleaningRequest, files: FileMaker) -> None:
+        self.counts = CleaningCounts()
+        self._log = log
+        self._marks = marks
+        self._request = request
+        self._files = files
+        self._reader = RecordReader(log.limits)
+        self._encoder = BatchEncoder()
+        self._transactions = CleanedTransactions()
+        self._out: CleanedSegments
+        self._set_end = 0  # of the marks of the compressed set of old that is rewritten
+        self._horizon_ms = request.now_ms + request.delete_retention_ms
+
+    def groups(self) -> Iterator[CleanedGroup]:
+        """Write each group of segments anew. Raises Damaged, and what opening, reading and writing raise."""
+        log, request = self._log, self._request
+        aborts = log.aborts()
+        sizes = [size for size in log.sizes if size.base_offset < self._marks.end_offset]
+        index_bytes = request.indexes.segment_index_bytes
+        for places in group_segments(sizes, request.segment_bytes, index_bytes, request.first_uncleanable):
+            segments = [log.segments[at] for at in places]
+            mtime_ms = segments[-1].log.mtime_ms
+            self._out = CleanedSegments(self._files, segments[0].base_offset, request.indexes, mtime_ms)
+            for at, segment in enumerate(segments):
+                is_last = at + 1 == len(segments)
+                upper = self._next_offset(segment) if is_last else segments[at + 1].base_offset
+                self._transactions.expect(aborted_between(aborts, segment.base_offset, upper))
+                self._clean(segment)
+            yield CleanedGroup(places, tuple(self._out.close()))
+
+    def _next_offset(self, segment: Segment) -> int:
+        return segment_end(self._log.fs, segment, like_clean_start=False).next_offset
+
+    def _clean(self, segment: Segment) -> None:
+        place = self._marks.start_of(segment.base_offset)
+        self.counts.bytes_read += segment.log.size_bytes
+        for chunk in SegmentChunks(self._log, segment):
+            place = self._clean_chunk(segment, chunk, place)
+
+    def _clean_chunk(self, segment: Segment, chunk: Chunk, place: int) -> int:
+        """Write what stays of a chunk, whose first mark is at `place`; the place behind it."""
+        fate, first, first_place = _Fate.DROP, 0, place
+        for row, batch in enumerate(chunk.batches.rows()):
+            if batch.records_count < 0:  # a compressed set of old: only itself tells how many there are
+                self._do(segment, chunk, (first, row), first_place, fate)
+                first, fate, place = row + 1, _Fate.DROP, self._rewrite_set(segment, chunk, row, place)
+                first_place = place
+                continue
+            found = self._fate(segment, chunk, row, batch, place)
+            if found is not fate:
+                self._do(segment, chunk, (first, row), first_place, fate)
+                fate, first, first_place = found, row, place
+            place += batch.records_count
+        self._do(segment, chunk, (first, len(chunk.batches)), first_place, fate)
+        return place
+
+    # -- deciding
+
+    def _fate(self, segment: Segment, chunk: Chunk, row: int, batch: Batch, place: int) -> _Fate:
+        count = batch.records_count
+        kept, tombstones = self._marks.kept(place, place + count)
+        self.counts.records_read += count
+        horizon_ms = batch.delete_horizon_ms
+        wants_horizon = tombstones > 0
+        if batch.is_control:
+            may_go = self._transactions.pass_control(batch, type_of_control(self._reader, chunk, row, segment.log.path))
+            is_over = may_go and horizon_ms is not None and horizon_ms <= self._request.now_ms
+            kept, wants_horizon = (0 if is_over else count), may_go
+            self._out.note_aborted(self._transactions.take_kept())
+        elif self._transactions.pass_data(
+            batch.last_offset, batch.producer_id, is_transactional=batch.is_transactional
+        ):
+            kept = 0
+        self.counts.records_kept += kept
+        if not kept:
+            return _Fate.EMPTY if self._is_retained(batch) else _Fate.DROP
+        if kept == count and batch.magic >= 2 and not (wants_horizon and horizon_ms is None):
+            return _Fate.COPY
+        return _Fate.REWRITE
+
+    def _is_retained(self, batch: Batch) -> bool:
+        """Whether a batch stays, though no record of it does."""
+        if batch.last_offset + 1 == self._request.first_uncleanable:
+            if batch.magic >= 2:
+                return True
+            self.counts.lost_ends += 1
+            return False
+        last = self._request.producers.get(batch.producer_id) if batch.producer_id >= 0 else None
+        if last is None:
+            return False
+        if last.last_data_offset is not None:
+            return batch.last_offset == last.last_data_offset
+        return batch.is_control and batch.producer_epoch == last.producer_epoch
+
+    # -- writing
+
+    def _do(self, segment: Segment, chunk: Chunk, rows: tuple[int, int], place: int, fate: _Fate) -> None:
+        """Do the same with some batches, the first mark of which is at `place`."""
+        first, end = rows
+        if first == end:
+            return
+        counts, count = self.counts, end - first
+        if fate is _Fate.COPY:
+            counts.batches_copied += count
+            self._copy(chunk, first, end)
+        elif fate is _Fate.REWRITE:
+            counts.batches_rewritten += count
+            self._rewrite(segment, chunk, first, end, place)
+        elif fate is _Fate.EMPTY:
+            counts.batches_emptied += count
+            wanted = WantedBatches(chunk.batches.part(first, end), (0,) * count, (0,) * count)
+            made = self._encoder.encode(memoryview(b""), _NO_RECORDS, wanted, self._out.position)
+            self._write(made.data, made.batches)
+        else:
+            counts.batches_gone += count
+
+    def _write(self, data: memoryview, batches: BatchColumns) -> None:
+        self.counts.bytes_written += len(data)
+        self._out.write(data, batches)
+
+    def _copy(self, chunk: Chunk, first: int, end: int) -> None:
+        batches = chunk.batches.part(first, end)
+        begin = int(batches.position[0]) - chunk.position
+        last = int(batches.position[end - first - 1]) + int(batches.size_bytes[end - first - 1]) - chunk.position
+        self._write(chunk.view[begin:last], moved(batches, self._out.position))
+
+    def _blocks(self, segment: Segment, chunk: Chunk, first: int, end: int) -> Iterator[RecordBlock]:
+        for block in self._reader.blocks(chunk, first, end):
+            for fault in block.faults.values():
+                raise Damaged(segment.log.path, fault)
+            yield block
+
+    def _rewrite(self, segment: Segment, chunk: Chunk, first: int, end: int, place: int) -> None:
+        """Batches of which some records stay, or all with a horizon, or in the format of today."""
+        large = _LargeBatch(self._encoder)
+        for block in self._blocks(segment, chunk, first, end):
+            keep = self._keep(block, place)
+            if block.begun or block.goes_on:
+                if any(keep):
+                    large.add(block, keep, large.header or self._headers(block, place, keep)[0])
+                if block.goes_on:
+                    place += block.record_count
+                    continue
+                made = large.finish(self._out.position)
+                large = _LargeBatch(self._encoder)
+            else:
+                ends = [int(end) for end in block.record_ends]
+                headers = BatchColumns.from_rows(self._headers(block, place, keep))
+                wanted = WantedBatches(headers, [0, *ends[:-1]], ends, keep)
+                made = self._encoder.encode(block.buffer, block.records, wanted, self._out.position)
+            place += block.record_count
+            self._write(made.data, made.batches)
+
+    def _rewrite_set(self, segment: Segment, chunk: Chunk, row: int, place: int) -> int:
+        """A compressed set of old becomes a batch, if anything of it stays; the place behind its marks."""
+        batch, begin = chunk.batches.row(row), place
+        self._transactions.pass_data(batch.last_offset, batch.producer_id, is_transactional=False)
+        for block in self._blocks(segment, chunk, row, row + 1):
+            place += block.record_count
+        self._set_end = place
+        kept, _ = self._marks.kept(begin, place)
+        self.counts.records_read += place - begin
+        self.counts.records_kept += kept
+        is_kept = kept or self._is_retained(batch)
+        self._do(segment, chunk, (row, row + 1), begin, _Fate.REWRITE if is_kept else _Fate.DROP)
+        return place
+
+    def _keep(self, block: RecordBlock, place: int) -> Any:
+        """A byte for each record of a block, the first mark of which is at `place`: 1 if it stays."""
+        part = self._marks.flags[place : place + block.record_count]
+        if block.records.matrix is not None:
+            import numpy as np
+
+            return (np.frombuffer(part, dtype=np.uint8) & GONE) ^ GONE
+        return part.translate(_STAYS)
+
+    def _headers(self, block: RecordBlock, place: int, keep: Any) -> list[Batch]:
+        """What the batches of a block are to be; of the parts of a large one, what it is to be by the first."""
+        found, begin = [], 0
+        for batch, record_end in zip(
+            block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True
+        ):
+            end = int(record_end)
+            header = batch if batch.magic >= 2 else _of_today(batch, block, keep, begin, end)
+            start = place + begin - block.begun
+            behind = self._set_end if batch.records_count < 0 else start + batch.records_count
+            # A control batch is rewritten for nothing but a horizon.
+            wants_one = batch.is_control or self._marks.kept(start, behind)[1] > 0
+            if wants_one and batch.delete_horizon_ms is None:
+                bits = header.attributes | DELETE_HORIZON_MASK
+                header = header._replace(attributes=bits, base_timestamp=self._horizon_ms)
+            found.append(header)
+            begin = end
+        return found
+
+
+class _LargeBatch:
+    """A batch that comes in parts."""
+
+    def __init__(self, encoder: BatchEncoder) -> None:
+        self.header: Batch | None = None
+        self._encoder = encoder
+        self._bodies: list[bytes] = []
+
+    def add(self, block: RecordBlock, keep: Any, header: Batch) -> None:
+        """Take in those records of a part that stay, of which there is one; `header` as the parts before left it."""
+        is_first = self.header is None
+        base_timestamp = None if is_first else header.base_timestamp
+        made, body = self._encoder.body(block.buffer, block.records, header, keep=keep, base_timestamp=base_timestamp)
+        self._bodies.append(body)
+        last_row = max(row for row in range(block.record_count) if keep[row])
+        is_old = block.batches.magic[block.first_row] < 2
+        self.header = header._replace(
+            base_timestamp=made.base_timestamp,
+            max_timestamp=made.max_timestamp if is_first else max(made.max_timestamp, header.max_timestamp),
+            last_offset=int(block.records.offset[last_row]) if is_old else header.last_offset,
+            records_count=made.records_count + (0 if is_first else header.records_count),
+        )
+
+    def finish(self, position: int) -> EncodedBatches:
+        """The batch, for this position of its file."""
+        assert self.header is not None
+        return self._encoder.finish(self.header, self._bodies, position)
+
+
+_STAYS = bytes((mark & GONE) ^ GONE for mark in range(256))
+
+
+def _of_today(batch: Batch, block: RecordBlock, keep: Any, begin: int, end: int) -> Batch:
+    """A message or compressed set of old as a batch of those of its records that stay."""
+    rows = [row for row in range(begin, end) if keep[row]]
+    append_time = TIMESTAMP_TYPE_MASK if batch.is_log_append_time else 0
+    return batch._replace(
+        base_offset=int(block.records.offset[rows[0]]),
+        last_offset=int(block.records.offset[rows[-1]]),
+        leader_epoch=_NONE,
+        attributes=batch.codec | append_time,
+        producer_id=_NONE,
+        producer_epoch=_NONE,
+        base_sequence=NO_SEQUENCE,
+    )
+
+
+_NONE = -1

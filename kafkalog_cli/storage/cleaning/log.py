@@ -1,0 +1,152 @@
+"""A log that is to be cleaned: its closed segments, and reading them batch by batch; damage ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.batch import CONTROL_MASK, CRC_GOOD, TRANSACTIONAL_MASK, BatchColumns
+from kafkalog_cli.format.control import control_type
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY
+from kafkalog_cli.storage.cleaning.choosing import LogSegmentSize
+from kafkalog_cli.storage.cleaning.transactions import SegmentAborts
+from kafkalog_cli.storage.fs import FileStatus, Filesystem, read_all
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Chunk, Scan
+
+
+class Damaged(Exception):
+    """The log cannot be cleaned: something in it is not as it should be, and it stays as it is."""
+
+    def __init__(self, path: str, fault: Fault) -> None:
+        self.path = path
+        self.fault = fault
+        super().__init__(f"{path} at position {fault.position}: {fault.message}")
+
+
+@dataclass(frozen=True, slots=True)
+class CleanableLog:
+    """The segments of a log, ascending, the active one last; how to read them."""
+
+    fs: Filesystem
+    segments: Sequence[Segment]
+    limits: Limits = DEFAULT_LIMITS
+    kernels: KernelChoice | None = None
+
+    @property
+    def sizes(self) -> list[LogSegmentSize]:
+        """The segments as choosing and grouping see them."""
+        return [
+            LogSegmentSize(
+                segment.base_offset,
+                segment.log.size_bytes,
+                _whole_entries(segment.offset_index, OFFSET_INDEX_ENTRY.size),
+                _whole_entries(segment.time_index, TIME_INDEX_ENTRY.size),
+            )
+            for segment in self.segments
+        ]
+
+    def aborts(self) -> list[SegmentAborts]:
+        """The transaction indexes, of all segments. Raises Damaged."""
+        return [SegmentAborts(segment.base_offset, self._entries(segment)) for segment in self.segments]
+
+    def _entries(self, segment: Segment) -> list[txnindex.AbortedTxn]:
+        if segment.txn_index is None:
+            return []
+        entries, faults = txnindex.decode(read_all(self.fs, segment.txn_index.path), segment.base_offset)
+        for fault in faults:
+            raise Damaged(segment.txn_index.path, fault)
+        return entries
+
+
+def _whole_entries(file: FileStatus | None, entry_bytes: int) -> int:
+    return 0 if file is None else file.size_bytes // entry_bytes * entry_bytes
+
+
+class SegmentChunks:
+    """The batches of a segment: iterate for chunks, whose batches are sound and in order. Raises Damaged."""
+
+    def __init__(self, log: CleanableLog, segment: Segment) -> None:
+        self._log = log
+        self._segment = segment
+        self._last_offset = segment.base_offset - 1
+
+    def __iter__(self) -> Iterator[Chunk]:
+        log, path = self._log, self._segment.log.path
+        with log.fs.open_read(path) as file:
+            scan = Scan(file, limits=log.limits, choice=log.kernels, deep=True)
+            for chunk in scan:
+                self._check(path, chunk.batches)
+                yield chunk
+            if scan.fault is not None:
+                raise Damaged(path, scan.fault)
+
+    def _check(self, path: str, batches: BatchColumns) -> None:
+        if batches.matrix is not None and self._are_sound(batches):
+            return
+        last = self._last_offset
+        for batch in batches.rows():
+            fault: str | None = None
+            if batch.valid != CRC_GOOD:
+                fault = "the CRC of the batch is not that of its bytes"
+            elif batch.last_offset <= last or (batch.magic >= 2 and not last < batch.base_offset <= batch.last_offset):
+                fault = f"offsets {batch.base_offset} to {batch.last_offset} do not follow {last}"
+            elif batch.records_count < (0 if batch.magic >= 2 else -1):
+                fault = f"{batch.records_count} records"
+            if fault is not None:
+                kind = FaultKind.CRC_MISMATCH if batch.valid != CRC_GOOD else FaultKind.INVALID_ENTRY
+                raise Damaged(path, Fault(kind, batch.position, fault, batch.size_bytes))
+            last = batch.last_offset
+        self._last_offset = last
+
+    def _are_sound(self, batches: Any) -> bool:
+        """The same for all rows at once, as far as they are of today's format."""
+        import numpy as np
+
+        before = np.concatenate(([self._last_offset], batches.last_offset[:-1]))
+        is_sound = (
+            (batches.valid == CRC_GOOD)
+            & (batches.magic >= 2)
+            & (before < batches.base_offset)
+            & (batches.base_offset <= batches.last_offset)
+            & (batches.records_count >= 0)
+        )
+        if not is_sound.all():
+            return False
+        self._last_offset = int(batches.last_offset[-1])
+        return True
+
+
+def in_transactions(batches: BatchColumns) -> list[int]:
+    """The rows of control batches and of those that belong to a transaction."""
+    mask = CONTROL_MASK | TRANSACTIONAL_MASK
+    columns: Any = batches
+    if batches.matrix is not None:
+        rows: list[int] = (((columns.attributes & mask) != 0) & (columns.magic >= 2)).nonzero()[0].tolist()
+        return rows
+    pairs = zip(batches.attributes, batches.magic, strict=True)
+    return [row for row, (attributes, magic) in enumerate(pairs) if magic >= 2 and attributes & mask]
+
+
+def type_of_control(reader: RecordReader, chunk: Chunk, row: int, path: str) -> int | None:
+    """What the first record of a control batch is (-1 for one that no reader knows), None if it has none.
+
+    Raises Damaged.
+    """
+    for block in reader.blocks(chunk, row, row + 1):
+        for record in block.rows():
+            kind = control_type(record.key)
+            if kind is None:
+                message = "a control record whose key tells no type"
+                raise Damaged(path, Fault(FaultKind.INVALID_CONTROL_RECORD, record.batch.position, message))
+            return kind
+        for fault in block.faults.values():
+            raise Damaged(path, fault)
+    return None

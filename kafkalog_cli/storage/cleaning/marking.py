@@ -1,0 +1,292 @@
+"""Reading a log to find out which of its records go (Cleaner.buildOffsetMap, shouldRetainRecord); nothing is written.
+
+The dirty part first, to see the last record of each key; then what lies before it is looked up. Where the keys do not
+fit into memory, slice by slice of them: each reads the log once more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, BatchColumns
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.cleaning.choosing import places_between
+from kafkalog_cli.storage.cleaning.compiled_key_table import CompiledKeyTable
+from kafkalog_cli.storage.cleaning.key_table import KeySlice, KeyTable, PlainKeyTable
+from kafkalog_cli.storage.cleaning.log import (
+    CleanableLog,
+    Damaged,
+    SegmentChunks,
+    in_transactions,
+    type_of_control,
+)
+from kafkalog_cli.storage.cleaning.marks import Marks
+from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
+from kafkalog_cli.storage.index_end import entries_in_use
+from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Chunk
+
+MEMORY_BYTES = 128 << 20
+"""As much as a broker's cleaner threads have together (log.cleaner.dedupe.buffer.size)."""
+MOST_SLICE_BITS = 20
+_RECORD_BYTES = 100
+"""As many are taken for a record where it is only guessed how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkingRequest:
+    """What is to be cleaned: offsets from `first_dirty` to `first_uncleanable`, where a segment begins.
+
+    Tombstones go whose horizon has come at `now_ms`; those of v0 and v1, which have none, in segments whose file is no
+    younger than `legacy_horizon_ms`. `memory_bytes` are for keys. `most_keys`: end as a broker does whose table is
+    full with so many, short of `first_uncleanable`.
+    """
+
+    first_dirty: int
+    first_uncleanable: int
+    now_ms: int
+    legacy_horizon_ms: int = 0
+    memory_bytes: int = MEMORY_BYTES
+    most_keys: int | None = None
+
+
+def mark(log: CleanableLog, request: MarkingRequest) -> Marks:
+    """The marks of all records up to where the keys are known. Raises Damaged, and what opening and reading raise."""
+    return _Marking(log, request).run()
+
+
+class _Marking:
+    """One call of `mark`."""
+
+    def __init__(self, log: CleanableLog, request: MarkingRequest) -> None:
+        self._log = log
+        self._request = request
+        self._marks = Marks()
+        self._reader = RecordReader(log.limits)
+        self._sizes = log.sizes
+        self._latest = -1
+        self._is_broker_full = False
+        self._read_up_to = 0
+
+    def run(self) -> Marks:
+        request = self._request
+        dirty = places_between(self._sizes, request.first_dirty, request.first_uncleanable)
+        dirty_bytes = sum(self._sizes[at].size_bytes for at in dirty)
+        slices = [KeySlice()]
+        while slices and dirty:
+            part = slices.pop()
+            table = self._table(part, dirty_bytes)
+            seen = self._read_dirty(dirty, table)
+            if table.is_full and not self._is_broker_full:
+                if part.bits >= MOST_SLICE_BITS:
+                    raise KafkalogError(
+                        reason=f"a key is larger than the memory for keys, {request.memory_bytes} bytes"
+                    )
+                slices += part.split(_bits_for(seen, dirty_bytes))
+                continue
+            self._read_clean(table)
+        self._marks.end_offset = self._latest + 1
+        return self._marks
+
+    def _table(self, part: KeySlice, dirty_bytes: int) -> KeyTable:
+        request, kernels = self._request, self._log.kernels
+        compiled = None if kernels is None else kernels.compiled(0, dirty_bytes // _RECORD_BYTES, dirty_bytes)
+        kind = PlainKeyTable if compiled is None else CompiledKeyTable
+        return kind(self._marks, request.memory_bytes, part, request.most_keys)
+
+    # -- the dirty part
+
+    def _read_dirty(self, places: range, table: KeyTable) -> int:
+        """Take in the keys of the dirty segments; how many bytes were read."""
+        request, segments = self._request, self._log.segments
+        tracker = CleanedTransactions()
+        tracker.expect(aborted_between(self._log.aborts(), request.first_dirty, request.first_uncleanable))
+        read = 0
+        for at in places:
+            segment = segments[at]
+            start = _index_floor(self._log, segment, request.first_dirty)
+            for chunk, first, end, place in self._runs(segment, tracker, start):
+                read = chunk.position + len(chunk.view)
+                self._take(segment, chunk, first, end, place, table)
+                if table.is_full and not self._is_broker_full:
+                    return sum(self._sizes[before].size_bytes for before in places if before < at) + read
+            if self._is_broker_full:
+                return 0
+            following = segments[at + 1].base_offset if at + 1 in places else request.first_uncleanable
+            self._latest = max(self._latest, following - 1)
+        return 0
+
+    def _take(self, segment: Segment, chunk: Chunk, first: int, end: int, place: int, table: KeyTable) -> None:  # noqa: PLR0913, PLR0917
+        """Take in the records of some batches; `place` is that of the first mark."""
+        from_offset = self._request.first_dirty
+        for block in self._blocks(segment, chunk, first, end):
+            count = block.record_count
+            self._marks.reach(place + count)
+            dirty_from = _row_of(block, from_offset)
+            known = count
+            if not self._is_broker_full:
+                known = table.put(block, dirty_from, count, place)
+                self._see(block, known)
+                if table.is_full:
+                    if self._request.most_keys is None:
+                        return
+                    self._is_broker_full, known = True, _row_of(block, self._latest + 1)
+            else:
+                known = 0
+            self._note(segment, block, known, place)
+            place += count
+
+    def _see(self, block: RecordBlock, known: int) -> None:
+        """Up to where the keys are known, after the first `known` records of a block have come."""
+        for row in range(known - 1, -1, -1):
+            if block.records.key_size[row] >= 0:
+                self._pass(int(block.records.offset[row]))
+                break
+        ends = [int(end) for end in block.record_ends]
+        for at in range(len(ends) - 1, -1, -1):
+            is_whole = not block.goes_on or at < len(ends) - 1
+            if is_whole and ends[at] <= known:
+                self._pass(int(block.batches.last_offset[block.first_row + at]))
+                break
+
+    # -- what lies before
+
+    def _read_clean(self, table: KeyTable) -> None:
+        """Look up what lies before the first dirty offset."""
+        first_dirty = self._request.first_dirty
+        for segment in self._log.segments:
+            if segment.base_offset >= first_dirty:
+                break
+            for chunk, first, end, at in self._runs(segment, None, 0):
+                place = at
+                if chunk.batches.last_offset[first] >= first_dirty and chunk.batches.base_offset[first] >= first_dirty:
+                    break
+                for block in self._blocks(segment, chunk, first, end):
+                    count = block.record_count
+                    self._marks.reach(place + count)
+                    before = _row_of(block, first_dirty)
+                    table.mark_older(block, 0, before, place)
+                    self._note(segment, block, before, place)
+                    place += count
+
+    # -- both
+
+    def _runs(
+        self, segment: Segment, tracker: CleanedTransactions | None, track_from: int
+    ) -> Iterator[tuple[Chunk, int, int, int]]:
+        """Rows of batches whose records are to be read, with the place of the first one's mark.
+
+        The marks of those passed over, control batches and aborted ones, say that they stay: other rules take them.
+        """
+        place = self._marks.start_of(segment.base_offset)
+        for chunk in SegmentChunks(self._log, segment):
+            first = 0
+            for row in in_transactions(chunk.batches):
+                if not self._is_passed_over(segment, chunk, row, tracker, track_from):
+                    continue
+                if row > first:
+                    yield chunk, first, row, place
+                    place = self._place_behind(chunk.batches, first, row, place)
+                place += int(chunk.batches.records_count[row])
+                self._marks.reach(place)
+                first = row + 1
+                if tracker is not None:
+                    self._pass(int(chunk.batches.last_offset[row]))
+            if first < len(chunk.batches):
+                yield chunk, first, len(chunk.batches), place
+                place = self._place_behind(chunk.batches, first, len(chunk.batches), place)
+
+    def _pass(self, last_offset: int) -> None:
+        if not self._is_broker_full and last_offset >= self._request.first_dirty:
+            self._latest = max(self._latest, last_offset)
+
+    def _place_behind(self, batches: BatchColumns, first: int, end: int, place: int) -> int:
+        """Where the marks go on behind rows; only a compressed set of old has to be read to know."""
+        counts: Any = batches.records_count[first:end]  # type: ignore[index]
+        if batches.matrix is not None and (counts >= 0).all():
+            return place + int(counts.sum())
+        if min(counts) >= 0:
+            return place + int(sum(counts))
+        return self._read_up_to
+
+    def _is_passed_over(
+        self, segment: Segment, chunk: Chunk, row: int, tracker: CleanedTransactions | None, track_from: int
+    ) -> bool:
+        batch = chunk.batches.row(row)
+        if batch.is_control:
+            if tracker is not None and batch.position >= track_from:
+                tracker.pass_control(batch, type_of_control(self._reader, chunk, row, segment.log.path))
+            return True
+        if tracker is None or batch.position < track_from:
+            return False
+        return tracker.pass_data(batch.last_offset, batch.producer_id, is_transactional=True)
+
+    def _blocks(self, segment: Segment, chunk: Chunk, first: int, end: int) -> Iterator[RecordBlock]:
+        for block in self._reader.blocks(chunk, first, end):
+            for fault in block.faults.values():
+                raise Damaged(segment.log.path, fault)
+            yield block
+
+    def _note(self, segment: Segment, block: RecordBlock, known: int, place: int) -> None:
+        """Mark what the records themselves tell, of the first `known` also whether they go for it."""
+        marks, request = self._marks, self._request
+        marks.note(block, 0, known, place, counts=True)
+        marks.note(block, known, block.record_count, place, counts=False)
+        is_old = segment.log.mtime_ms <= request.legacy_horizon_ms
+        for first, end in _expired(block, request.now_ms, is_old=is_old):
+            marks.expire(place + first, place + min(end, known))
+        self._read_up_to = place + block.record_count
+
+
+def _index_floor(log: CleanableLog, segment: Segment, offset: int) -> int:
+    """Where a broker begins to read a segment for `offset`."""
+    if segment.offset_index is None:
+        return 0
+    index, faults = entries_in_use(log.fs, segment.offset_index.path, OffsetIndex, segment.base_offset)
+    position = index.lookup(offset).position
+    for fault in faults:
+        raise Damaged(segment.offset_index.path, fault)
+    if not 0 <= position <= segment.log.size_bytes:
+        message = f"position {position} is not in the log"
+        raise Damaged(segment.offset_index.path, Fault(FaultKind.INVALID_ENTRY, 0, message))
+    return position
+
+
+def _row_of(block: RecordBlock, offset: int) -> int:
+    """The first record of a block that is not below `offset`; they ascend."""
+    return bisect_left(block.records.offset, offset)
+
+
+def _expired(block: RecordBlock, now_ms: int, *, is_old: bool) -> Iterator[tuple[int, int]]:
+    """The records of batches whose tombstones may go, as ranges of rows; `is_old`: those of v0 and v1 may."""
+    for at in _rows_with_horizon(block, with_legacy=is_old):
+        batch = block.batches.row(block.first_row + at)
+        horizon_ms = batch.delete_horizon_ms
+        if (batch.magic < 2 and is_old) or (horizon_ms is not None and horizon_ms <= now_ms):
+            yield int(block.record_ends[at - 1]) if at else 0, int(block.record_ends[at])
+
+
+def _rows_with_horizon(block: RecordBlock, *, with_legacy: bool) -> list[int]:
+    """The batches of a block that may have one, as places in the block."""
+    first, end = block.first_row, block.end_row
+    columns: Any = block.batches
+    if columns.matrix is not None:
+        has_it = (columns.attributes[first:end] & DELETE_HORIZON_MASK) != 0
+        if with_legacy:
+            has_it |= columns.magic[first:end] < 2
+        rows: list[int] = has_it.nonzero()[0].tolist()
+        return rows
+    pairs = zip(columns.attributes[first:end], columns.magic[first:end], strict=True)
+    return [at for at, (bits, magic) in enumerate(pairs) if bits & DELETE_HORIZON_MASK or (with_legacy and magic < 2)]
+
+
+def _bits_for(read_bytes: int, all_bytes: int) -> int:
+    """In how many slices, as a power of two, a table may hold what was too much after so many of all bytes."""
+    return max(1, min(6, (all_bytes // max(1, read_bytes)).bit_length()))

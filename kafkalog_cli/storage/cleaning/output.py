@@ -1,0 +1,144 @@
+"""The segments that a cleaning writes: logs that grow by batches, with indexes by the one rule, and their closing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.txnindex import AbortedTxn
+from kafkalog_cli.storage.fs import WritableFile
+from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
+from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
+from kafkalog_cli.storage.segment_writer import SegmentIndexes
+
+_BUFFER_BYTES = 1 << 20
+
+
+class FileMaker(Protocol):
+    """Where new files go."""
+
+    def create(self, name: str, mtime_ms: int | None) -> WritableFile:
+        """Make a file, which `finish` is called for when it is written."""
+
+    def finish(self, file: WritableFile) -> None:
+        """Have the file on the disk, with its mtime, and close it."""
+
+
+class CleanedSegment(NamedTuple):
+    """A segment that was written: the names that its files have, a work suffix behind, and the size of its log."""
+
+    base_offset: int
+    names: tuple[str, ...]
+    size_bytes: int
+
+
+class IndexLimits(NamedTuple):
+    """index.interval.bytes and segment.index.bytes of a topic."""
+
+    interval_bytes: int
+    segment_index_bytes: int
+
+
+class CleanedSegments:
+    """Writes the batches of one group; more than one segment comes of it only where one cannot hold them.
+
+    The files get `mtime_ms`, that of the last segment of the group, by which tombstones of old formats are judged.
+    """
+
+    def __init__(self, files: FileMaker, base_offset: int, limits: IndexLimits, mtime_ms: int) -> None:
+        self.done: list[CleanedSegment] = []
+        self.position = 0
+        self._files = files
+        self._limits = limits
+        self._mtime_ms = mtime_ms
+        self._aborted: list[AbortedTxn] = []
+        self._begin(base_offset)
+
+    def write(self, data: memoryview, batches: BatchColumns) -> None:
+        """Append batches that lie one behind the other in `data`; their positions begin with that of the log's end."""
+        count = len(batches)
+        done = min(self._rows_that_fit(batches), count)
+        done, error = self._indexes.add(batches.part(0, done), done)
+        del error  # what does not fit goes into another segment
+        size = len(data) if done == count else int(batches.position[done]) - self.position
+        self._put(data[:size])
+        if done < count:
+            if not self.position:
+                raise ValueError(f"no segment can hold the batch at offset {batches.base_offset[0]}")
+            self._close()
+            self._begin(int(batches.base_offset[done]))
+            self.write(data[size:], moved(batches.part(done, count), self.position))
+
+    def note_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
+        """Have the transaction index name these, whose markers were just written."""
+        self._aborted += aborted
+
+    def close(self) -> list[CleanedSegment]:
+        """Write what is left, and all indexes; the segments."""
+        self._close()
+        return self.done
+
+    def _begin(self, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self._indexes = SegmentIndexes(base_offset, self._limits.interval_bytes, self._limits.segment_index_bytes)
+        self._log = self._files.create(self._name(FileKind.LOG), self._mtime_ms)
+        self._pending = bytearray()
+        self._written = self.position = 0
+
+    def _name(self, kind: FileKind) -> str:
+        return segment_file_name(self._base_offset, kind, WorkState.CLEANED)
+
+    def _rows_that_fit(self, batches: BatchColumns) -> int:
+        last = len(batches) - 1
+        if int(batches.position[last]) + int(batches.size_bytes[last]) <= MAX_SEGMENT_BYTES:
+            return len(batches)
+        ends = map(sum, zip(batches.position, batches.size_bytes, strict=True))
+        return sum(end <= MAX_SEGMENT_BYTES for end in ends)
+
+    def _put(self, data: memoryview) -> None:
+        self.position += len(data)
+        if len(data) < _BUFFER_BYTES:
+            self._pending += data
+        if len(self._pending) >= _BUFFER_BYTES or len(data) >= _BUFFER_BYTES:
+            self._flush()
+        if len(data) >= _BUFFER_BYTES:
+            self._log.write(self._written, data)
+            self._written += len(data)
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._log.write(self._written, memoryview(self._pending))
+            self._written += len(self._pending)
+            self._pending = bytearray()
+
+    def _close(self) -> None:
+        self._flush()
+        self._files.finish(self._log)
+        self._indexes.close()
+        names = [self._name(FileKind.LOG)]
+        for kind, data in (
+            (FileKind.OFFSET_INDEX, self._indexes.offset_index),
+            (FileKind.TIME_INDEX, self._indexes.time_index),
+            (FileKind.TXN_INDEX, txnindex.encode(self._aborted)),
+        ):
+            if kind is FileKind.TXN_INDEX and not data:
+                continue
+            file = self._files.create(self._name(kind), None if kind is FileKind.TXN_INDEX else self._mtime_ms)
+            if data:
+                file.write(0, data)
+            self._files.finish(file)
+            names.append(self._name(kind))
+        self._aborted = []
+        self.done.append(CleanedSegment(self._base_offset, tuple(names), self.position))
+
+
+def moved(batches: BatchColumns, position: int) -> BatchColumns:
+    """The columns of batches that lie one behind the other, the first of them at `position`."""
+    shift = position - int(batches.position[0])
+    if batches.matrix is not None:
+        matrix: Any = batches.matrix.copy()
+        matrix[0] += shift
+        return BatchColumns.from_matrix(matrix)
+    return BatchColumns.from_rows([batch._replace(position=batch.position + shift) for batch in batches.rows()])

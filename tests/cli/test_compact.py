@@ -1,0 +1,205 @@
+"""`kafkalog compact` from the command line: what it says, changes and refuses."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+NOW = ("--now", "1795230000000")
+MARKER = ".kafka_cleanshutdown"
+CHECKPOINT = "cleaner-offset-checkpoint"
+COMPACT = ("--config", "cleanup.policy=compact", "--config", "segment.bytes=5000")
+SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "kafkalog.compaction-1.json"
+
+
+def kafkalog(*argv):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
+    assert b"internal error" not in err.getvalue(), err.getvalue()
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+def objects(*argv):
+    """(exit code, what is told of partitions, the summary); every object is as its schema says."""
+    code, out, _ = kafkalog(*argv, "--format", "json")
+    *found, summary = map(json.loads, out.splitlines())
+    schema = json.loads(SCHEMA.read_text())
+    for each in found:
+        Draft202012Validator(schema).validate(each)
+        assert each.keys() <= schema["properties"].keys()
+    return code, found, summary
+
+
+@pytest.fixture
+def root(corpus, tmp_path):
+    shutil.copytree(corpus / "compact-tx" / "before", tmp_path / "data")
+    return tmp_path / "data"
+
+
+def tree(root):
+    """Every file with its bytes, mode and mtime, but for locks and what runs keep."""
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file() and ".kafkalog" not in path.parts and path.name != ".lock"
+    }
+
+
+def line_of(root, partition):
+    topic, _, number = partition.rpartition("-")
+    lines = (root / CHECKPOINT).read_text().splitlines()
+    return next((line.split()[2] for line in lines if line.split()[:2] == [topic, number]), None)
+
+
+def test_a_line_a_partition_and_undo_takes_it_back(root):
+    before = tree(root)
+    code, out, err = kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW)
+    assert (code, err) == (0, "")
+    (line,) = out.splitlines()
+    words = "cleaned up to 180, 5 segments into 3, 21 of 180 records stay, 1529 of 9857 bytes, offsets 0 to 230; undo"
+    assert line.startswith(f"{root}/cmp-tx-0: {words} for 60 s, and until a broker starts: kafkalog undo ")
+    assert line_of(root, "cmp-tx-0") == "180"
+    assert tree(root)[MARKER] == before[MARKER]
+    assert kafkalog(*line.rpartition("kafkalog ")[2].split(), *NOW)[0] == 0
+    assert tree(root) == before
+
+
+def test_the_second_run_changes_nothing(root):
+    assert kafkalog("compact", root, *COMPACT, *NOW)[0] == 0
+    before = tree(root)
+    code, out, _ = kafkalog("compact", root, *COMPACT, *NOW)
+    assert code == 0
+    assert ["nothing to do, nothing is dirty" in line for line in out.splitlines()] == [True] * 3
+    assert tree(root) == before
+    assert kafkalog("compact", root, *COMPACT, *NOW, "--quiet")[:2] == (0, "")
+    assert kafkalog("verify", root, "--level", "deep", *NOW)[0] == 0
+
+
+def test_files_go_when_their_delay_is_over(root):
+    assert kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW)[0] == 0
+    assert list((root / "cmp-tx-0").glob("*.deleted"))
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *COMPACT, "--now", "1795230061000")
+    assert code == 0
+    assert "old files unlinked" in out
+    assert not list((root / "cmp-tx-0").glob("*.deleted"))
+
+
+def test_without_a_delay_they_go_at_once(root):
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--delay", "0s")
+    assert code == 0
+    assert out.strip().endswith("; cannot be undone")
+    assert not list((root / "cmp-tx-0").glob("*.deleted"))
+
+
+def test_a_dry_run_tells_and_changes_nothing(root):
+    before = tree(root)
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate")
+    assert code == 0
+    first, *more = out.splitlines()
+    words = (
+        "dirty ratio 1.000 (0 bytes clean, 9857 dirty), dirty: clean up to 180 (the active segment), 5 segments into 3"
+    )
+    assert first.startswith(f"{root}/cmp-tx-0: dry run: {words}, ")
+    assert "  would say 180 in cleaner-offset-checkpoint" in more
+    code, (found,), summary = objects("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate")
+    assert (code, summary["exit_code"], summary["cleaned"]) == (0, 0, 0)
+    assert (found["choice"], found["dirty_bytes"], found["clean_bytes"], found["run"]) == ("dirty", 9857, 0, None)
+    assert found["estimate"]["records"] == 180
+    assert 0 < found["estimate"]["gone"] <= 159
+    assert tree(root) == before
+    assert kafkalog("compact", root, *COMPACT, "--estimate")[0] == 2
+
+
+def test_what_was_done_for_programs(root):
+    code, found, summary = objects("compact", root, *COMPACT, *NOW)
+    assert code == 0
+    assert {each["topic"]: each["up_to"] for each in found} == {
+        "cmp-opentx": "last-stable-offset",
+        "cmp-tx": "active-segment",
+        "cmp0-tx": "active-segment",
+    }
+    outcome = next(each["outcome"] for each in found if each["topic"] == "cmp-tx")
+    assert (outcome["end_offset"], outcome["records_read"], outcome["records_kept"]) == (180, 180, 21)
+    assert [len(each["sources"]) for each in outcome["segments"]] == [2, 2, 1]
+    assert (summary["cleaned"], summary["changed"]) == (3, 3)
+    assert summary["records_gone"] == sum(
+        each["outcome"]["records_read"] - each["outcome"]["records_kept"] for each in found
+    )
+
+
+def test_the_ratio_decides_and_force_does_it_anyway(corpus, tmp_path):
+    shutil.copytree(corpus / "compact-tx" / "before2", tmp_path / "data")
+    partition = tmp_path / "data" / "cmp-tx-0"
+    before = tree(tmp_path)
+    ratio = ("--config", "min.cleanable.dirty.ratio=0.9")
+    code, out, _ = kafkalog("compact", partition, *COMPACT, *NOW, *ratio)
+    assert code == 0
+    assert "nothing to do, dirty ratio 0." in out
+    assert ", not above 0.9" in out
+    assert tree(tmp_path) == before
+    code, (found,), _ = objects("compact", partition, *COMPACT, *NOW, *ratio, "--force")
+    assert (code, found["choice"]) == (0, "forced")
+    # Again, where nothing is dirty: the cleaned part is cleaned once more.
+    code, (found,), _ = objects("compact", partition, *COMPACT, *NOW, *ratio, "--force")
+    assert (code, found["choice"], found["dirty_bytes"]) == (0, "forced", 0)
+    assert found["outcome"]["records_kept"] == found["outcome"]["records_read"]
+    assert kafkalog("verify", partition, "--level", "deep", *NOW)[0] == 0
+
+
+def test_the_dirtiest_comes_first(corpus, tmp_path):
+    """As a broker's cleaner picks them."""
+    root = tmp_path / "data"
+    shutil.copytree(corpus / "compact-tx" / "before2", root)
+    found = objects("compact", root, *COMPACT, *NOW, "--dry-run")[1]
+    ratios = [each["dirty_ratio"] for each in found]
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios[0] > ratios[-1]
+    assert [each["topic"] for each in found] != sorted(each["topic"] for each in found)
+
+
+def test_nothing_is_cleaned_on_a_default(root):
+    before = tree(root)
+    code, _, err = kafkalog("compact", root / "cmp-tx-0", *NOW)
+    assert code == 14
+    assert "nothing is deleted or cleaned on Kafka's default" in err
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", "--config", "cleanup.policy=delete", *NOW)
+    assert (code, "cleanup.policy has no compact" in out) == (0, True)
+    assert tree(root) == before
+
+
+def test_a_damaged_log_stays_and_the_others_go_on(root):
+    path = root / "cmp-tx-0" / f"{12:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    before = tree(root / "cmp-tx-0")
+    code, found, _ = objects("compact", root, *COMPACT, *NOW)
+    assert code == 4
+    damaged = next(each for each in found if each["topic"] == "cmp-tx")
+    assert (damaged["choice"], damaged["remarks"][0]["severity"]) == ("damaged", "corruption")
+    assert "CRC" in damaged["remarks"][0]["message"]
+    assert tree(root / "cmp-tx-0") == before
+    assert [each["outcome"] is None for each in found].count(False) == 2
+    assert line_of(root, "cmp-tx-0") is None
+    assert not list((root / "cmp-tx-0" / ".kafkalog").glob("*/*"))
+
+
+def test_little_memory_gives_the_same(root, tmp_path):
+    shutil.copytree(root, tmp_path / "other")
+    assert kafkalog("compact", root, *COMPACT, *NOW)[0] == 0
+    assert kafkalog("compact", tmp_path / "other", *COMPACT, *NOW, "--memory", "1000")[0] == 0
+    mine, other = ({name: facts[0] for name, facts in tree(each).items()} for each in (root, tmp_path / "other"))
+    assert mine == other
+
+
+def test_a_min_compaction_lag_keeps_what_is_young(root):
+    lag = ("--config", "min.compaction.lag.ms=1000000000000")
+    code, (found,), _ = objects("compact", root / "cmp-tx-0", *COMPACT, *NOW, *lag)
+    assert (code, found["choice"], found["up_to"]) == (0, "nothing-dirty", "min-compaction-lag")

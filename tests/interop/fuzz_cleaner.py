@@ -1,0 +1,104 @@
+"""Differential fuzz of compact against the real Cleaner: `python -m tests.interop.fuzz_cleaner --count 1000`.
+
+A case is a random log and up to four cleanings of it, with more records appended in between. Exit code 1 if any differs;
+its files are kept: `before`, `case.txt`.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+HERE = Path(__file__).parent
+sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
+
+from change_cases import settle  # noqa: E402  (as a script it finds them only now)
+from clean_cases import RealCleaner, compare_clean, keyed_source, make_clean  # noqa: E402
+from fuzz_loader import record  # noqa: E402
+from loader_cases import DAY_MS, NOW_MS, write  # noqa: E402
+from real_kafka import VERSION, real_kafka_here  # noqa: E402
+
+
+class Tally:
+    """What the cleanings came to."""
+
+    def __init__(self):
+        self.logs = self.tried = self.different = 0
+        self.outcomes = Counter()
+
+    def note(self, theirs, found):
+        self.tried += 1
+        self.different += bool(found)
+        self.outcomes["refused" if theirs.refused else "not due" if theirs.end_offset is None else "cleaned"] += 1
+
+    def __str__(self):
+        parts = ", ".join(f"{what} {count}" for what, count in sorted(self.outcomes.items()))
+        return f"{self.logs} logs, {self.tried} cleanings: {self.tried - self.different} alike, {self.different} differ ({parts})"
+
+
+def fuzz_cleaner(real, folder, *, seed, count, show=print):
+    """Try `count` logs; `show` gets each cleaning that differs, and what differs. The tally."""
+    tally = Tally()
+    for number in range(seed * 1_000_000, seed * 1_000_000 + count):
+        chance = Random(number)
+        source = keyed_source(real, folder, number)
+        now_ms, checkpoint = NOW_MS, None
+        tally.logs += 1
+        for at in range(chance.randrange(1, 5)):
+            log = settle(real, source, folder, is_clean=True)
+            if log is None:
+                break
+            case = make_clean(number * 8 + at, log, now_ms, checkpoint)
+            found, theirs = compare_clean(case, real, folder)
+            tally.note(theirs, found)
+            if found:
+                show(case, found)
+            if found or theirs.refused:
+                break
+            checkpoint = case.checkpoint if theirs.end_offset is None else theirs.end_offset
+            now_ms += chance.choice([0, 0, 500, 2_000, DAY_MS + 1])
+            files = {name: data for name, data in theirs.files.items() if not name.endswith(".deleted")}
+            source = source._replace(files=files)
+            if chance.random() < 0.6 and log.log_start == log.first_base:
+                source = keyed_source(real, folder, number * 8 + at + 1, files)
+    return tally
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--keep", type=Path, help="directory for cases that differ")
+    parser.add_argument("--record", type=Path, help="page whose last line gets the result")
+    options = parser.parse_args()
+    kept = options.keep or Path(tempfile.mkdtemp(prefix="clean-cases-"))
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-cleaner-", dir=memory if memory.is_dir() else None))
+    begun = time.monotonic()
+
+    def show(case, found):
+        print(case, *found[:8], sep="\n    ", flush=True)
+        target = kept / str(case.seed)
+        write(case.log.files, target / "before")
+        (target / "case.txt").write_text("\n".join([str(case), str(case.mtimes), *found]) + "\n")
+
+    try:
+        with RealCleaner(real_kafka_here().class_path) as real:
+            tally = fuzz_cleaner(real, folder, seed=options.seed, count=options.count, show=show)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    result = f"{tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
+    print(result)
+    if options.record:
+        record(options.record, f"{time.strftime('%Y-%m-%d')}, Kafka {VERSION}: {result}.")
+    if tally.different:
+        print(f"kept in {kept}")
+    return 1 if tally.different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -24,17 +24,6 @@ from kafkalog_cli.storage.record_arrow import arrow_of_batches, record_batches, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "DamagedLog",
-    "LogDirectory",
-    "LogWarning",
-    "Offsets",
-    "PartitionLog",
-    "open",
-    "open_partition",
-    "record_schema",
-]
-
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[DamagedLog], None]
 _WARNED_OF = ("transaction-index", "no-marker")
@@ -188,25 +177,21 @@ class LogDirectory(Sequence[PartitionLog]):
         raise KeyError((topic, number))
 
 
-def open(path: str | PathLike[str]) -> LogDirectory:  # noqa: A001
+def open_logs(path: str | PathLike[str]) -> LogDirectory:
     """The partitions of a log directory; a partition's directory is one with a single partition.
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
-    return _opened(path)
-
-
-def _opened(path: str | PathLike[str]) -> LogDirectory:
     text = fspath(path)
     found = select_partitions(RealFilesystem(), [text], Selection())
     return LogDirectory(text, [PartitionLog(partition) for partition in found])
 
 
 def open_partition(path: str | PathLike[str]) -> PartitionLog:
-    """The partition in a directory. Raises as `open`, and UsageError where there are several."""
-    found = _opened(path)
+    """The partition in a directory. Raises as `open_logs`, and UsageError where there are several."""
+    found = open_logs(path)
     if len(found) != 1:
-        raise UsageError(reason=f"{found.path} holds {len(found)} partitions: open() has them all")
+        raise UsageError(reason=f"{found.path} holds {len(found)} partitions: kl.open() has them all")
     partition: PartitionLog = found[0]
     return partition
 

@@ -57,6 +57,17 @@ def test_values_of_megabytes():
     same(batch(0, [record(i, None, value) for i, value in enumerate(values)]), out_bytes=1 << 20)
 
 
+def test_buffers_are_filled_before_they_are_handed_over():
+    data = batch(0, [record(i, None, b"value " * 20) for i in range(2000)])
+    (block,) = blocks(data, compiled=True)
+    sizes = []
+    BlockLines(CompiledLogText(contents=True, skip_metadata=False), 16_384).write(
+        block, lambda part: sizes.append(len(part))
+    )
+    assert sum(sizes) > 20 * 16_384
+    assert min(sizes[:-1]) > 16_384 - 2000
+
+
 @pytest.mark.parametrize("log", [log for log in LOGS if log.name.startswith("v2")], ids=lambda log: log.name)
 def test_logs_of_every_codec(log):
     same(log.data)

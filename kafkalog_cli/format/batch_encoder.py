@@ -166,8 +166,8 @@ class BatchEncoder:
 def encode_end_marker(type_id: int, coordinator_epoch: int, timestamp: int, header: Batch) -> tuple[Batch, bytes]:
     """The control batch that ends a transaction (MemoryRecords.writeEndTransactionalMarker).
 
-    Of `header` count base offset, leader epoch, producer id and epoch, and whether `timestamp` is the append time. What a
-    scan would find, and the bytes.
+    Of `header` count base offset, leader epoch, producer id and epoch, and whether `timestamp` is the append time.
+    What a scan would find, and the bytes.
     """
     key, value = encode_marker(type_id, coordinator_epoch)
     wanted = header._replace(

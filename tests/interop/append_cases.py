@@ -133,7 +133,7 @@ def _compare(case, real, folder, fs, plan, state, request):
     settings = dict(case.settings)
     answer = real.change(other, case.log, f"append:{folder}/sent/batches:{plan.style.leader_epoch}", settings)
     try:
-        result = apply_append(fs, plan, state, case.records, RunInfo("run-1", "append", (), NOW_MS), request, held=None)
+        result = apply_append(fs, plan, case.records, RunInfo("run-1", "append", (), NOW_MS), request, held=None)
     except BadInput as error:
         ours = Changed(None, refused=str(error))
         after = file_differences(contents(directory), case.log.files)

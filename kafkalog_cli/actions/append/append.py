@@ -15,7 +15,7 @@ from kafkalog_cli.actions.change_plan import fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.root_state import RootState
-from kafkalog_cli.errors import BadInput, Refused
+from kafkalog_cli.errors import BadInput, ExitCode, Refused
 from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
 from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
@@ -78,15 +78,30 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppendPlan(LogPlan):
-    """A plan to append behind `log_end_offset`; afterwards `appended` says what came."""
+    """A plan to append behind `log_end_offset`; afterwards that is behind what came, and `appended` says what it was.
 
+    `is_cut_short`: the run was interrupted; what had come until then is appended.
+    """
+
+    root: RootState = field(default=RootState(None, "", -1))
     style: BatchStyle = field(default=BatchStyle())
     appended: Appended | None = None
+    is_cut_short: bool = False
 
     @property
     def has_work(self) -> bool:
         """What there is to append shows when it comes."""
-        return not self.is_refused
+        return not self.is_refused and (self.appended is None or self.appended.records > 0)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """See ChangePlan; INTERRUPTED where more records may have been waiting."""
+        return ExitCode.INTERRUPTED if self.is_cut_short else LogPlan.exit_code.__get__(self)
+
+    def after(self, appended: Appended, *, is_cut_short: bool = False) -> AppendPlan:
+        """The same when the records have come."""
+        end_offset = appended.first_offset + appended.records
+        return replace(self, appended=appended, log_end_offset=end_offset, is_cut_short=is_cut_short)
 
 
 def plan_append(fs: Filesystem, partition: Partition, root: RootState, request: AppendRequest) -> AppendPlan:
@@ -102,12 +117,13 @@ def plan_append(fs: Filesystem, partition: Partition, root: RootState, request: 
         root.log_dir,
         fingerprints=fingerprints_of(fs, partition.path),
         settings=_used(config),
+        root=root,
     )
     try:
         check_logs(partition)
         end_offset = whole_end_of(fs, partition, root)
         plan = replace(plan, log_end_offset=end_offset)
-        target = _target(fs, plan, root, request)
+        target = _target(fs, plan, request)
         return replace(
             plan,
             log_start_offset=target.log.log_start_offset,
@@ -125,10 +141,11 @@ def _used(config: TopicConfig) -> tuple[Setting, ...]:
     return (config.segment_size, config["segment.ms"], *(config[name] for name in names), config["compression.type"])
 
 
-def _target(fs: Filesystem, plan: AppendPlan, root: RootState, request: AppendRequest) -> AppendTarget:
+def _target(fs: Filesystem, plan: AppendPlan, request: AppendRequest) -> AppendTarget:
     settings = request.load_settings(plan.log_dir, plan.topic)
     assert plan.log_end_offset is not None
-    log = OpenLog(Draft(fs, plan.path), settings, root.log_start, plan.log_end_offset, is_clean=root.is_clean)
+    draft, root = Draft(fs, plan.path), plan.root
+    log = OpenLog(draft, settings, root.log_start, plan.log_end_offset, is_clean=root.is_clean)
     return AppendTarget(log)
 
 
@@ -168,6 +185,20 @@ def next_sequence(state: ProducerState, request: AppendRequest) -> int:
     return increment_sequence(known.last_sequence, 1) if known.has_batch else 0
 
 
+def rehearse(plan: AppendPlan, records: Iterable[NewRecord], request: AppendRequest) -> Appended:
+    """What would be appended, as far as that is known without a log. Raises BadInput as the append would."""
+    checks = Checks(request.settings.topic_config(plan.log_dir, plan.topic), plan.style, request.now_ms)
+    maker = BatchMaker(plan.style, 0, request.kernels)
+    assert plan.log_end_offset is not None
+    found = Appended(plan.log_end_offset)
+    for block in blocks(checks.records(records), plan.style, request.now_ms):
+        made = maker.encode(block, found.first_offset + found.records)
+        checks.batches(made)
+        counts = found.records + len(block.rows), found.batches + len(made.batches), found.size_bytes + len(made.data)
+        found = Appended(found.first_offset, *counts)
+    return found
+
+
 # -- the append
 
 
@@ -179,10 +210,9 @@ class AppendResult:
     done: Applied | None
 
 
-def apply_append(  # noqa: PLR0913, PLR0917
+def apply_append(  # noqa: PLR0913
     fs: WritableFilesystem,
     plan: AppendPlan,
-    root: RootState,
     records: Iterable[NewRecord],
     run: RunInfo,
     request: AppendRequest,
@@ -190,7 +220,7 @@ def apply_append(  # noqa: PLR0913, PLR0917
     held: LockHandle | None,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> AppendResult:
-    """Append all records, or those up to where `may_go_on` is false; `held` is the partition's lock if the caller has it.
+    """Append all records, or those up to where `may_go_on` is false; `held`: the partition's lock if the caller has it.
 
     Raises Refused if the partition is not what the plan was made for, BadInput for what a broker would not take, and
     as GrowingRun does; then nothing is changed.
@@ -198,18 +228,16 @@ def apply_append(  # noqa: PLR0913, PLR0917
     with lock_partition(fs, plan.path, LockPolicy()) or nullcontext() if held is None else nullcontext():
         if fingerprints_of(fs, plan.path) != plan.fingerprints:
             raise Refused(path=plan.path, reason="a file has changed since the plan was made")
-        return _Append(fs, plan, root, run, request).run(records, may_go_on)
+        return _Append(fs, plan, run, request).run(records, may_go_on)
 
 
 class _Append:
     """One call of `apply_append`."""
 
-    def __init__(
-        self, fs: WritableFilesystem, plan: AppendPlan, root: RootState, run: RunInfo, request: AppendRequest
-    ) -> None:
-        self._fs, self._plan, self._root, self._info, self._request = fs, plan, root, run, request
+    def __init__(self, fs: WritableFilesystem, plan: AppendPlan, run: RunInfo, request: AppendRequest) -> None:
+        self._fs, self._plan, self._info, self._request = fs, plan, run, request
         self._config = request.settings.topic_config(plan.log_dir, plan.topic)
-        self._target = _target(fs, plan, root, request)
+        self._target = _target(fs, plan, request)
         self._checks = Checks(self._config, plan.style, request.now_ms)
         sequence = next_sequence(self._target.producers.state, request)
         self._maker = BatchMaker(plan.style, sequence, request.kernels)
@@ -248,9 +276,7 @@ class _Append:
         target, plan = self._target, self._plan
         edits = self._recovery_point(target.end_offset)
         checkpoints = CheckpointEdits(plan.log_dir, edits) if plan.log_dir is not None and edits else None
-        run = GrowingRun(
-            self._fs, plan.path, run=info, grows=target.grows, replaces=target.replaces, checkpoints=checkpoints
-        )
+        run = GrowingRun(self._fs, plan.path, run=info, grows=[target.log_name], checkpoints=checkpoints)
         try:
             config = self._config
             limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
@@ -299,8 +325,8 @@ class _Append:
 
     def _recovery_point(self, end_offset: int) -> tuple[LineEdit, ...]:
         """The line may say the log's end only if it did before: what lies below it a broker does not look at."""
-        line, was = self._root.line(_RECOVERY_POINT), self._target.end_offset
-        if self._plan.log_dir is None or ((line is None or line < was) and not self._root.is_clean):
+        line, was = self._plan.root.line(_RECOVERY_POINT), self._target.end_offset
+        if self._plan.log_dir is None or ((line is None or line < was) and not self._plan.root.is_clean):
             return ()
         return (LineEdit(_RECOVERY_POINT, self._plan.topic, self._plan.partition, end_offset),)
 

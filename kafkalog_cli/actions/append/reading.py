@@ -5,22 +5,41 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.records import Header
+from kafkalog_cli.storage.fs import ReadableFile
 
 _SKIPPED = frozenset({"batch", "summary", "progress"})
 """Lines of dump-log that are no records."""
 _LARGEST_TIMESTAMP = (1 << 63) - 1
+_PIECE_BYTES = 1 << 20
 
 
-class Lines(Protocol):
-    """A stream of bytes that gives lines."""
+class PieceLines:
+    """Lines of a stream that comes in pieces of any size, without their ends."""
 
-    def __iter__(self) -> Iterator[bytes]: ...
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        rest = b""
+        for piece in self._pieces:
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from lines
+        if rest:
+            yield rest
+
+
+def file_pieces(file: ReadableFile) -> Iterator[bytes]:
+    """The bytes of a file, in order."""
+    position, buffer = 0, bytearray(_PIECE_BYTES)
+    while got := file.read_into(position, memoryview(buffer)):
+        yield bytes(buffer[:got])
+        position += got
 
 
 class NewRecord(NamedTuple):
@@ -42,11 +61,11 @@ Parse = Callable[[bytes], NewRecord | None]
 """A line without its end to a record; None for one that is none. Raises ValueError."""
 
 
-def read_records(lines: Lines, path: str, parse: Parse) -> Iterator[NewRecord]:
+def read_records(lines: Iterable[bytes], path: str, parse: Parse) -> Iterator[NewRecord]:
     """The records of a stream, which `path` names. Raises BadInput with the number of the line."""
     for number, line in enumerate(lines, 1):
         try:
-            record = parse(line[:-1] if line.endswith(b"\n") else line)
+            record = parse(line)
         except ValueError as error:
             raise BadInput(path=path, reason=f"line {number}: {error}") from error
         if record is not None:

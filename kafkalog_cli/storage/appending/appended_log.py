@@ -20,7 +20,7 @@ from kafkalog_cli.storage.rolling import ActiveSegment, Arriving, RollCause, Rol
 from kafkalog_cli.storage.scan import Chunk, Generation
 from kafkalog_cli.storage.segment_writer import SegmentIndexes
 
-_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 
 
@@ -32,10 +32,7 @@ class Rolled(NamedTuple):
 
 
 class AppendTarget:
-    """A log as it is before anything is appended: read, nothing changed. Raises LoadFailed.
-
-    `grows` and `replaces` are the files that appending changes.
-    """
+    """A log as it is before anything is appended: read, nothing changed. Raises LoadFailed."""
 
     def __init__(self, log: OpenLog) -> None:
         self.log = log
@@ -65,23 +62,9 @@ class AppendTarget:
         self.producers = log.producers_at_end(self.producers_draft)
 
     @property
-    def grows(self) -> list[str]:
-        """The log of the active segment."""
-        return [segment_file_name(self.base_offset, FileKind.LOG)]
-
-    @property
-    def replaces(self) -> list[str]:
-        """Files that are there and written anew."""
-        names = [segment_file_name(self.base_offset, kind) for kind in _FILES[1:]]
-        return [name for name in (*names, EPOCHS) if self.log.draft.name_on_disk(name) or self._is_on_disk(name)]
-
-    def makes(self) -> list[str]:
-        """Files of the active segment that may be made."""
-        names = [segment_file_name(self.base_offset, kind) for kind in _FILES[1:]]
-        return [name for name in names if name not in self.replaces]
-
-    def _is_on_disk(self, name: str) -> bool:
-        return self.log.draft.fs.status(self.log.draft.path(name)) is not None
+    def log_name(self) -> str:
+        """The file that grows."""
+        return segment_file_name(self.base_offset, FileKind.LOG)
 
 
 class AppendedLog:
@@ -109,8 +92,7 @@ class AppendedLog:
         self._draft = target.producers_draft
         self._producers = target.producers
         self._replay = ProducerReplay(self._producers.state, self._settings.limits, self._note_completed)
-        run.announce(target.makes())
-        self._file: WritableFile = run.open(segment_file_name(self._base_offset, FileKind.LOG))
+        self._file: WritableFile = run.open(target.log_name)
 
     def append(self, made: EncodedBatches) -> None:
         """Append batches, the first of which is at the log's end or above."""
@@ -204,8 +186,10 @@ class AppendedLog:
         if self._aborted:
             contents[FileKind.TXN_INDEX] = self._txn_index + txnindex.encode(self._aborted)
             self._aborted.clear()
-        for kind, data in contents.items():
-            self._run.put(segment_file_name(self._base_offset, kind), data)
+        files = {segment_file_name(self._base_offset, kind): data for kind, data in contents.items()}
+        self._run.announce(files)
+        for name, data in files.items():
+            self._run.put(name, data)
 
     def _put_epochs(self) -> None:
         if self._epochs.is_changed and self._keeps_epochs:
@@ -219,7 +203,6 @@ class AppendedLog:
         self._producers.end_offset = self.end_offset
         self._producers.take()
         if name in self._draft and not was_there:
-            self._run.announce([name])
             self._run.put(name, self._draft.read(name))
 
 

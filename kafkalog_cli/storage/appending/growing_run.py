@@ -2,7 +2,7 @@
 
 Nobody knows beforehand what it will write, so its manifest has the names: a file that grows and its size, files that
 are replaced (the old one is kept under a second name), files that are made. A name is in the manifest, on the disk,
-before it is touched. Cut off, the run leaves its state GROWING: what it wrote stays, a torn tail at worst, and no later
+before the file is touched. Cut off, the run leaves its state GROWING: what it wrote stays, a torn tail at worst, and no later
 run takes it back by itself; `undo` does.
 """
 
@@ -49,14 +49,13 @@ class GrowingRun:
     Raises Refused, NoSpace and NotChanged while it is made: nothing is changed then.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         fs: WritableFilesystem,
         directory: str,
         *,
         run: RunInfo,
         grows: Iterable[str],
-        replaces: Iterable[str],
         checkpoints: CheckpointEdits | None = None,
     ) -> None:
         self._fs = fs
@@ -64,13 +63,14 @@ class GrowingRun:
         self._run_directory = run_directory(self._directory, run.run_id)
         self._checkpoints = checkpoints
         self._files: list[WritableFile] = []
+        self._announced: set[str] = set()
         try:
             sweep(fs, self._directory)
-            self._begin(run, list(grows), list(replaces))
+            self._begin(run, list(grows))
         except (OSError, EOFError, SyncFailed) as error:
             raise not_changed(self._directory, error) from error
 
-    def _begin(self, run: RunInfo, grows: list[str], replaces: list[str]) -> None:
+    def _begin(self, run: RunInfo, grows: list[str]) -> None:
         fs, edits = self._fs, () if self._checkpoints is None else self._checkpoints.edits
         before = snapshot(fs, self._directory, self._log_dir, edits)
         planned = [self._growing(name) for name in grows]
@@ -81,9 +81,6 @@ class GrowingRun:
         try:
             fs.set_attributes(self._run_directory, fs.attributes(self._directory))
             self._attributes = attributes_of_new(fs, self._directory, before)
-            planned += [self._replaced(at, name) for at, name in enumerate(replaces)]
-            if replaces:
-                sync_directory(fs, self._run_directory)
             self._manifest = Manifest(run, RunState.GROWING, self._directory, before, tuple(planned), edits)
             write_manifest(fs, self._directory, self._manifest, self._attributes)
             sync_directory(fs, runs_directory(self._directory))
@@ -106,9 +103,9 @@ class GrowingRun:
             raise Refused(path=path, reason="it has a second link: a copy made of links would be changed with it")
         return PlannedChange(ChangeKind.GROW, name, from_bytes=status.size_bytes, mtime_ns=attributes.mtime_ns)
 
-    def _replaced(self, at: int, name: str) -> PlannedChange:
+    def _replaced(self, name: str) -> PlannedChange:
         """Keep a file under a second name; a copy where the disk has no hard links."""
-        path, kept = f"{self._directory}/{name}", f"{at:04d}.old"
+        path, kept = f"{self._directory}/{name}", f"{name}.old"
         try:
             self._fs.link(path, f"{self._run_directory}/{kept}")
         except OSError as error:
@@ -131,16 +128,21 @@ class GrowingRun:
     # -- while it grows
 
     def announce(self, names: Iterable[str]) -> None:
-        """These files are about to be made. Raises Refused where one is there, OSError, SyncFailed."""
-        known = {change.name for change in self._manifest.changes}
-        new = [name for name in names if name not in known]
-        for name in new:
-            if self._fs.status(f"{self._directory}/{name}") is not None:
-                raise Refused(path=f"{self._directory}/{name}", reason="it is in the way of a new segment")
-        if new:
-            made = tuple(PlannedChange(ChangeKind.MAKE, name) for name in new)
-            self._manifest = replace(self._manifest, changes=(*self._manifest.changes, *made))
-            write_manifest(self._fs, self._directory, self._manifest, self._attributes)
+        """These files are about to be made, or replaced where they are there. Raises OSError, SyncFailed."""
+        new = [name for name in names if name not in self._announced]
+        if not new:
+            return
+        planned = [self._planned(name) for name in new]
+        self._announced.update(new)
+        if any(change.kept for change in planned):
+            sync_directory(self._fs, self._run_directory)  # a manifest never speaks of what is not there
+        self._manifest = replace(self._manifest, changes=(*self._manifest.changes, *planned))
+        write_manifest(self._fs, self._directory, self._manifest, self._attributes)
+
+    def _planned(self, name: str) -> PlannedChange:
+        if self._fs.status(f"{self._directory}/{name}") is None:
+            return PlannedChange(ChangeKind.MAKE, name)
+        return self._replaced(name)
 
     def open(self, name: str) -> WritableFile:
         """A file that grows, or that was announced and is made now."""
@@ -156,7 +158,8 @@ class GrowingRun:
         sync_directory(self._fs, self._directory)
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a whole file at once, which was announced or is replaced. Raises OSError, SyncFailed."""
+        """Write a whole file at once. Raises OSError, SyncFailed."""
+        self.announce([name])
         is_there = self._fs.status(f"{self._directory}/{name}") is not None
         replace_file(
             self._fs,

@@ -140,7 +140,7 @@ class AppendRun(LogWriter[AppendPlan]):
             self.counts["batches"] += plan.appended.batches
             self.counts["appended_bytes"] += plan.appended.size_bytes
 
-    def _records(self) -> Iterator[NewRecord]:
+    def _records(self) -> Iterator[NewRecord | None]:
         """What all files hold. Raises BadInput, and as `open_read` does."""
         options = self._appending
         separator = None if options.key_separator is None else options.key_separator.encode("utf-8", "surrogateescape")
@@ -158,6 +158,7 @@ class AppendRun(LogWriter[AppendPlan]):
         read: Any = getattr(stream, "read1", stream.read)
         while not self._interruptions.are_asked_for:
             if _has_descriptor(stream) and not select.select([stream], [], [], POLL_SECONDS)[0]:
+                yield b""  # nothing yet; what came before may have to be written
                 continue
             piece = read(_READ_BYTES)
             if not piece:

@@ -57,10 +57,15 @@ def make_append(seed, logs):
     records, time_ms = [], NOW_MS - chance.choice([0, 0, 200_000])
     for _ in range(chance.choice([1, 3, 30, 100])):
         time_ms += chance.choice([0, 1, 1, 5, -3, 2_000])
-        headers = tuple(Header(chance.randbytes(3), chance.choice([None, b"", b"x" * 40])) for _ in range(chance.choice([0, 0, 0, 2])))
+        headers = tuple(
+            Header(chance.randbytes(3), chance.choice([None, b"", b"x" * 40]))
+            for _ in range(chance.choice([0, 0, 0, 2]))
+        )
         key = chance.choice([None, b"", b"k%d" % chance.randrange(9)])
         value = chance.choice([None, b"", chance.randbytes(chance.randrange(300)), b"v" * chance.randrange(400)])
-        records.append(NewRecord(key, value, headers, chance.choice([time_ms, time_ms, None, -1 if seed % 5 == 0 else time_ms])))
+        records.append(
+            NewRecord(key, value, headers, chance.choice([time_ms, time_ms, None, -1 if seed % 5 == 0 else time_ms]))
+        )
     how = {
         "codec": chance.choice([Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.SNAPPY, Codec.ZSTD]),
         "batch_bytes": chance.choice([1, 200, 1000, 1800]),
@@ -124,7 +129,9 @@ def compare_append(case, real, folder):
 
 def _compare(case, real, folder, fs, plan, state, request):
     directory, root = Path(plan.path), folder / "log.dir"
-    log = OpenLog(Draft(fs, plan.path), request.load_settings(str(root), "t"), state.log_start, case.log.log_end, is_clean=True)
+    log = OpenLog(
+        Draft(fs, plan.path), request.load_settings(str(root), "t"), state.log_start, case.log.log_end, is_clean=True
+    )
     sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, request)
     sent = batches_of(plan, request, case.records, case.log.log_end, sequence)
     (folder / "sent").mkdir()
@@ -147,6 +154,8 @@ def _compare(case, real, folder, fs, plan, state, request):
     offsets = int(answer[2]), line_of(root, "recovery-point")
     if offsets != (end, end):
         found.append(f"ends at {end}, real {offsets[0]}, recovery point {offsets[1]}")
-    if (result.done.marker is Marker.BACK) != (root / MARKER).exists() or (not (root / MARKER).exists() and not case.log.is_odd):
+    if (result.done.marker is Marker.BACK) != (root / MARKER).exists() or (
+        not (root / MARKER).exists() and not case.log.is_odd
+    ):
         found.append(f"the marker: {result.done.marker}")
     return found, "rolled" if result.appended.rolled else "appended"

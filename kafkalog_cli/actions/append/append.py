@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
-from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle, Block, blocks
+from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, blocks
 from kafkalog_cli.actions.append.checks import Checks
-from kafkalog_cli.actions.append.reading import NewRecord
+from kafkalog_cli.actions.append.reading import Incoming
 from kafkalog_cli.actions.apply_changes import Applied, Marker, give_marker_back, is_sound
 from kafkalog_cli.actions.change_plan import fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.root_state import RootState
-from kafkalog_cli.errors import BadInput, ExitCode, Refused
+from kafkalog_cli.errors import BadInput, ExitCode, NotChanged, Refused
 from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
 from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
@@ -185,7 +185,7 @@ def next_sequence(state: ProducerState, request: AppendRequest) -> int:
     return increment_sequence(known.last_sequence, 1) if known.has_batch else 0
 
 
-def rehearse(plan: AppendPlan, records: Iterable[NewRecord], request: AppendRequest) -> Appended:
+def rehearse(plan: AppendPlan, records: Incoming, request: AppendRequest) -> Appended:
     """What would be appended, as far as that is known without a log. Raises BadInput as the append would."""
     checks = Checks(request.settings.topic_config(plan.log_dir, plan.topic), plan.style, request.now_ms)
     maker = BatchMaker(plan.style, 0, request.kernels)
@@ -213,7 +213,7 @@ class AppendResult:
 def apply_append(  # noqa: PLR0913
     fs: WritableFilesystem,
     plan: AppendPlan,
-    records: Iterable[NewRecord],
+    records: Incoming,
     run: RunInfo,
     request: AppendRequest,
     *,
@@ -228,7 +228,11 @@ def apply_append(  # noqa: PLR0913
     with lock_partition(fs, plan.path, LockPolicy()) or nullcontext() if held is None else nullcontext():
         if fingerprints_of(fs, plan.path) != plan.fingerprints:
             raise Refused(path=plan.path, reason="a file has changed since the plan was made")
-        return _Append(fs, plan, run, request).run(records, may_go_on)
+        try:
+            append = _Append(fs, plan, run, request)
+        except LoadFailed as failure:
+            raise NotChanged(path=plan.path, reason=str(failure)) from failure
+        return append.run(records, may_go_on)
 
 
 class _Append:
@@ -244,10 +248,17 @@ class _Append:
         self._records = self._batches = self._size_bytes = 0
         self._flusher = _Flusher(self._config, request)
 
-    def run(self, records: Iterable[NewRecord], may_go_on: Callable[[], bool]) -> AppendResult:
+    def run(self, records: Incoming, may_go_on: Callable[[], bool]) -> AppendResult:
         plan = self._plan
         first_offset = self._target.end_offset
-        made = blocks(self._checks.records(records), plan.style, self._request.now_ms)
+        flusher = self._flusher
+        made = blocks(
+            self._checks.records(records),
+            plan.style,
+            self._request.now_ms,
+            most_records=min(BLOCK_RECORDS, flusher.messages),
+            is_due=flusher.is_late,
+        )
         first = next(made, None)
         marker = ENDS.get(self._request.transaction or "open")
         if first is None and marker is None:
@@ -335,17 +346,23 @@ class _Flusher:
     """When what was appended is synced: after so many records, or so long."""
 
     def __init__(self, config: TopicConfig, request: AppendRequest) -> None:
-        self._messages = cast(int, config["flush.messages"].value)
+        self.messages = cast(int, config["flush.messages"].value)
         self._ms = cast(int, config["flush.ms"].value)
         self._clock = request.clock
         self._since = 0
-        self._last_ms = 0 if self._clock is None else self._clock()
+        self._last_ms = self._now_ms()
 
     def is_due(self, records: int) -> bool:
         """Whether it is time, with so many records more; then it counts anew."""
         self._since += records
-        now_ms = self._last_ms if self._clock is None else self._clock()
-        is_due = self._since >= self._messages or now_ms - self._last_ms >= self._ms
+        is_due = self._since >= self.messages or self.is_late()
         if is_due:
-            self._since, self._last_ms = 0, now_ms
+            self._since, self._last_ms = 0, self._now_ms()
         return is_due
+
+    def is_late(self) -> bool:
+        """Whether it is time for what came before now."""
+        return self._now_ms() - self._last_ms >= self._ms
+
+    def _now_ms(self) -> int:
+        return 0 if self._clock is None else self._clock()

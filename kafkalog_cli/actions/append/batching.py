@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.actions.append.reading import NewRecord
+from kafkalog_cli.actions.append.reading import Incoming, NewRecord
 from kafkalog_cli.format.batch import (
     NO_SEQUENCE,
     RECORD_BATCH,
@@ -58,13 +58,29 @@ class Block(NamedTuple):
     ends: list[int]
 
 
-def blocks(records: Iterable[NewRecord], style: BatchStyle, now_ms: int) -> Iterator[Block]:
-    """Records gathered into batches, some batches at a time. `now_ms` is for records without a timestamp."""
+def blocks(
+    records: Incoming,
+    style: BatchStyle,
+    now_ms: int,
+    *,
+    most_records: int = BLOCK_RECORDS,
+    is_due: Callable[[], bool] = lambda: False,
+) -> Iterator[Block]:
+    """Records gathered into batches, some batches at a time. `now_ms` is for records without a timestamp.
+
+    A block has `most_records` or less, and ends early where `is_due` says so, asked when none comes for a while.
+    """
     buffer = bytearray()
     rows: list[tuple[int, ...]] = []
     ends: list[int] = []
     batch_bytes = RECORD_BATCH.size
     for record in records:
+        if record is None or len(rows) >= most_records:
+            if rows and (record is not None or is_due()):
+                yield Block(buffer, rows, [*ends, len(rows)])
+                buffer, rows, ends, batch_bytes = bytearray(), [], [], RECORD_BATCH.size
+            if record is None:
+                continue
         start = len(buffer)
         row = _put(buffer, record, len(rows), now_ms)
         size = RECORD_OVERHEAD_BYTES + len(buffer) - start
@@ -72,7 +88,7 @@ def blocks(records: Iterable[NewRecord], style: BatchStyle, now_ms: int) -> Iter
         if batch_bytes + size > style.batch_bytes and len(rows) > begun:
             ends.append(len(rows))
             batch_bytes = RECORD_BATCH.size
-            if start > BLOCK_BYTES or len(rows) > BLOCK_RECORDS:
+            if start > BLOCK_BYTES or len(rows) > BLOCK_RECORDS // 2:
                 yield Block(buffer[:start], rows, ends)
                 buffer, rows, ends = bytearray(), [], []
                 row = _put(buffer, record, 0, now_ms)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 from kafkalog_cli.actions.append.batching import BatchStyle
-from kafkalog_cli.actions.append.reading import NewRecord
+from kafkalog_cli.actions.append.reading import Incoming, NewRecord
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.batch_encoder import EncodedBatches
@@ -24,9 +24,14 @@ class Checks:
         self._after_ms = None if is_by_clock else cast(int, config["message.timestamp.after.max.ms"].value)
         self._now_ms = now_ms
 
-    def records(self, records: Iterable[NewRecord]) -> Iterator[NewRecord]:
+    def records(self, records: Incoming) -> Iterator[NewRecord | None]:
         """The same records. Raises BadInput at the first that is refused."""
-        for number, record in enumerate(records, 1):
+        number = 0
+        for record in records:
+            if record is None:
+                yield None
+                continue
+            number += 1
             if self._needs_keys and record.key is None:
                 raise BadInput(path=f"record {number}", reason="it has no key, and the topic is compacted")
             timestamp = record.timestamp

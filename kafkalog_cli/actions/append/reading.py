@@ -20,14 +20,17 @@ _PIECE_BYTES = 1 << 20
 
 
 class PieceLines:
-    """Lines of a stream that comes in pieces of any size, without their ends."""
+    """Lines of a stream that comes in pieces of any size, without their ends; None for an empty piece."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = pieces
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[bytes | None]:
         rest = b""
         for piece in self._pieces:
+            if not piece:
+                yield None
+                continue
             *lines, rest = (rest + piece).split(b"\n")
             yield from lines
         if rest:
@@ -57,13 +60,20 @@ class LineFormat(NamedTuple):
     key_separator: bytes | None = None
 
 
+Incoming = Iterable["NewRecord | None"]
+"""Records as they come; None where none has come for a while."""
 Parse = Callable[[bytes], NewRecord | None]
 """A line without its end to a record; None for one that is none. Raises ValueError."""
 
 
-def read_records(lines: Iterable[bytes], path: str, parse: Parse) -> Iterator[NewRecord]:
-    """The records of a stream, which `path` names. Raises BadInput with the number of the line."""
-    for number, line in enumerate(lines, 1):
+def read_records(lines: Iterable[bytes | None], path: str, parse: Parse) -> Iterator[NewRecord | None]:
+    """The records of a stream, which `path` names, and None for None. Raises BadInput with the number of the line."""
+    number = 0
+    for line in lines:
+        if line is None:
+            yield None
+            continue
+        number += 1
         try:
             record = parse(line)
         except ValueError as error:

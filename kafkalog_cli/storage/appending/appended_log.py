@@ -92,7 +92,7 @@ class AppendedLog:
         self._draft = target.producers_draft
         self._producers = target.producers
         self._replay = ProducerReplay(self._producers.state, self._settings.limits, self._note_completed)
-        self._file: WritableFile = run.open(target.log_name)
+        self._file: WritableFile = run.growing(target.log_name)
 
     def append(self, made: EncodedBatches) -> None:
         """Append batches, the first of which is at the log's end or above."""
@@ -165,13 +165,16 @@ class AppendedLog:
         self._put_epochs()
         names = [segment_file_name(base_offset, kind) for kind in _FILES]
         self._run.announce(names)
+        stray = segment_file_name(base_offset, FileKind.TXN_INDEX)
+        if stray in self._draft:  # a broker would take it for the new segment's
+            self._run.put(stray, b"")
         self.end_offset = base_offset
         self._take_snapshot()
         settings = self._settings
         self._base_offset, self._size_bytes, self._first_timestamp = base_offset, 0, NO_TIMESTAMP
         self._indexes = SegmentIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
         self._txn_index = b""
-        self._file = self._run.open(names[0])
+        self._file = self._run.growing(names[0])
         self.rolled.append(Rolled(base_offset, cause))
 
     def _close_segment(self) -> None:

@@ -2,8 +2,8 @@
 
 Nobody knows beforehand what it will write, so its manifest has the names: a file that grows and its size, files that
 are replaced (the old one is kept under a second name), files that are made. A name is in the manifest, on the disk,
-before the file is touched. Cut off, the run leaves its state GROWING: what it wrote stays, a torn tail at worst, and no later
-run takes it back by itself; `undo` does.
+before the file is touched. Cut off, the run leaves its state GROWING: what it wrote stays, a torn tail at worst, and no
+later run takes it back by itself; `undo` does.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class GrowingRun:
     def _begin(self, run: RunInfo, grows: list[str]) -> None:
         fs, edits = self._fs, () if self._checkpoints is None else self._checkpoints.edits
         before = snapshot(fs, self._directory, self._log_dir, edits)
-        planned = [self._growing(name) for name in grows]
+        planned = [self._planned_growth(name) for name in grows]
         try:
             fs.make_directory(self._run_directory)
         except FileExistsError as error:
@@ -93,7 +93,7 @@ class GrowingRun:
     def _log_dir(self) -> str | None:
         return None if self._checkpoints is None else self._checkpoints.log_dir
 
-    def _growing(self, name: str) -> PlannedChange:
+    def _planned_growth(self, name: str) -> PlannedChange:
         path = f"{self._directory}/{name}"
         status = self._fs.status(path)
         if status is None or not status.is_file or status.is_symlink:
@@ -144,7 +144,7 @@ class GrowingRun:
             return PlannedChange(ChangeKind.MAKE, name)
         return self._replaced(name)
 
-    def open(self, name: str) -> WritableFile:
+    def growing(self, name: str) -> WritableFile:
         """A file that grows, or that was announced and is made now."""
         path = f"{self._directory}/{name}"
         is_there = self._fs.status(path) is not None

@@ -41,7 +41,9 @@ def lines_of(count, now_ms):
     for at in range(count):
         header = {"key": "h", "value": None if at % 2 else "x" * at}
         record = {"key": None if at % 5 == 0 else f"k{at}", "value": None if at % 7 == 0 else f"value {at} " * (at % 9)}
-        yield json.dumps({**record, "timestamp_ms": now_ms - 1000 + at, "headers": [header] * (at % 3)}).encode() + b"\n"
+        yield (
+            json.dumps({**record, "timestamp_ms": now_ms - 1000 + at, "headers": [header] * (at % 3)}).encode() + b"\n"
+        )
 
 
 @pytest.fixture(scope="module")

@@ -87,6 +87,10 @@ class OffsetOutOfRange(KafkalogError):
     """{path}: {what} is outside the log, valid range is {first} to {last}"""
 
 
+class BadInput(KafkalogError):
+    """{path}: {reason}"""
+
+
 class Unreadable(KafkalogError):
     """{path}: {reason}"""
 

@@ -81,17 +81,17 @@ def apply_changes(  # noqa: PLR0913
         assert manifest is not None
         if not is_held or plan.log_dir is None:
             return Applied(manifest, Marker.NONE)
-        if marker is MarkerUse.DROPPED or not _is_sound(fs, plan.path, settings):
+        if marker is MarkerUse.DROPPED or not is_sound(fs, plan.path, settings):
             return Applied(manifest, Marker.AWAY)
         is_back = release_marker(fs, plan.log_dir, run.run_id, [plan.name])
         return Applied(manifest, Marker.BACK if is_back else Marker.NONE)
     except BaseException as error:
         if marker is not MarkerUse.LEFT:
-            _give_marker_back(fs, plan, run.run_id, error)
+            give_marker_back(fs, plan, run.run_id, error)
         raise
 
 
-def _give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
+def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
     """After an error that left all as it was there is no run that could be undone, and that the marker waits for.
 
     Where a sync failed nothing is given back: what the disk has is not known.
@@ -103,7 +103,7 @@ def _give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, err
             release_marker(fs, plan.log_dir, run_id, [plan.name])
 
 
-def _is_sound(fs: Filesystem, path: str, settings: LoadSettings) -> bool:
+def is_sound(fs: Filesystem, path: str, settings: LoadSettings) -> bool:
     """Whether nothing is wrong with the partition, looked at again: every CRC, index, epoch and snapshot."""
     # With room for all entries: one made full under another setting is still right.
     roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))

@@ -20,9 +20,10 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """One thing that is taken back. `what` is a word for programs: restore, rename, remove or checkpoint.
+    """One thing that is taken back. `what` is a word for programs: restore, cut, rename, remove or checkpoint.
 
-    `size_bytes` is what comes back into the file; `to` the name or text that is there afterwards.
+    `size_bytes` is what comes back into the file, or what is left of it; `to` the name or text that is there
+    afterwards.
     """
 
     what: str
@@ -95,7 +96,7 @@ def plan_undo(
         manifest = read_manifest(fs, path, run_id)
         if manifest is None or manifest.state is RunState.UNDONE:
             return UndoPlan(path, partition.name, run_id, log_dir, manifest)
-        cuts = frozenset(change.name for change in manifest.changes if change.kind is ChangeKind.CUT)
+        cuts = frozenset(change.name for change in manifest.changes if change.kind in (ChangeKind.CUT, ChangeKind.GROW))
         warnings = check_refusals(fs, partition, Action.UNDO, clock, places, cuts)
         check_undo(fs, path, manifest, log_dir)
     except OSError as error:
@@ -147,6 +148,8 @@ def _step(change: PlannedChange) -> UndoStep:
         return UndoStep("restore", change.name, size_bytes=change.from_bytes - change.to_bytes)
     if change.kind is ChangeKind.MOVE:
         return UndoStep("rename", str(change.new_name), change.name)
-    if change.kind is ChangeKind.PUT and not change.replaces:
+    if change.kind is ChangeKind.MAKE or (change.kind is ChangeKind.PUT and not change.replaces):
         return UndoStep("remove", change.name)
+    if change.kind is ChangeKind.GROW:
+        return UndoStep("cut", change.name, size_bytes=change.from_bytes)
     return UndoStep("restore", change.name)

@@ -31,6 +31,7 @@ COMMANDS = {
     "compact": "kafkalog_cli.cli.compact",
     "truncate": "kafkalog_cli.cli.truncate",
     "delete-records": "kafkalog_cli.cli.delete_records",
+    "append": "kafkalog_cli.cli.append",
     "undo": "kafkalog_cli.cli.undo",
     "purge": "kafkalog_cli.cli.purge",
     "warmup": "kafkalog_cli.cli.warmup",

@@ -47,6 +47,7 @@ class Environment:
     kernels: KernelChoice = field(default_factory=_kernel_choice)
     terminal: Terminal | None = field(default_factory=standard_terminal)
     """Where to ask before valid data go; None: nobody is there."""
+    stdin: BinaryIO = field(default_factory=lambda: sys.stdin.buffer)
 
 
 def environment_of(context: typer.Context) -> Environment:

@@ -12,6 +12,7 @@ from kafkalog_cli.format.batch import (
     DELETE_HORIZON_MASK,
     NO_SEQUENCE,
     RECORD_BATCH,
+    TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_MASK,
     Batch,
     BatchColumns,
@@ -165,13 +166,15 @@ class BatchEncoder:
 def encode_end_marker(type_id: int, coordinator_epoch: int, timestamp: int, header: Batch) -> tuple[Batch, bytes]:
     """The control batch that ends a transaction (MemoryRecords.writeEndTransactionalMarker).
 
-    Of `header` count base offset, leader epoch, producer id and epoch. What a scan would find, and the bytes.
+    Of `header` count base offset, leader epoch, producer id and epoch, and whether `timestamp` is the append time.
+    What a scan would find, and the bytes.
     """
     key, value = encode_marker(type_id, coordinator_epoch)
     wanted = header._replace(
         last_offset=header.base_offset,
-        attributes=TRANSACTIONAL_MASK | CONTROL_MASK,
+        attributes=TRANSACTIONAL_MASK | CONTROL_MASK | (header.attributes & TIMESTAMP_TYPE_MASK),
         base_sequence=NO_SEQUENCE,
+        max_timestamp=timestamp,
     )
     row = (header.base_offset, timestamp, NO_SEQUENCE, 0, len(key), len(key), len(value), 0, 0, -1, 1)
     body = plain_encode.encode_records(memoryview(key + value), (row,), wanted)

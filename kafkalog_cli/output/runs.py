@@ -36,6 +36,8 @@ def _sentence(step: UndoStep) -> str:
     name = printable(step.name)
     if step.what == "restore":
         return f"{name}: {'as it was' if step.size_bytes is None else f'{step.size_bytes} bytes back'}"
+    if step.what == "cut":
+        return f"{name}: cut to its {step.size_bytes} bytes of before"
     if step.what == "rename":
         return f"{name}: named {printable(step.to or '')} again"
     if step.what == "remove":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -163,6 +164,9 @@ class _Restorer:
             ChangeKind.MOVE: self._move,
             ChangeKind.DROP: self._drop,
             ChangeKind.PUT: self._put,
+            ChangeKind.GROW: self._grow,
+            ChangeKind.REPLACE: self._replace,
+            ChangeKind.MAKE: self._make,
         }
         takers[change.kind](change, f"{self._directory}/{change.name}")
 
@@ -226,6 +230,29 @@ class _Restorer:
         else:
             self._put_back(f"{self._kept}/{change.kept}", path)
 
+    def _grow(self, change: PlannedChange, path: str) -> None:
+        """Cut back, after the indexes that speak of more are gone on the disk too."""
+        found = facts_of(self._fs, path)
+        if found is None or (found.size_bytes, found.mtime_ns) == (change.from_bytes, change.mtime_ns):
+            return
+        self._names.sync()
+        with self._fs.open_write(path) as file:
+            file.truncate(change.from_bytes)
+            self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
+            sync(file)
+
+    def _replace(self, change: PlannedChange, path: str) -> None:
+        found = facts_of(self._fs, path)
+        if found is None or not self._before[change.name].looks_like(found):
+            self._names.announce(filled=path)
+            self._names.leave(path)
+            self._put_back(f"{self._kept}/{change.kept}", path)
+
+    def _make(self, change: PlannedChange, path: str) -> None:
+        if self._fs.status(path) is not None:
+            self._names.leave(path)
+            self._fs.unlink(path)
+
     def _put_back(self, kept: str, path: str) -> None:
         """At once in the place of what is there, and kept until that is on the disk."""
         second = kept + ".back"
@@ -255,6 +282,9 @@ def _difference_half_way(fs: WritableFilesystem, directory: str, manifest: Manif
     """What a run that did not end cannot have done; of the files that it names, those in between are let pass."""
     names = {name for change in manifest.changes for name in (change.name, change.new_name) if name is not None}
     found = snapshot(fs, directory).files
+    difference = _difference_of_growth(fs, directory, manifest, found)
+    if difference is not None:
+        return difference
     untouched = [{n: facts for n, facts in files.items() if n not in names} for files in (manifest.before.files, found)]
     difference = difference_of_files(*untouched)
     if difference is not None:
@@ -266,6 +296,22 @@ def _difference_half_way(fs: WritableFilesystem, directory: str, manifest: Manif
         only_cut = all(change.kind is ChangeKind.CUT for change in named)
         if only_cut and not low <= found[name].size_bytes <= high:
             return f"{name} has {found[name].size_bytes} bytes, not {low} to {high}"
+    return None
+
+
+def _difference_of_growth(
+    fs: WritableFilesystem, directory: str, manifest: Manifest, found: Mapping[str, FileFacts]
+) -> str | None:
+    """What a run that lets files grow, and was cut off, cannot have done; other runs may have come after it."""
+    if manifest.state is RunState.GROWING:
+        later = [run for run in run_ids(fs, directory) if run > manifest.run.run_id and _is_done(fs, directory, run)]
+        if later:
+            return f"run {later[-1]} came after it"
+    for change in manifest.changes:
+        if change.kind is ChangeKind.GROW:
+            size_bytes = found[change.name].size_bytes if change.name in found else 0
+            if size_bytes < change.from_bytes:
+                return f"{change.name} has {size_bytes} bytes, fewer than the {change.from_bytes} before"
     return None
 
 

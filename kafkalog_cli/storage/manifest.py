@@ -21,9 +21,13 @@ _LIMIT_BYTES = 1 << 30
 
 @unique
 class RunState(Enum):
-    """How far a run has come. Until it is DONE, and from UNDOING on, each change may have been made or not."""
+    """How far a run has come. Until it is DONE, and from UNDOING on, each change may have been made or not.
+
+    GROWING is STARTED where all that was done so far stays if the run is cut off: records behind the log's end.
+    """
 
     STARTED = "started"
+    GROWING = "growing"
     DONE = "done"
     UNDOING = "undoing"
     UNDONE = "undone"
@@ -31,12 +35,15 @@ class RunState(Enum):
 
 @unique
 class ChangeKind(Enum):
-    """What a change does; see storage/changes.py."""
+    """What a change does; see storage/changes.py, and of the last three, which only grow, storage/growing_run.py."""
 
     CUT = "cut"
     MOVE = "move"
     DROP = "drop"
     PUT = "put"
+    GROW = "grow"
+    REPLACE = "replace"
+    MAKE = "make"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +90,9 @@ class PlannedChange:
     """A change as the manifest has it; the names of what is `kept` and `staged` are those in the run's directory.
 
     `to_bytes` is the size that a CUT or PUT leaves, `mtime_ns` a cut file's before, a new file's after. `sha256`
-    is of the bytes that a CUT keeps, or of those that a PUT writes. `origin` is the name that the file of a CUT or
-    MOVE had before the run. `linked`: what a DROP keeps is a second name of the file, made before the manifest.
+    is of the bytes that a CUT keeps, or of those that a PUT writes. A file that is to GROW has `from_bytes` before;
+    what REPLACE and MAKE write is not known beforehand. `origin` is the name that the file of a CUT or MOVE had
+    before the run. `linked`: what a DROP keeps is a second name of the file, made before the manifest.
     """
 
     kind: ChangeKind

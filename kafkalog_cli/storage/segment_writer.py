@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from kafkalog_cli.format import index, timeindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns, IntColumn
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
-from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
+from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
@@ -55,6 +55,25 @@ class SegmentIndexes:
             seen = due + 1
         self._see_timestamps(timestamps, last_offsets, seen, end_row)
         return end_row, error
+
+    def resume(self, offsets: OffsetIndex, times: TimeIndex, largest: tuple[int, int]) -> None:
+        """Go on behind the entries of a segment that is there; `largest`: its largest timestamp, with its offset."""
+        self.offset_entries = list(offsets)
+        self.time_entries = list(times)
+        self.max_timestamp, self.offset_of_max_timestamp = largest
+
+    def add_one(self, position: int, last_offset: int, max_timestamp: int) -> IndexError_ | None:
+        """Take in one batch: what that made fail (`add` does the same for many)."""
+        if not self.is_in_range(last_offset):
+            return SegmentOverflow(self.base_offset, last_offset)
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max_timestamp = max_timestamp, last_offset
+        if position <= self._indexed_position + self._interval_bytes:
+            return None
+        failed = self._append(last_offset, position)
+        if failed is None:
+            self._indexed_position = position
+        return failed
 
     def close(self) -> InvalidOffset | LoadFailed | None:
         """Add the entry that a segment gets when it is closed, for which a place is kept; what made that fail."""

@@ -157,6 +157,7 @@ class WriterMatrix:
             Kind.UNDOES: self._look_undo,
             Kind.REMOVES: self._look_removal,
             Kind.COPIES: self._look_copy,
+            Kind.APPENDS: self._look_append,
         }
         try:
             if image.is_over:
@@ -302,6 +303,30 @@ class WriterMatrix:
         assert _of_kind(there, ".log") == _of_kind(want.after, ".log"), "other logs"
         assert _of_kind(there, "index").keys() == _of_kind(want.after, "index").keys(), "an index without its log"
         assert self._is_idle(disk), "a second run finds something to do"
+
+    # -- appends
+
+    def _look_append(self, image: Image) -> None:
+        """What is there is what was before and a part of what came; it can be recovered, gone on from and taken back."""
+        disk = image.disk
+        has_begun, other = _has_begun(disk), copy(disk)
+        self._check_grown(disk)
+        outcome = RECOVER_LATER.act(other, token="0003")
+        assert outcome.code == 0, outcome
+        self._check_grown(other)
+        found = len(records(other))
+        again = copy(other)
+        outcome = replace(self.writer, now_ms=NOW_MS + 2000).act(again, token="0004")
+        assert outcome.code in self.writer.codes, outcome
+        count = len(self.expected.records_after) - len(self.expected.records_before)
+        assert len(records(again)) == found + count, "a second run appends something else"
+        for taken_back in (disk, other, again):
+            self._is_undone(taken_back, has_begun=has_begun)
+
+    def _check_grown(self, disk: MemoryFilesystem) -> None:
+        want, found = self.expected, records(disk)
+        assert len(found) >= len(want.records_before), "a record went"
+        assert found == want.records_after[: len(found)], "not the beginning of what was to be there"
 
     # -- undo
 

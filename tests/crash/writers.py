@@ -43,10 +43,11 @@ class Outcome(NamedTuple):
     err: str
 
 
-def kafkalog(fs: object, *argv: str, now_ms: int = NOW_MS, token: str = "0001") -> Outcome:
+def kafkalog(fs: object, *argv: str, now_ms: int = NOW_MS, token: str = "0001", stdin: bytes = b"") -> Outcome:
     """Run a command line. Its run is named by the time and `token`: two runs at one time need two."""
     out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, fs=fs, now_ms=lambda: now_ms, kernels=_PLAIN)
+    streams = {"stdout": out, "stderr": err, "stdin": io.BytesIO(stdin)}
+    environment = Environment(**streams, fs=fs, now_ms=lambda: now_ms, kernels=_PLAIN)
     with (
         mock.patch.object(typer.main, "get_command", _get_command),
         mock.patch("secrets.token_hex", return_value=token),
@@ -69,6 +70,7 @@ class Kind(Enum):
     UNDOES = "undoes"
     REMOVES = "removes"  # what nothing refers to any more
     COPIES = "copies"  # into a directory of its own; nothing else is touched
+    APPENDS = "appends"  # behind what is there, so that a part of it may be left, and a second run appends it again
 
 
 @unique
@@ -96,13 +98,14 @@ class Writer:
     left: Left = Left.ALL
     keeps_marker: bool = False
     comes_back: bool = True
+    stdin: bytes = b""
 
     @property
     def fixtures(self) -> tuple[str, ...]:
         """The log directories on which it has something to do."""
         if self.kind is Kind.CLEANS:
             return ("keyed", "committed", "old", "killed")
-        return tuple(SOUND if self.kind in (Kind.CHANGES, Kind.FREES) else FIXTURES)
+        return tuple(SOUND if self.kind in (Kind.CHANGES, Kind.FREES, Kind.APPENDS) else FIXTURES)
 
     @property
     def run_id(self) -> str:
@@ -112,7 +115,7 @@ class Writer:
         return f"{RUN_TIME}-{self.argv[0]}-0001"
 
     def act(self, fs: object, *more: str, token: str = "0001") -> Outcome:
-        return kafkalog(fs, *self.argv, *more, now_ms=self.now_ms, token=token)
+        return kafkalog(fs, *self.argv, *more, now_ms=self.now_ms, token=token, stdin=self.stdin)
 
     def disk(self, fixture: str) -> MemoryFilesystem:
         """A disk on which it has something to do: undo and purge need a run, purge one that is old."""
@@ -186,6 +189,21 @@ CHANGERS = (
     *(TRUNCATE, TRUNCATE_IN_A_BATCH, TRUNCATE_FULLY, DELETE_RECORDS, DELETE_ALL_RECORDS, COMPACT),
 )
 WRITERS = (*REPAIRERS, *CHANGERS)
+
+
+def _appends(name: str, count: int, *options: str) -> Writer:
+    """Small batches: a segment takes a few, so that others begin."""
+    lines = b"".join(b"key %d:appended %d\n" % (at, at) for at in range(count))
+    argv = ("append", PARTITION, "--input", "lines", "--key-separator", ":", "--single-replica", "--batch-bytes", "150")
+    return Writer(name, Kind.APPENDS, (*argv, *SETTINGS, *options), stdin=lines)
+
+
+APPEND = _appends("append", 2)
+APPEND_AND_ROLL = _appends("append-and-roll", 12, "--config", "internal.segment.bytes=500")
+APPEND_AND_FLUSH = _appends("append-and-flush", 9, "--config", "flush.messages=1")
+ABORT = _appends("abort", 3, "--producer-id", "8", "--transaction", "abort", "--config", "segment.ms=1")
+APPENDERS = (APPEND, APPEND_AND_ROLL, APPEND_AND_FLUSH, ABORT)
+APPENDS = tuple((writer, name) for writer in APPENDERS for name in writer.fixtures)
 CASES = tuple((writer, name) for writer in WRITERS for name in writer.fixtures)
 
 

@@ -158,12 +158,13 @@ def test_changes_of_logs(corpus, tmp_path, dry_run):
         ["retain", root, "--explain", *limits, *policy, *dry_run],
         ["retain", root, "--explain", *policy[2:], *dry_run],
         ["truncate", f"{root}/ret-future-0", "--to", "101", *one],
+        ["append", f"{root}/ret-size-0", f"{root}/meta.properties", "--input", "lines", *one],
         ["delete-records", f"{root}/ret-records-0", "--before", "57", *one],
     ):
         code, out, err = kafkalog(*argv)
         seen |= check(out) | check(err)
         assert json.loads(out[-1])["exit_code"] == code
-    kinds = {"roll", "retention", "truncation", "deleted-records", "summary", "error"}
+    kinds = {"roll", "retention", "truncation", "deleted-records", "appended", "summary", "error"}
     assert seen - {PROGRESS} == {f"kafkalog.{kind}/1" for kind in kinds}
 
 

@@ -96,7 +96,8 @@ def decompress_into(  # noqa: PLR0913 - the two of the arena could only be one t
 def compress(codec: int, data: Bytes, *, level: int | None = None, magic: int = 2) -> bytes:
     """`data` packed as Kafka's Java writes it: the same framing, and the same bytes where the libraries agree.
 
-    (They do for gzip and lz4; snappy and zstd choose matches differently from one version to the next.)
+    (They do for gzip and lz4, but for lz4's levels 1 and 2, which liblz4 1.10 has made anew; snappy and zstd choose
+    matches differently from one version to the next.)
     `level` is Kafka's (`compression.gzip.level` and so on), None its default. Raises ValueError for a codec or
     level that is none: the caller's mistake.
     """

@@ -1,16 +1,27 @@
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Optional;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.MutableRecordBatch;
+import org.apache.kafka.server.common.RequestLocal;
+import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
 import org.apache.kafka.storage.internals.log.RollParams;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.internals.log.VerificationGuard;
 
 /**
  * Opens a log with the real UnifiedLog, has it do one thing, and stops it cleanly. The action is one of
- *   nothing | retain:HIGH-WATERMARK | roll | roll-if:BYTES:TIMESTAMP:OFFSET | truncate:OFFSET | delete-records:HIGH-WATERMARK:OFFSET
+ *   nothing | append:FILE:LEADER-EPOCH | retain:HIGH-WATERMARK | roll | roll-if:BYTES:TIMESTAMP:OFFSET | truncate:OFFSET | delete-records:HIGH-WATERMARK:OFFSET
  * The answer is that of LoadLogs, and the number of segments that went, or whether it rolled.
  */
 final class ChangeLogs {
+    /** The markers of version 1 have the epoch of the producer. */
+    private static final short TRANSACTION_VERSION = 1;
+
     private ChangeLogs() {}
 
     static String change(String[] words) {
@@ -37,6 +48,8 @@ final class ChangeLogs {
         switch (action[0]) {
             case "nothing":
                 return 0;
+            case "append":
+                return append(log, action[1], Integer.parseInt(action[2]));
             case "retain":
                 log.updateHighWatermark(Long.parseLong(action[1]));
                 return log.deleteOldSegments();
@@ -66,5 +79,22 @@ final class ChangeLogs {
             default:
                 throw new IllegalArgumentException(action[0]);
         }
+    }
+
+    /** Each batch of a file alone, as a producer or the coordinator of a transaction sends it. */
+    private static long append(UnifiedLog log, String path, int leaderEpoch) throws Exception {
+        MemoryRecords all = MemoryRecords.readableRecords(ByteBuffer.wrap(Files.readAllBytes(Path.of(path))));
+        long count = 0;
+        for (MutableRecordBatch batch : all.batches()) {
+            ByteBuffer alone = ByteBuffer.allocate(batch.sizeInBytes());
+            batch.writeTo(alone);
+            alone.flip();
+            AppendOrigin origin = batch.isControlBatch() ? AppendOrigin.COORDINATOR : AppendOrigin.CLIENT;
+            log.appendAsLeader(
+                MemoryRecords.readableRecords(alone), leaderEpoch, origin, RequestLocal.noCaching(),
+                VerificationGuard.SENTINEL, TRANSACTION_VERSION);
+            count++;
+        }
+        return count;
     }
 }

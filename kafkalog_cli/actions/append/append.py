@@ -1,0 +1,368 @@
+"""Appends records to a partition as its leader would: the plan, and what is made of the records that then come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, cast
+
+from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, blocks
+from kafkalog_cli.actions.append.checks import Checks
+from kafkalog_cli.actions.append.reading import Incoming
+from kafkalog_cli.actions.apply_changes import Applied, Marker, give_marker_back, is_sound
+from kafkalog_cli.actions.change_plan import fingerprints_of
+from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.errors import BadInput, ExitCode, NotChanged, Refused
+from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
+from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
+from kafkalog_cli.format.compression import Codec, codec_name
+from kafkalog_cli.format.control import ABORT, COMMIT
+from kafkalog_cli.storage.appending.appended_log import AppendedLog, AppendTarget, Rolled
+from kafkalog_cli.storage.appending.growing_run import GrowingRun
+from kafkalog_cli.storage.checkpoints import LineEdit
+from kafkalog_cli.storage.clean_marker import hold_marker, release_marker
+from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.journal import CheckpointEdits
+from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+from kafkalog_cli.storage.lock import LockPolicy, lock_partition
+from kafkalog_cli.storage.manifest import Manifest, RunInfo
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.open_log import OpenLog
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.producer_state import ProducerState
+from kafkalog_cli.storage.rolling import RollLimits
+from kafkalog_cli.storage.topic_config import Setting, TopicConfig
+
+_RECOVERY_POINT = FileKind.RECOVERY_POINT_CHECKPOINT
+_LEVELS = {
+    Codec.GZIP: "compression.gzip.level",
+    Codec.LZ4: "compression.lz4.level",
+    Codec.ZSTD: "compression.zstd.level",
+}
+ENDS = {"commit": COMMIT, "abort": ABORT, "open": None}
+"""How a transaction is left, and the type of the marker that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRequest(LogRequest):
+    """How to append. `codec` None: none; the topic's compression.type comes first. `leader_epoch` None: the latest.
+
+    `transaction`: one of ENDS, None for none. `clock` tells the time in ms, for flush.ms.
+    """
+
+    codec: Codec | None = None
+    level: int | None = None
+    batch_bytes: int = 16_384
+    leader_epoch: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int = 0
+    first_sequence: int | None = None
+    transaction: str | None = None
+    coordinator_epoch: int = 0
+    clock: Callable[[], int] | None = None
+
+
+class Appended(NamedTuple):
+    """What was appended: records and batches (a marker is one of each), their bytes, the segments that began."""
+
+    first_offset: int
+    records: int = 0
+    batches: int = 0
+    size_bytes: int = 0
+    rolled: tuple[Rolled, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AppendPlan(LogPlan):
+    """A plan to append behind `log_end_offset`; afterwards that is behind what came, and `appended` says what it was.
+
+    `is_cut_short`: the run was interrupted; what had come until then is appended.
+    """
+
+    root: RootState = field(default=RootState(None, "", -1))
+    style: BatchStyle = field(default=BatchStyle())
+    appended: Appended | None = None
+    is_cut_short: bool = False
+
+    @property
+    def has_work(self) -> bool:
+        """What there is to append shows when it comes."""
+        return not self.is_refused and (self.appended is None or self.appended.records > 0)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """See ChangePlan; INTERRUPTED where more records may have been waiting."""
+        return ExitCode.INTERRUPTED if self.is_cut_short else LogPlan.exit_code.__get__(self)
+
+    def after(self, appended: Appended, *, is_cut_short: bool = False) -> AppendPlan:
+        """The same when the records have come."""
+        end_offset = appended.first_offset + appended.records
+        return replace(self, appended=appended, log_end_offset=end_offset, is_cut_short=is_cut_short)
+
+
+def plan_append(fs: Filesystem, partition: Partition, root: RootState, request: AppendRequest) -> AppendPlan:
+    """Where records would go, and how; reads headers, the indexes' ends and what producers wrote last.
+
+    Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and what opening the files raises.
+    """
+    config = request.settings.topic_config(root.log_dir, partition.topic)
+    plan = AppendPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=_used(config),
+        root=root,
+    )
+    try:
+        check_logs(partition)
+        end_offset = whole_end_of(fs, partition, root)
+        plan = replace(plan, log_end_offset=end_offset)
+        target = _target(fs, plan, request)
+        return replace(
+            plan,
+            log_start_offset=target.log.log_start_offset,
+            high_watermark=root.high_watermark(end_offset),
+            style=_style(config, target, request),
+        )
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+    except LoadFailed as failure:
+        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+
+
+def _used(config: TopicConfig) -> tuple[Setting, ...]:
+    names = ("segment.index.bytes", "index.interval.bytes", "max.message.bytes", "message.timestamp.type")
+    return (config.segment_size, config["segment.ms"], *(config[name] for name in names), config["compression.type"])
+
+
+def _target(fs: Filesystem, plan: AppendPlan, request: AppendRequest) -> AppendTarget:
+    settings = request.load_settings(plan.log_dir, plan.topic)
+    assert plan.log_end_offset is not None
+    draft, root = Draft(fs, plan.path), plan.root
+    log = OpenLog(draft, settings, root.log_start, plan.log_end_offset, is_clean=root.is_clean)
+    return AppendTarget(log)
+
+
+def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) -> BatchStyle:
+    """The topic's compression.type comes before what a producer would do; the level too."""
+    wanted, level = config["compression.type"].text, request.level
+    codec = request.codec or Codec.NONE
+    if wanted != "producer":
+        codec = next(known for known in Codec if codec_name(known) == wanted.replace("uncompressed", "none"))
+        level = cast(int, config[_LEVELS[codec]].value) if codec in _LEVELS else None
+    epoch = target.epochs.latest_epoch if request.leader_epoch is None else request.leader_epoch
+    is_append_time = config["message.timestamp.type"].value == "LogAppendTime"
+    return BatchStyle(
+        codec,
+        level,
+        request.batch_bytes,
+        0 if epoch is None else epoch,
+        request.now_ms if is_append_time else None,
+        -1 if request.producer_id is None else request.producer_id,
+        -1 if request.producer_id is None else request.producer_epoch,
+        request.transaction is not None,
+    )
+
+
+def next_sequence(state: ProducerState, request: AppendRequest) -> int:
+    """The sequence of the next record of the producer. Raises BadInput where a broker would fence it."""
+    if request.producer_id is None:
+        return NO_SEQUENCE
+    if request.first_sequence is not None:
+        return request.first_sequence
+    known = state.producers.get(request.producer_id)
+    if known is None or known.producer_epoch < request.producer_epoch:
+        return 0
+    if known.producer_epoch > request.producer_epoch:
+        reason = f"producer {request.producer_id} has epoch {known.producer_epoch}, {request.producer_epoch} is fenced"
+        raise BadInput(path="--producer-epoch", reason=reason)
+    return increment_sequence(known.last_sequence, 1) if known.has_batch else 0
+
+
+def rehearse(plan: AppendPlan, records: Incoming, request: AppendRequest) -> Appended:
+    """What would be appended, as far as that is known without a log. Raises BadInput as the append would."""
+    checks = Checks(request.settings.topic_config(plan.log_dir, plan.topic), plan.style, request.now_ms)
+    maker = BatchMaker(plan.style, 0, request.kernels)
+    assert plan.log_end_offset is not None
+    found = Appended(plan.log_end_offset)
+    for block in blocks(checks.records(records), plan.style, request.now_ms):
+        made = maker.encode(block, found.first_offset + found.records)
+        checks.batches(made)
+        counts = found.records + len(block.rows), found.batches + len(made.batches), found.size_bytes + len(made.data)
+        found = Appended(found.first_offset, *counts)
+    return found
+
+
+# -- the append
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """`done` is None where no record came."""
+
+    appended: Appended
+    done: Applied | None
+
+
+def apply_append(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    plan: AppendPlan,
+    records: Incoming,
+    run: RunInfo,
+    request: AppendRequest,
+    *,
+    held: LockHandle | None,
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> AppendResult:
+    """Append all records, or those up to where `may_go_on` is false; `held`: the partition's lock if the caller has it.
+
+    Raises Refused if the partition is not what the plan was made for, BadInput for what a broker would not take, and
+    as GrowingRun does; then nothing is changed.
+    """
+    with lock_partition(fs, plan.path, LockPolicy()) or nullcontext() if held is None else nullcontext():
+        if fingerprints_of(fs, plan.path) != plan.fingerprints:
+            raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+        try:
+            append = _Append(fs, plan, run, request)
+        except LoadFailed as failure:
+            raise NotChanged(path=plan.path, reason=str(failure)) from failure
+        return append.run(records, may_go_on)
+
+
+class _Append:
+    """One call of `apply_append`."""
+
+    def __init__(self, fs: WritableFilesystem, plan: AppendPlan, run: RunInfo, request: AppendRequest) -> None:
+        self._fs, self._plan, self._info, self._request = fs, plan, run, request
+        self._config = request.settings.topic_config(plan.log_dir, plan.topic)
+        self._target = _target(fs, plan, request)
+        self._checks = Checks(self._config, plan.style, request.now_ms)
+        sequence = next_sequence(self._target.producers.state, request)
+        self._maker = BatchMaker(plan.style, sequence, request.kernels)
+        self._records = self._batches = self._size_bytes = 0
+        self._flusher = _Flusher(self._config, request)
+
+    def run(self, records: Incoming, may_go_on: Callable[[], bool]) -> AppendResult:
+        plan = self._plan
+        first_offset = self._target.end_offset
+        flusher = self._flusher
+        made = blocks(
+            self._checks.records(records),
+            plan.style,
+            self._request.now_ms,
+            most_records=min(BLOCK_RECORDS, flusher.messages),
+            is_due=flusher.is_late,
+        )
+        first = next(made, None)
+        marker = ENDS.get(self._request.transaction or "open")
+        if first is None and marker is None:
+            return AppendResult(Appended(first_offset), None)
+        is_held = False
+        try:
+            if plan.log_dir is not None:
+                is_held = hold_marker(self._fs, plan.log_dir, self._info.run_id, [plan.name])
+            manifest, appended = self._grow(replace(self._info, holds_marker=is_held), first, made, may_go_on)
+        except BaseException as error:
+            give_marker_back(self._fs, plan, self._info.run_id, error)
+            raise
+        return AppendResult(appended, Applied(manifest, self._marker_after(is_held=is_held)))
+
+    def _marker_after(self, *, is_held: bool) -> Marker:
+        plan, fs = self._plan, self._fs
+        if not is_held or plan.log_dir is None:
+            return Marker.NONE
+        if not is_sound(fs, plan.path, self._request.load_settings(plan.log_dir, plan.topic)):
+            return Marker.AWAY
+        return Marker.BACK if release_marker(fs, plan.log_dir, self._info.run_id, [plan.name]) else Marker.NONE
+
+    def _grow(
+        self, info: RunInfo, first: Block | None, made: Iterator[Block], may_go_on: Callable[[], bool]
+    ) -> tuple[Manifest, Appended]:
+        target, plan = self._target, self._plan
+        edits = self._recovery_point(target.end_offset)
+        checkpoints = CheckpointEdits(plan.log_dir, edits) if plan.log_dir is not None and edits else None
+        run = GrowingRun(self._fs, plan.path, run=info, grows=[target.log_name], checkpoints=checkpoints)
+        try:
+            config = self._config
+            limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
+            log = AppendedLog(target, run, limits, self._request.now_ms)
+            first_offset = target.end_offset
+            if first is not None:
+                self._append(log, run, self._maker.encode(first, log.end_offset))
+            while may_go_on() and (block := next(made, None)) is not None:
+                self._append(log, run, self._maker.encode(block, log.end_offset))
+            self._end_transaction(log, run)
+            log.close()
+            appended = Appended(first_offset, self._records, self._batches, self._size_bytes, tuple(log.rolled))
+            facts = {"first_offset": first_offset, "end_offset": log.end_offset, "records": self._records}
+            return run.finish(facts, self._recovery_point(log.end_offset)), appended
+        except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
+            run.take_back(error)
+            raise BadInput(path=plan.path, reason=f"a broker would not take it: {error}") from error
+        except BaseException as error:
+            told = run.take_back(error)
+            if told is not None:
+                raise told from error
+            raise
+
+    def _append(self, log: AppendedLog, run: GrowingRun, made: EncodedBatches) -> None:
+        self._checks.batches(made)
+        log.append(made)
+        records = sum(made.batches.records_count)
+        self._records += int(records)
+        self._batches += len(made.batches)
+        self._size_bytes += len(made.data)
+        if self._flusher.is_due(int(records)):
+            log.flush()
+            run.change_lines(self._recovery_point(log.end_offset))
+
+    def _end_transaction(self, log: AppendedLog, run: GrowingRun) -> None:
+        request, style = self._request, self._plan.style
+        marker = ENDS.get(request.transaction or "open")
+        if marker is None:
+            return
+        header = Batch(
+            *(0, 0, log.end_offset, 0, style.leader_epoch, 2, 0, style.attributes, -1, -1),
+            *(style.producer_id, style.producer_epoch, NO_SEQUENCE, 0, 1),
+        )
+        batch, data = encode_end_marker(marker, request.coordinator_epoch, request.now_ms, header)
+        self._append(log, run, EncodedBatches(memoryview(data), BatchColumns.from_rows([batch])))
+
+    def _recovery_point(self, end_offset: int) -> tuple[LineEdit, ...]:
+        """The line may say the log's end only if it did before: what lies below it a broker does not look at."""
+        line, was = self._plan.root.line(_RECOVERY_POINT), self._target.end_offset
+        if self._plan.log_dir is None or ((line is None or line < was) and not self._plan.root.is_clean):
+            return ()
+        return (LineEdit(_RECOVERY_POINT, self._plan.topic, self._plan.partition, end_offset),)
+
+
+class _Flusher:
+    """When what was appended is synced: after so many records, or so long."""
+
+    def __init__(self, config: TopicConfig, request: AppendRequest) -> None:
+        self.messages = cast(int, config["flush.messages"].value)
+        self._ms = cast(int, config["flush.ms"].value)
+        self._clock = request.clock
+        self._since = 0
+        self._last_ms = self._now_ms()
+
+    def is_due(self, records: int) -> bool:
+        """Whether it is time, with so many records more; then it counts anew."""
+        self._since += records
+        is_due = self._since >= self.messages or self.is_late()
+        if is_due:
+            self._since, self._last_ms = 0, self._now_ms()
+        return is_due
+
+    def is_late(self) -> bool:
+        """Whether it is time for what came before now."""
+        return self._now_ms() - self._last_ms >= self._ms
+
+    def _now_ms(self) -> int:
+        return 0 if self._clock is None else self._clock()

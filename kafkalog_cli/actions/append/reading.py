@@ -1,0 +1,176 @@
+"""Records that are to be appended, as they come in: NDJSON as dump-log prints it, or a record a line."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kafkalog_cli.errors import BadInput
+from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.records import Header
+from kafkalog_cli.storage.fs import ReadableFile
+
+_SKIPPED = frozenset({"batch", "summary", "progress"})
+"""Lines of dump-log that are no records."""
+_LARGEST_TIMESTAMP = (1 << 63) - 1
+_PIECE_BYTES = 1 << 20
+
+
+class PieceLines:
+    """Lines of a stream that comes in pieces of any size, without their ends; None for an empty piece."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        rest = b""
+        for piece in self._pieces:
+            if not piece:
+                yield None
+                continue
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from lines
+        if rest:
+            yield rest
+
+
+def file_pieces(file: ReadableFile) -> Iterator[bytes]:
+    """The bytes of a file, in order."""
+    position, buffer = 0, bytearray(_PIECE_BYTES)
+    while got := file.read_into(position, memoryview(buffer)):
+        yield bytes(buffer[:got])
+        position += got
+
+
+class NewRecord(NamedTuple):
+    """A record without an offset. `timestamp` in ms is -1 for none, None where the input leaves it to the clock."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    timestamp: int | None = None
+
+
+class LineFormat(NamedTuple):
+    """How a line that is no JSON becomes a record: all of it the value, or a key before the separator."""
+
+    key_separator: bytes | None = None
+
+
+Incoming = Iterable["NewRecord | None"]
+"""Records as they come; None where none has come for a while."""
+Parse = Callable[[bytes], NewRecord | None]
+"""A line without its end to a record; None for one that is none. Raises ValueError."""
+
+
+def read_records(lines: Iterable[bytes | None], path: str, parse: Parse) -> Iterator[NewRecord | None]:
+    """The records of a stream, which `path` names, and None for None. Raises BadInput with the number of the line."""
+    number = 0
+    for line in lines:
+        if line is None:
+            yield None
+            continue
+        number += 1
+        try:
+            record = parse(line)
+        except ValueError as error:
+            raise BadInput(path=path, reason=f"line {number}: {error}") from error
+        if record is not None:
+            yield record
+
+
+def parse_ndjson(line: bytes) -> NewRecord | None:
+    """A record of dump-log's NDJSON; key, value and header values may be plain strings too.
+
+    Control records are left out: markers of transactions are not data.
+    """
+    if not line.strip():
+        return None
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError("no JSON object")
+    kind = found.get("type", "record")
+    if kind in _SKIPPED or found.get("control") is not None:
+        return None
+    if kind != "record":
+        raise ValueError(f"an object of type {kind!r}, not a record")
+    headers = found.get("headers") or []
+    if not isinstance(headers, list):
+        raise _not("headers", "a list")
+    return NewRecord(
+        _bytes(found.get("key"), "key"),
+        _bytes(found.get("value"), "value"),
+        tuple(map(_header, headers)),
+        _timestamp(found),
+    )
+
+
+def line_parser(layout: LineFormat) -> Parse:
+    """What takes lines of text, or of any bytes but line ends, for records."""
+    separator = layout.key_separator
+
+    def parse(line: bytes) -> NewRecord:
+        if separator is None:
+            return NewRecord(None, line)
+        key, found, value = line.partition(separator)
+        if not found:
+            raise ValueError("there is no key separator in it")
+        return NewRecord(key, value)
+
+    return parse
+
+
+def _timestamp(found: dict[str, Any]) -> int | None:
+    if "timestamp_ms" not in found:
+        return None
+    timestamp = found["timestamp_ms"]
+    if timestamp is None:
+        return NO_TIMESTAMP
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+        raise _not("timestamp_ms", "a number of milliseconds")
+    if not NO_TIMESTAMP <= timestamp <= _LARGEST_TIMESTAMP:
+        raise ValueError(f"timestamp_ms {timestamp} is none that a record can have")
+    return timestamp
+
+
+def _header(found: Any) -> Header:
+    if not isinstance(found, dict) or "key" not in found:
+        raise _not("headers", "objects with key and value")
+    key = _bytes(found["key"], "header key")
+    if key is None:
+        raise _not("header key", "anything but null")
+    return Header(key, _bytes(found.get("value"), "header value"))
+
+
+def _bytes(found: Any, what: str) -> bytes | None:
+    if found is None:
+        return None
+    if isinstance(found, str):
+        return _utf8(found)
+    if not isinstance(found, dict) or not isinstance(found.get("data"), str) or "missing_bytes" in found:
+        raise _not(what, "null, a string, or an object with encoding and data")
+    if found.get("encoding") == "utf-8":
+        return _utf8(found["data"])
+    if found.get("encoding") == "base64":
+        try:
+            return base64.b64decode(found["data"], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"the {what} is no base64: {error}") from error
+    raise _not(f"encoding of the {what}", "utf-8 or base64")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half of a surrogate pair: {error.object[error.start : error.end]!r}") from error
+
+
+def _not(what: str, wanted: str) -> ValueError:
+    return ValueError(f"{what} must be {wanted}")

@@ -1,0 +1,333 @@
+"""`kafkalog append` from the command line: what goes in and comes out again, what is refused, what is told."""
+
+import base64
+import io
+import json
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from logs import BASE_TIME_MS
+from naive_reader import read_batches, read_records
+from strategies import contents, headers, timestamps
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.storage.kernels import KernelChoice
+
+NOW_MS = 1795228795800
+NOW = ("--now", str(NOW_MS), "--single-replica", "--config", f"segment.ms={2**62}")
+ANY_TIME = ("--config", f"message.timestamp.after.max.ms={2**63 - 1}")
+MARKER = ".kafka_cleanshutdown"
+PLAIN = KernelChoice(forced=False)
+
+
+def kafkalog(*argv, stdin=b"", kernels=PLAIN):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO(), io.BytesIO()
+    environment = Environment(stdout=out, stderr=err, stdin=io.BytesIO(stdin), kernels=kernels)
+    code = run([*map(str, argv)], environment)
+    assert b"internal error" not in err.getvalue(), err.getvalue()
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+@pytest.fixture
+def root(corpus, tmp_path):
+    shutil.copytree(corpus / "txn" / "data", tmp_path / "data")
+    for path in (tmp_path / "data").rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def partition(root):
+    return root / "idem-0"
+
+
+def tree(root):
+    """Every file with its bytes, mode and mtime, but for locks and what runs keep."""
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file() and ".kafkalog" not in path.parts and path.name != ".lock"
+    }
+
+
+def records(partition, first=0):
+    """(offset, timestamp, key, value, headers) from an offset on, by the naive reader."""
+    found = []
+    for path in sorted(partition.glob("*.log")):
+        data = path.read_bytes()
+        for batch in read_batches(data):
+            assert batch.valid
+            found += [tuple(record[:2]) + tuple(record[3:6]) for record in read_records(data, batch)]
+    return [record for record in found if record[0] >= first]
+
+
+def end_of(partition):
+    return records(partition)[-1][0] + 1
+
+
+def json_bytes(data):
+    if data is None:
+        return None
+    try:
+        return {"encoding": "utf-8", "data": data.decode()}
+    except UnicodeDecodeError:
+        return {"encoding": "base64", "data": base64.b64encode(data).decode()}
+
+
+def json_line(record):
+    timestamp, key, value, pairs = record
+    line = {
+        "type": "record",
+        "timestamp_ms": None if timestamp == -1 else timestamp,
+        "key": json_bytes(key),
+        "value": json_bytes(value),
+        "headers": [{"key": json_bytes(name), "value": json_bytes(content)} for name, content in pairs],
+    }
+    return json.dumps(line).encode() + b"\n"
+
+
+# -- what goes in comes out
+
+RECORDS = st.lists(st.tuples(timestamps, contents, contents, headers), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
+@given(made=RECORDS, batch_bytes=st.sampled_from([1, 200, 16384]))
+def test_any_record_is_there_afterwards(corpus, tmp_path_factory, codec, made, batch_bytes):
+    partition = tmp_path_factory.mktemp("one") / "t-0"
+    partition.mkdir()
+    for suffix in (".log", ".index", ".timeindex"):
+        (partition / f"{0:020d}{suffix}").write_bytes(b"")
+    stdin = b"".join(map(json_line, made))
+    options = ("--codec", codec, "--batch-bytes", batch_bytes, *NOW, *ANY_TIME)
+    code, out, err = kafkalog("append", partition, *options, stdin=stdin)
+    assert code == 0, err
+    assert f"{len(made)} record" in out
+    assert records(partition) == [(at, *record) for at, record in enumerate(made)]
+    assert kafkalog("verify", partition, "--level", "deep", "--now", 2**62)[0] in (0, 3)  # odd times are told
+    shutil.rmtree(partition.parent)
+
+
+@pytest.mark.slow
+def test_the_compiled_kernels_write_the_same(root, tmp_path):
+    lines = b"".join(
+        json_line((BASE_TIME_MS + at, b"key %d" % at, b"v" * (at % 90), ((b"h", None),) * (at % 3)))
+        for at in range(3000)
+    )
+    shutil.copytree(root, tmp_path / "other")
+    written = []
+    for data, forced in ((root, False), (tmp_path / "other", True)):
+        argv = ("append", data / "idem-0", "--codec", "lz4", *NOW)
+        code, _, err = kafkalog(*argv, stdin=lines, kernels=KernelChoice(forced=forced))
+        assert code == 0, err
+        written.append({path.name: path.read_bytes() for path in (data / "idem-0").iterdir() if path.is_file()})
+    assert written[0] == written[1]
+
+
+def test_what_dump_log_prints_goes_in_again(root, partition):
+    """Markers of transactions do not: they are no data."""
+    _, dump, _ = kafkalog("dump-log", "--format", "json", root / "tx-0")
+    first = end_of(partition)
+    code, _, err = kafkalog("append", partition, *NOW, *ANY_TIME, stdin=dump.encode())
+    assert code == 0, err
+    wanted = [
+        (
+            record["timestamp_ms"],
+            *(None if record[name] is None else base64_or_text(record[name]) for name in ("key", "value")),
+        )
+        for record in map(json.loads, dump.splitlines())
+        if record["type"] == "record" and record["control"] is None
+    ]
+    assert len(wanted) > 100
+    assert [record[1:4] for record in records(partition, first)] == wanted
+
+
+def base64_or_text(found):
+    return found["data"].encode() if found["encoding"] == "utf-8" else base64.b64decode(found["data"])
+
+
+def test_lines_and_files(partition, tmp_path):
+    first = end_of(partition)
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"a=1\nb=2=3\n")
+    two.write_bytes(b"c=")
+    argv = ("append", partition, one, "-", two, "--input", "lines", "--key-separator", "=", *NOW)
+    assert kafkalog(*argv, stdin=b"x=y\r\n")[0] == 0
+    found = [(key, value) for _, _, key, value, _ in records(partition, first)]
+    assert found == [(b"a", b"1"), (b"b", b"2=3"), (b"x", b"y\r"), (b"c", b"")]
+    assert {record[1] for record in records(partition, first)} == {NOW_MS}
+    assert kafkalog("append", partition, "--input", "lines", *NOW, stdin=b"\n")[0] == 0
+    assert records(partition)[-1][2:4] == (None, b"")
+
+
+def test_plain_strings_and_what_is_left_out(partition):
+    first = end_of(partition)
+    lines = b'{"value": "\xc3\xa4"}\n\n{"key":"k","headers":[{"key":"h"}],"timestamp_ms":5}\n{"type":"summary"}\n'
+    assert kafkalog("append", partition, *NOW, stdin=lines)[0] == 0
+    assert records(partition, first) == [
+        (first, NOW_MS, None, "ä".encode(), ()),
+        (first + 1, 5, b"k", None, ((b"h", None),)),
+    ]
+
+
+# -- what is told
+
+
+def test_a_line_with_its_undo(root, partition):
+    before, first = tree(root), end_of(partition)
+    code, out, _ = kafkalog("append", partition, "--input", "lines", *NOW, stdin=b"one\ntwo\n")
+    assert code == 0
+    (line,) = out.splitlines()
+    assert f"2 records appended at {first} in 1 batch (81 bytes), offsets 0 to {first + 2}; undo: kafkalog undo" in line
+    assert (root / MARKER).exists()
+    assert f"idem 0 {first + 2}\n" in (root / "recovery-point-offset-checkpoint").read_text()
+    assert kafkalog("verify", root, "--level", "deep")[0] == 0
+    code, _, err = kafkalog(*line.rpartition("kafkalog ")[2].split(), *NOW[:2])
+    assert code == 0, err
+    assert tree(root) == before
+
+
+def test_objects(partition):
+    first = end_of(partition)
+    argv = ("append", partition, "--input", "lines", "--codec", "zstd", "--leader-epoch", 9, *NOW, "--format", "json")
+    code, out, _ = kafkalog(*argv, "--batch-bytes", 1, stdin=b"one\ntwo\n")
+    found, summary = map(json.loads, out.splitlines())
+    assert code == 0
+    assert (found["first_offset"], found["records"], found["batches"], found["codec"]) == (first, 2, 2, "zstd")
+    assert (found["leader_epoch"], found["log_end_offset"], found["segments"]) == (9, first + 2, [])
+    assert (summary["records"], summary["batches"], summary["changed"]) == (2, 2, 1)
+    assert (partition / "leader-epoch-checkpoint").read_text().endswith(f"9 {first}\n")
+
+
+def test_a_dry_run_counts_and_changes_nothing(root, partition):
+    before = tree(root)
+    code, out, _ = kafkalog("append", partition, "--input", "lines", *NOW, "--dry-run", stdin=b"one\ntwo\n")
+    assert code == 0
+    assert "dry run: 2 records appended at " in out
+    assert tree(root) == before
+    assert not (partition / ".kafkalog").exists()
+
+
+def test_nothing_comes(root, partition):
+    before = tree(root)
+    code, out, _ = kafkalog("append", partition, *NOW)
+    assert (code, "nothing to append" in out) == (0, True)
+    assert tree(root) == before
+
+
+# -- producers and transactions
+
+
+def test_sequences_go_on(partition):
+    argv = ("append", partition, "--input", "lines", "--producer-id", 4711, "--producer-epoch", 3, *NOW)
+    for _ in range(2):
+        assert kafkalog(*argv, stdin=b"a\nb\nc\n")[0] == 0
+    data = sorted(partition.glob("*.log"))[-1].read_bytes()
+    last = [batch for batch in read_batches(data) if batch.producer_id == 4711]
+    assert [(batch.producer_epoch, batch.base_sequence, batch.records_count) for batch in last] == [
+        (3, 0, 3),
+        (3, 3, 3),
+    ]
+    code, _, err = kafkalog(*argv[:6], "--producer-epoch", 2, *NOW, stdin=b"a\n")
+    assert (code, "producer 4711 has epoch 3, 2 is fenced" in err) == (1, True)
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort", "open"])
+def test_transactions(root, partition, ending):
+    first = end_of(partition)
+    argv = ("append", partition, "--input", "lines", "--producer-id", 4711, *NOW, "--transaction", ending)
+    assert kafkalog(*argv, stdin=b"a\nb\n")[0] == 0
+    assert kafkalog("verify", root, "--level", "deep")[0] == 0
+    assert end_of(partition) == first + 2 + (ending != "open")
+    indexes = b"".join(path.read_bytes() for path in partition.glob("*.txnindex"))
+    aborted = (4711).to_bytes(8, "big") + first.to_bytes(8, "big") + (first + 2).to_bytes(8, "big") in indexes
+    assert aborted == (ending == "abort")
+    if ending == "open":
+        code, _, err = kafkalog(*argv[:-2], stdin=b"c\n")
+        assert (code, "Expected transactional write" in err) == (1, True)
+        assert kafkalog(*argv[:-1], "commit", stdin=b"")[0] == 0
+        assert end_of(partition) == first + 3
+
+
+# -- what is refused
+
+BAD = [
+    (b"nonsense\n", "no JSON: "),
+    (b'{"value":"a"}\n[]\n', "no JSON object"),
+    (b'{"value":7}\n', "value must be"),
+    (b'{"value":{"encoding":"hex","data":"00"}}\n', "encoding of the value"),
+    (b'{"value":{"encoding":"base64","data":"="}}\n', "no base64"),
+    (b'{"value":"\\ud800"}\n', "surrogate"),
+    (b'{"headers":[{"key":null}]}\n', "header key"),
+    (b'{"timestamp_ms":-2}\n', "timestamp_ms -2"),
+    (b'{"timestamp_ms":true}\n', "timestamp_ms must be"),
+    (b'{"type":"finding"}\n', "type 'finding'"),
+    (b'{"timestamp_ms":%d}\n' % (NOW_MS + 3_600_001), "in the future"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD)
+def test_bad_input_appends_nothing(root, partition, line, reason):
+    """Also where much that is good came before it and is written already."""
+    before = tree(root)
+    for good in (b"", b'{"value":"%s"}\n' % (b"x" * 3000) * 900):
+        code, out, err = kafkalog("append", partition, *NOW, stdin=good + line)
+        assert (code, out) == (1, "")
+        number = good.count(b"value") + len(line.splitlines())
+        assert f"kafkalog: standard input: line {number}: " in err or "in the future" in reason
+        assert reason in err
+        assert tree(root) == before
+        assert [path.name for path in (partition / ".kafkalog").iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--config", "cleanup.policy=compact"), "it has no key, and the topic is compacted"),
+        (("--config", "max.message.bytes=70"), "over 70 (max.message.bytes"),
+        (("--config", "message.timestamp.before.max.ms=5"), None),
+    ],
+)
+def test_what_a_broker_would_not_take(root, partition, options, reason):
+    before = tree(root)
+    code, _, err = kafkalog("append", partition, "--input", "lines", *NOW, *options, stdin=b"some value\n")
+    assert code == (1 if reason else 0)
+    assert reason is None or reason in err
+    assert (tree(root) == before) == bool(reason)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("--transaction", "commit"), ("--first-sequence", 3), ("--key-separator", ":"), ("--codec", "snappy", "--compression-level", 3),
+        ("--codec", "gzip", "--compression-level", 10), ("--batch-bytes", 0), ("--input", "lines", "--key-separator", ""),
+    ],
+)  # fmt: skip
+def test_options_that_make_no_sense(partition, argv):
+    assert kafkalog("append", partition, *NOW, *argv, stdin=b"x\n")[0] == 2
+
+
+def test_replicas_are_asked_for(partition):
+    code, _, err = kafkalog("append", partition, "--now", NOW_MS, stdin=b"{}\n")
+    assert (code, "--single-replica" in err) == (14, True)
+
+
+def test_damage_is_recovered_first(root, partition):
+    log = sorted(partition.glob("*.log"))[-1]
+    log.write_bytes(log.read_bytes() + b"\0" * 30)
+    before = tree(root)
+    code, out, _ = kafkalog("append", partition, *NOW, stdin=b"{}\n")
+    assert (code, "recover it first" in out) == (14, True)
+    assert tree(root) == before
+
+
+def test_a_second_name_of_the_log_is_refused(root, partition):
+    log = sorted(partition.glob("*.log"))[-1]
+    (root.parent / "backup").hardlink_to(log)
+    code, _, err = kafkalog("append", partition, *NOW, stdin=b"{}\n")
+    assert (code, "more than one name" in err or "link" in err) == (14, True)

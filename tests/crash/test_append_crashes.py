@@ -1,0 +1,118 @@
+"""append under power cuts and failing calls: what was there stays, what was synced is there, all of it can be taken back."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from evidence import SCALE
+from log_directories import END, PARTITION, RECOVERY_POINT, contents, records
+from memory_fs import SURVIVALS
+from test_writer_faults import candidates, fail
+from watched_fs import RecordingFilesystem
+from writer_matrix import RECOVER_LATER, WriterMatrix, copy, known_good, own_tree
+from writers import (
+    APPEND,
+    APPEND_AND_FLUSH,
+    APPEND_AND_ROLL,
+    APPENDS,
+    KEPT,
+    NOW_MS,
+    ids,
+    kafkalog,
+    undo_all,
+)
+
+from kafkalog_cli.storage.appending import growing_run
+
+IMAGES, FAULTS_A_CASE = 12, 10
+
+
+@pytest.mark.parametrize(("writer", "fixture"), APPENDS, ids=ids(APPENDS))
+def test_a_power_cut_after_any_call(writer, fixture):
+    matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
+    found = matrix.images()
+    assert matrix.counts["points"] > 20
+    last = [image for image in found if image.is_over]
+    others = [image for image in found if not image.is_over]
+    assert last
+    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
+    for image in [*last, *chance.sample(others, min(IMAGES * SCALE, len(others)))]:
+        matrix.look(image)
+
+
+@pytest.mark.parametrize(("writer", "fixture"), APPENDS, ids=ids(APPENDS))
+def test_calls_that_fail(writer, fixture):
+    matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
+    found = candidates(writer, fixture)
+    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
+    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * SCALE, len(found))):
+        fail(matrix, fault, for_ever, n)
+
+
+def end_in_checkpoint(disk):
+    lines = contents(disk)[RECOVERY_POINT].decode().splitlines()
+    return next(int(line.split()[2]) for line in lines if line.startswith("t 0 "))
+
+
+@pytest.mark.parametrize("fixture", ["sound", "committed"])
+def test_what_was_synced_is_there(fixture):
+    """A recovery point is written when all below it is on the disk: no power cut takes any of that."""
+    disk, points = APPEND_AND_FLUSH.disk(fixture), set()
+
+    def cut(_):
+        for survival, image in disk.images(SURVIVALS):
+            point, found = end_in_checkpoint(image), records(image)
+            assert [offset for offset, _, _ in found if END <= offset < point] == list(range(END, point)), survival
+            if point not in points:
+                points.add(point)
+                assert RECOVER_LATER.act(image, token="0003").code == 0
+                assert records(image) == found
+
+    assert APPEND_AND_FLUSH.act(RecordingFilesystem(disk, cut)).code == 0
+    assert len(points) > 3
+
+
+def test_a_run_that_was_cut_off_is_not_taken_back_by_the_next(monkeypatch):
+    """What came before the crash stays, and so does what a later command does; undo then refuses the earlier run."""
+    disk = APPEND_AND_ROLL.disk("sound")
+    images = [image for image in WriterMatrix(APPEND_AND_ROLL, "sound").images() if not image.is_over]
+    found = max(images, key=lambda image: len(records(image.disk)))
+    before, disk = records(found.disk), copy(found.disk)
+    assert len(before) > len(records(APPEND_AND_ROLL.disk("sound")))
+    assert RECOVER_LATER.act(disk, token="0003").code == 0
+    assert records(disk) == before
+    later = replace(APPEND, now_ms=NOW_MS + 2000)
+    assert later.act(disk, token="0004").code == 0
+    assert records(disk)[: len(before)] == before
+    outcome = kafkalog(disk, "undo", PARTITION, APPEND_AND_ROLL.run_id)
+    assert outcome.code == 14, outcome
+    undo_all(disk)
+    assert records(disk) == records(APPEND_AND_ROLL.disk("sound"))
+
+
+# -- what the matrix finds
+
+
+def test_a_file_that_is_not_announced_is_noticed(monkeypatch):
+    monkeypatch.setattr(growing_run.GrowingRun, "announce", lambda *_: None)
+    matrix = WriterMatrix(APPEND_AND_ROLL, "sound")
+    with pytest.raises(AssertionError):  # noqa: PT012
+        for image in matrix.images():
+            matrix.look(image)
+
+
+def test_an_index_that_comes_before_its_log_is_noticed(monkeypatch):
+    monkeypatch.setattr(growing_run.GrowingRun, "sync", lambda *_: None)
+    matrix = WriterMatrix(APPEND_AND_ROLL, "sound")
+    with pytest.raises(AssertionError):  # noqa: PT012
+        for image in matrix.images():
+            matrix.look(image)
+
+
+def test_another_time_it_is_the_same(monkeypatch):
+    trees = []
+    for _ in range(2):
+        disk = APPEND_AND_ROLL.disk("sound").image(KEPT)
+        assert APPEND_AND_ROLL.act(disk).code == 0
+        trees.append({path: facts[0] for path, facts in own_tree(disk).items()})
+    assert trees[0] == trees[1]

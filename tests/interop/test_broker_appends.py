@@ -1,0 +1,102 @@
+"""A real broker serves what append wrote, in a partition that it made and left empty and in one that it wrote before."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from broker import Client, broker
+from broker_records import Lines, our_lines, served_lines
+from recovering import complaints
+
+pytestmark = pytest.mark.xdist_group("broker")
+
+ROOT = Path(__file__).parents[2]
+SMALL = {"internal.segment.bytes": 3000, "index.interval.bytes": 512}
+TOPICS = ("empty", "written", "by-clock")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Outcome(NamedTuple):
+    ours: dict
+    served: dict
+    after: dict
+    told: dict
+    ends: dict
+
+
+def append(data, topic, lines, *options):
+    argv = [sys.executable, "-m", "kafkalog_cli", "append", data / f"{topic}-0", "--batch-bytes", 300, *options]
+    done = subprocess.run(
+        [*map(str, argv), "--format", "json"], input=b"".join(lines), capture_output=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[0])
+
+
+def lines_of(count, now_ms):
+    for at in range(count):
+        header = {"key": "h", "value": None if at % 2 else "x" * at}
+        record = {"key": None if at % 5 == 0 else f"k{at}", "value": None if at % 7 == 0 else f"value {at} " * (at % 9)}
+        yield (
+            json.dumps({**record, "timestamp_ms": now_ms - 1000 + at, "headers": [header] * (at % 3)}).encode() + b"\n"
+        )
+
+
+@pytest.fixture(scope="module")
+def outcome(real_kafka, tmp_path_factory):
+    class_path = real_kafka.broker_class_path
+    folder = tmp_path_factory.mktemp("append")
+    with broker(folder, class_path) as one:
+        now_ms = int(time.time() * 1000)
+        one.start()
+        with Client(one.address, class_path) as client:
+            client.do("create", "empty", **SMALL)
+            client.do("create", "written", **SMALL)
+            client.do("create", "by-clock", **SMALL, **{"message.timestamp.type": "LogAppendTime"})
+            times = {"from": now_ms - 5000, "step": 10}
+            client.do("produce", "written", count=60, per=4, seed=1, codec="lz4", idempotent="true", **times)
+        one.stop()
+        for topic in TOPICS:
+            for codec in CODECS:
+                append(one.data, topic, lines_of(40, now_ms), "--codec", codec)
+            for producer, ending in enumerate(("commit", "abort", "commit", "open"), 900):
+                append(one.data, topic, lines_of(9, now_ms), "--producer-id", producer, "--transaction", ending)
+            append(one.data, topic, lines_of(20, now_ms), "--producer-id", 950)
+        ours = {topic: our_lines(one.data / f"{topic}-0") for topic in TOPICS}
+        one.start()
+        with Client(one.address, class_path) as client:
+            (folder / "served").mkdir()
+            served = served_lines(client, TOPICS, folder / "served")
+            for topic in TOPICS:
+                times = {"from": now_ms, "step": 1}
+                client.do("produce", topic, count=8, per=4, seed=2, codec="none", idempotent="true", **times)
+            (folder / "after").mkdir()
+            after = served_lines(client, TOPICS, folder / "after")
+        told = complaints(one.log_entries(), TOPICS)
+        one.stop()
+        ends = {topic: our_lines(one.data / f"{topic}-0") for topic in TOPICS}
+    return Outcome(ours, served, after, told, ends)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_what_we_wrote_is_served(outcome, topic):
+    ours, served = outcome.ours[topic], outcome.served[topic]
+    assert len(ours.uncommitted) == 40 * len(CODECS) + 4 * 9 + 20 + 60 * (topic == "written")
+    assert len(ours.committed) == len(ours.uncommitted) - 2 * 9 - 20
+    assert served == ours
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_broker_goes_on_behind_it(outcome, topic):
+    after, before = outcome.after[topic], outcome.served[topic]
+    assert after.uncommitted[: len(before.uncommitted)] == before.uncommitted
+    assert len(after.uncommitted) == len(before.uncommitted) + 8
+    assert outcome.ends[topic] == Lines(after.uncommitted, after.committed)
+
+
+def test_the_broker_says_nothing_of_it(outcome):
+    assert outcome.told == {}

@@ -1,6 +1,6 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-crash test-crash-long test-fuzz interop fuzz-loader fuzz-changes fuzz-cleaner bench docs
+.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop fuzz-loader fuzz-changes fuzz-cleaner bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -18,6 +18,8 @@ test-crash:      ## power cuts, faults, kills, signals: three times the rows of 
 	RELIABILITY_SCALE=3 $(PYTHON) -m pytest tests/crash
 test-crash-long: ## 25 times: 500 kills, every fault
 	RELIABILITY_SCALE=25 $(PYTHON) -m pytest tests/crash
+test-damage-long: ## each small log damaged at every byte, recovered and salvaged (R8)
+	RELIABILITY_SCALE=83 $(PYTHON) -m pytest tests/bad_input/test_recover_damage.py
 interop:         ## only what runs the real Kafka (Java and Maven)
 	$(PYTHON) -m pytest -m interop
 fuzz-loader:     ## 20,000 damaged partitions through the real loader and ours; the count goes into docs/loader-fuzz.md

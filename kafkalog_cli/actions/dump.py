@@ -15,7 +15,7 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.pair_spool import PairSpool
-from kafkalog_cli.storage.read_ahead import WINDOWS, ChunkBlocks, ReadAhead, Work
+from kafkalog_cli.storage.read_ahead import ChunkBlocks, ReadAhead, Work
 from kafkalog_cli.storage.scan import Chunk, Scan
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ class SegmentDump:
                 choice=self._choice,
                 deep=options.deep,
                 seven_base_offset=options.seven_base_offset,
-                buffers=WINDOWS,
             )
             for chunk, blocks in ReadAhead(scan, options.limits, self._rows if options.deep else None, work):
                 self.damage.batches(chunk.batches)

@@ -19,7 +19,7 @@ from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.names import classify_file
 from kafkalog_cli.storage.read import BatchRecords
-from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead, Rows
+from kafkalog_cli.storage.read_ahead import ReadAhead, Rows
 from kafkalog_cli.storage.resync import next_good_batch
 from kafkalog_cli.storage.scan import Chunk, Scan
 from kafkalog_cli.storage.segment_writer import MAX_RELATIVE_OFFSET
@@ -220,7 +220,7 @@ class SegmentWalk:
         cannot hold, the chain is astray already, and it ends there even if the lengths would lead on.
         """
         deep = self._records is not None
-        scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep, buffers=WINDOWS)
+        scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep)
         held: list[Batch] = []
         astray: Fault | None = None
         for gathered in _gathered(self._chunks(scan)):

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.storage.read_compiled import AtOnce
 
 CHUNKS_AHEAD = 2
-WINDOWS = CHUNKS_AHEAD + 3
-"""Buffers of a scan: of the chunk in work, of those ahead, of the one being scanned, and of the one being read."""
+"""Chunks whose records may be read before their turn."""
 MOST_THREADS = 4
 SPARE_READERS = 2
 TASK_BYTES = 256 << 10
@@ -60,7 +59,7 @@ class _Scanned(NamedTuple):
 
 
 class ReadAhead:
-    """Iterate for the chunks of a scan (made with `buffers=WINDOWS`), each with its record blocks.
+    """Iterate for the chunks of a scan, each with its record blocks.
 
     `rows` tells which rows of a chunk are to be read (None: no records), one chunk after the other, but in a thread.
     A chunk lives until the next is asked for, and so does a block; a chunk's blocks are taken to the last. Plain
@@ -76,6 +75,8 @@ class ReadAhead:
         work: Work | None = None,
         chosen: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
     ) -> None:
+        # Those of the chunk in work, of those ahead, and of the one being scanned.
+        scan.buffers = _chunks_ahead(rows) + 2
         self._chunks = iter(scan) if chosen is None else chosen(scan)
         self._limits = limits
         self._rows = rows
@@ -145,6 +146,7 @@ class _Pipeline:
         rows: Callable[[Chunk], list[Rows]] | None,
         work: Work | None,
     ) -> None:
+        self._ahead = _chunks_ahead(rows)
         self._chunks = chunks
         self._free = readers
         self._rows = rows
@@ -250,7 +252,7 @@ class _Pipeline:
             done = self._scan() if task is None else self._read(task)
 
     def _may_scan(self) -> bool:
-        return not self._is_scanning and not self._is_over and self._held <= CHUNKS_AHEAD + 1
+        return not self._is_scanning and not self._is_over and self._held <= self._ahead + 1
 
     def _take_in(self, scanned: _Scanned) -> None:
         self._is_scanning = False
@@ -282,10 +284,14 @@ class _Pipeline:
             task.error = error
         return task
 
-    @staticmethod
-    def _weight(chunk: Chunk) -> int:
+    def _weight(self, chunk: Chunk) -> int:
         """Of `_held`: what is larger than others is the last that is scanned until it is done with."""
-        return CHUNKS_AHEAD + 2 if len(chunk.view) > LARGE_CHUNK_BYTES else 1
+        return self._ahead + 2 if len(chunk.view) > LARGE_CHUNK_BYTES else 1
+
+
+def _chunks_ahead(rows: Callable[[Chunk], list[Rows]] | None) -> int:
+    """Where only batches are looked at, the one that comes next is enough."""
+    return 0 if rows is None else CHUNKS_AHEAD
 
 
 def _blocks(reader: RecordReader, chunk: Chunk, rows: Rows, at_once: AtOnce | None) -> Iterator[RecordBlock]:

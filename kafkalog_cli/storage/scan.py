@@ -50,7 +50,7 @@ class _Window:
     """Reused buffers over a part of a file: bytes from `position` on; what is not consumed moves to the front.
 
     They are filled in turn: what was handed out may be overwritten when `advance` was called as often as
-    there are buffers, less one. Whoever scans reads too, so that its processor has the bytes at hand.
+    there are buffers. Whoever scans reads too, so that its processor has the bytes at hand.
     """
 
     def __init__(self, file: ReadableFile, position: int, end: int, chunk_bytes: int, buffers: int = 1) -> None:
@@ -117,7 +117,6 @@ class Scan:
         seven_base_offset: int | None = None,
         choice: KernelChoice | None = None,
         deep: bool = False,
-        buffers: int = 1,
         chunk_bytes: int | None = None,
     ) -> None:
         self.file = file
@@ -129,12 +128,13 @@ class Scan:
         self._seven_base_offset = seven_base_offset
         self._choice = choice or KernelChoice()
         self._deep = deep
-        self._buffers = buffers
+        self.buffers = 1
+        """How many chunks may be looked at, with the one that is being scanned."""
         self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._kernels: Any = self._choice.from_the_start() if seven_base_offset is None else None
 
     def __iter__(self) -> Generator[Chunk, None, None]:
-        window = _Window(self.file, self.valid_bytes, self.end, self._chunk_bytes, self._buffers)
+        window = _Window(self.file, self.valid_bytes, self.end, self._chunk_bytes, self.buffers)
         wanted = min(FIRST_CHUNK_BYTES, self._chunk_bytes)
         chosen = False
         while True:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from evidence import SCALE
 from makers import LOGS, SmallLog
 from memory_fs import MemoryFilesystem
 from test_verify_truncation import HEADER_BYTES, brute_force, entry_at
@@ -19,7 +20,8 @@ from kafkalog_cli.errors import ExitCode
 
 SINCE_EIGHT = [log for log in LOGS if not log.is_seven]
 FOLDER, OUT = "/log/t-0", "/out"
-STEP = 83
+STEP = max(1, 83 // SCALE)
+"""Bytes between places; `make test-damage-long` tries each."""
 MARKER = 3
 """The entry with the transaction's end: without it the producer's next batch, which has none, is not allowed."""
 PARTS = 3 * len(SINCE_EIGHT)

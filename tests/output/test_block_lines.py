@@ -10,7 +10,7 @@ from kafkalog_cli.output.block_lines import BlockLines, RenderedBlock
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.storage import scan
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead
+from kafkalog_cli.storage.read_ahead import ReadAhead
 from kafkalog_cli.storage.scan import Scan
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def a_log():
 
 
 def read(data, lines):
-    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
+    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
     for _, blocks in ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))], lines.ahead):
         yield from blocks
 

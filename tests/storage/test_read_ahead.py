@@ -13,7 +13,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.storage import read_ahead, scan
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead
+from kafkalog_cli.storage.read_ahead import ReadAhead
 from kafkalog_cli.storage.scan import Scan
 
 pytest.importorskip("numba")
@@ -67,7 +67,7 @@ def in_order(data):
 def test_the_same_batches_and_records(seed, pause):
     data = a_log(seed)
     expected, fault, valid_bytes = in_order(data)
-    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
+    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
     ahead = ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])
     count = 0
     for found in everything(ahead):  # noqa: B007
@@ -82,7 +82,7 @@ def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
     made = []
     monkeypatch.setattr(read_ahead, "RecordReader", lambda limits: made.append(limits) or RecordReader(limits))
     logs = [a_log(seed, 80) for seed in range(6)]
-    scans = [Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS) for data in logs]
+    scans = [Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True) for data in logs]
     rows = [everything(ReadAhead(scan, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])) for scan in scans]
     readers, found = [], [None] * len(logs)
     for at, parts in enumerate(rows):  # each begins while those before are in the middle
@@ -100,14 +100,14 @@ def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
 
 def test_without_records():
     data = a_log(9)
-    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), buffers=WINDOWS)
+    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True))
     *_, (batches, records, _) = everything(ReadAhead(chunks, DEFAULT_LIMITS, None))
     assert (batches, records) == (in_order(data)[0][0], [])
 
 
 def test_threads_end_with_whoever_stops_early():
     before = threading.active_count()
-    chunks = Scan(BytesFile(a_log(3)), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
+    chunks = Scan(BytesFile(a_log(3)), choice=KernelChoice(forced=True), deep=True)
     ahead = iter(ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))]))
     for _, blocks in islice(ahead, 3):
         next(blocks)
@@ -132,7 +132,7 @@ def test_what_fails_in_a_thread_fails_in_its_turn():
 
     for kwargs, error, most in (((rows,), ZeroDivisionError, 2), ((rows, work), EOFError, 3)):
         before = threading.active_count()
-        chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
+        chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
         seen = 0
         with pytest.raises(error):  # noqa: PT012
             for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, *kwargs):
@@ -144,7 +144,7 @@ def test_what_fails_in_a_thread_fails_in_its_turn():
 
 
 def test_rows_that_are_not_wanted_are_not_read():
-    chunks = Scan(BytesFile(a_log(4)), choice=KernelChoice(forced=True), deep=True, buffers=WINDOWS)
+    chunks = Scan(BytesFile(a_log(4)), choice=KernelChoice(forced=True), deep=True)
     for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(1, 2)] if len(chunk.batches) > 1 else []):
         expected = (
             [row for block in RecordReader().blocks(chunk, 1, 2) for row in block.rows()]

@@ -21,7 +21,7 @@ from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.open_transactions import Part
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.read_ahead import WINDOWS, ReadAhead, Work
+from kafkalog_cli.storage.read_ahead import ReadAhead, Work
 from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
 from kafkalog_cli.storage.scan_on import ScanOn
 
@@ -170,7 +170,7 @@ class SegmentRead:
         seven = self.segment.base_offset if self.segment.is_seven else None
         return Scan(
             file, start=start, end=end, limits=self._limits, choice=log.choice, deep=True, seven_base_offset=seven,
-            buffers=WINDOWS, chunk_bytes=log.request.chunk_bytes,
+            chunk_bytes=log.request.chunk_bytes,
         )  # fmt: skip
 
     def _bad_batches(self, chunk: VisibleChunk) -> Iterator[Fault]:

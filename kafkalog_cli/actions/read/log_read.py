@@ -9,7 +9,7 @@ from dataclasses import replace
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.ranges import Range, cut, window
 from kafkalog_cli.actions.read.committed import Committed, Note
-from kafkalog_cli.actions.read.request import Isolation, ReadRange, ReadRequest, read_range
+from kafkalog_cli.actions.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
 from kafkalog_cli.actions.read.visible import Visibility, VisibleChunk
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import Batch, BatchColumns
@@ -144,7 +144,8 @@ class SegmentRead:
         with log.fs.open_read(segment.log.path) as file:
             part = (0, file.size_bytes)
             if not segment.is_seven:
-                found = window(log.fs, segment, file, Range(log.range.first, log.range.end))
+                end = None if log.range.end == NO_END else log.range.end
+                found = window(log.fs, segment, file, Range(log.range.first, end))
                 if found is None:
                     return
                 part = found

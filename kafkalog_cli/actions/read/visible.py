@@ -12,6 +12,7 @@ from kafkalog_cli.storage.scan import Chunk, Scan
 from kafkalog_cli.storage.transaction_ends import Ending
 
 _HIDDEN, _WHOLE, _CUT = range(3)
+_ALL_WHOLE = [_WHOLE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,9 @@ class Visibility:
         batches = chunk.batches
         kinds = self._by_row(batches) if batches.matrix is None else self._by_matrix(batches)
         seen: BatchColumns | None = batches
+        if kinds is _ALL_WHOLE:  # as nearly always: there may be very many
+            yield VisibleChunk(chunk.view, chunk.position, batches, chunk.generation, chunk.kernels, batches)
+            return
         for is_cut, rows in _runs(kinds):
             part = batches if len(rows) == len(batches) else _rows_of(batches, rows)
             kernels = None if is_cut else chunk.kernels  # what is to be cut is not rendered ahead
@@ -111,6 +115,8 @@ class Visibility:
             cut[first] |= not known[first]
             self._is_first = False
         self._reached = int(reached[stop])
+        if mask.all() and not cut.any():
+            return _ALL_WHOLE
         kinds: list[int] = np.where(mask, np.where(cut, _CUT, _WHOLE), _HIDDEN).tolist()
         return kinds
 

@@ -29,7 +29,8 @@ from kafkalog_cli.storage.scan_on import ScanOn
 class LogRead:
     """One reading of a partition. Take its `segments` in order, and of each the blocks or the chunks to their end.
 
-    `notes` gathers what should be said, `shown_records` counts. Raises what `read_range` raises.
+    `notes` gathers what should be said, `shown_records` counts; `shown_end` is the offset behind the last record shown
+    of a limited number. Raises what `read_range` raises.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class LogRead:
         self.range: ReadRange = read_range(fs, partition, request)
         self.notes: deque[Note] = deque()
         self.shown_records = 0
+        self.shown_end = self.range.first
         self.is_stuck = False
         self.codes: list[ExitCode] = []
         self.fs = fs
@@ -51,6 +53,8 @@ class LogRead:
     @property
     def next_offset(self) -> int:
         """What a consumer would ask for next."""
+        if self.is_enough:
+            return self.shown_end
         return self.range.first if self._visibility is None else self._visibility.next_offset
 
     @property
@@ -195,6 +199,8 @@ class SegmentRead:
             wanted = Range(log.range.first, log.range.end, None, request.until_ms)
             most = None if request.max_records is None else request.max_records - log.shown_records
             block = cut(block, wanted, most)
+            if len(block.records):
+                log.shown_end = int(block.records.offset[len(block.records) - 1]) + 1
         log.shown_records += block.record_count
         yield block
         for fault in block.faults.values():

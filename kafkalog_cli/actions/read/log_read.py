@@ -70,7 +70,7 @@ class LogRead:
                 following = segments[number + 1].base_offset if number + 1 < len(segments) else None
                 behind = following is not None and following <= self.range.first
                 if not behind and segment.base_offset < self.range.end and not self.is_over:
-                    yield SegmentRead(self, segment)
+                    yield SegmentRead(self, segment, following)
         finally:
             if self._committed is not None:
                 self._committed.close()
@@ -113,8 +113,9 @@ class LogRead:
 class SegmentRead:
     """What a reading shows of one segment. Faults between blocks or chunks tell of records that are left out."""
 
-    def __init__(self, log: LogRead, segment: Segment) -> None:
+    def __init__(self, log: LogRead, segment: Segment, end_offset: int | None) -> None:
         self.segment = segment
+        self._end_offset = end_offset
         self._log = log
         self._limits = log.request.limits
         self._damage = DamageSeen()
@@ -154,6 +155,7 @@ class SegmentRead:
                     return
                 part = found
             visibility = log.visibility(segment, part[0])
+            visibility.begin(self._end_offset)
             scans = ScanOn(file, *part, self._limits, lambda start: self._scan(file, start, part[1]))
             for scan in scans:
                 if visibility.is_over:
@@ -189,6 +191,22 @@ class SegmentRead:
                     FaultKind.CRC_MISMATCH, batch.position, f"{message} are left out", batch.size_bytes,
                     base_offset=batch.base_offset, last_offset=batch.last_offset,
                 )  # fmt: skip
+
+        yield from self._out_of_order(chunk.seen, chunk.out_of_order)
+
+    def _out_of_order(self, seen: BatchColumns, rows: tuple[int, ...]) -> Iterator[Fault]:
+        """Of many in a row one fault: a single offset that is too large makes many that go back."""
+        if rows:
+            first, last = seen.row(rows[0]), seen.row(rows[-1])
+            message = f"offsets {first.base_offset} to {first.last_offset} are out of order"
+            more = f", and those of {len(rows) - 1} more batches" if rows[1:] else ""
+            size = last.position + last.size_bytes - first.position
+            fault = Fault(
+                FaultKind.INVALID_ENTRY, first.position, f"{message}{more}: they are left out", size,
+                base_offset=first.base_offset, last_offset=first.last_offset,
+            )  # fmt: skip
+            self._damage.fault(fault)
+            yield fault
 
     def _shown(self, block: RecordBlock, *, must_cut: bool) -> Iterator[RecordBlock | Fault]:
         log, request = self._log, self._log.request

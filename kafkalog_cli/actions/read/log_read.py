@@ -155,7 +155,7 @@ class SegmentRead:
                     return
                 part = found
             visibility = log.visibility(segment, part[0])
-            visibility.begin(self._end_offset)
+            visibility.begin(segment.base_offset, self._end_offset)
             scans = ScanOn(file, *part, self._limits, lambda start: self._scan(file, start, part[1]))
             for scan in scans:
                 if visibility.is_over:

@@ -22,7 +22,7 @@ class VisibleChunk(Chunk):
 
     `seen`: all that were scanned, visible or not; each is in one such chunk only. `is_cut`: of the one batch in it not
     every record is wanted. `out_of_order`: the rows of `seen` that are left out, or cut, for their offsets are not
-    above those before, or not below those of the next segment.
+    above those before, or not those of the segment.
     """
 
     seen: BatchColumns | None = None
@@ -43,7 +43,7 @@ class Visibility:
         self._end = end_offset
         self._committed = committed
         self._is_first = True
-        self._segment_end = NO_END
+        self._segment = (0, NO_END)
         self._out_of_order: list[int] = []
 
     @property
@@ -51,9 +51,9 @@ class Visibility:
         """What the consumer would ask for next, if it got all that was looked at."""
         return max(self._first, min(self._reached, self._end))
 
-    def begin(self, segment_end: int | None) -> None:
-        """A segment comes, the one behind which begins with this offset (None: it is the last)."""
-        self._segment_end = NO_END if segment_end is None else segment_end
+    def begin(self, base_offset: int, end_offset: int | None) -> None:
+        """A segment comes that can hold these offsets (None: it is the last)."""
+        self._segment = (base_offset, NO_END if end_offset is None else end_offset)
 
     def chunks(self, scan: Scan) -> Generator[Chunk, None, None]:
         """The chunks of a scan, each as VisibleChunks, of which one may be without batches."""
@@ -91,7 +91,7 @@ class Visibility:
         for row, batch in enumerate(batches.rows()):
             if not batch.valid:
                 continue
-            if batch.last_offset >= self._segment_end:
+            if not self._segment[0] <= batch.last_offset < self._segment[1]:
                 self._out_of_order.append(row)
                 continue
             low, known = self._reached, batch.base_offset != NO_OFFSET
@@ -117,7 +117,7 @@ class Visibility:
 
         columns: Any = batches
         base, last, good = columns.base_offset, columns.last_offset, columns.valid != 0
-        valid = good & (last < self._segment_end)
+        valid = good & (last >= self._segment[0]) & (last < self._segment[1])
         reached = np.maximum.accumulate(np.concatenate(([self._reached], np.where(valid, last + 1, 0))))
         low, known = reached[:-1], base != NO_OFFSET
         back = valid & (low > self._first) & (np.where(known, base, last) < low)

@@ -146,6 +146,8 @@ def test_any_transactions(compiled, steps, base, committed, start, size, most, u
     *records, summary = out
     assert (code, [record_of(one) for one in records]) == (0, wanted.records)
     assert (summary["type"], summary["records"], summary["exit_code"]) == ("summary", len(wanted.records), 0)
+    if most is not None and len(records) == most:
+        assert summary["next_offset"] == records[-1]["offset"] + 1
     said = {one["kind"] for one in err}
     assert said <= {"transaction-index", "open-transaction"}
     if most is None and until is None and end is None and first < _end(log):

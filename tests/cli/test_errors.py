@@ -12,8 +12,19 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import KafkalogError, next_step
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "kafkalog.error-1.json"
-COMMANDS = ("dump-log", "dump-index", "ls", "verify", "recover", "undo", "purge", "lookup-offset", "lookup-time")
-PARTITIONS = ("recover", "purge", "lookup-offset")
+COMMANDS = (
+    "dump-log",
+    "dump-index",
+    "ls",
+    "verify",
+    "recover",
+    "undo",
+    "purge",
+    "read",
+    "lookup-offset",
+    "lookup-time",
+)
+PARTITIONS = ("recover", "purge", "read", "lookup-offset")
 
 
 def kafkalog(*argv):

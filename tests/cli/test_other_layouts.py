@@ -20,6 +20,7 @@ COMMANDS = {
     "dump-log": ["dump-log", "PATH"],
     "dump-index": ["dump-index", "PATH"],
     "lookup-offset": ["lookup-offset", "PATH", "1"],
+    "read": ["read", "PATH"],
     "roll": ["roll", "PATH"],
     "retain": ["retain", "PATH"],
 }

@@ -203,6 +203,31 @@ def test_damage_is_told_and_passed_over(files, lost, position, code, kind, compi
     assert read(files, "--to-offset", 4)[0] == 0  # damage outside of the range is none of its business
 
 
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("path", "starts"), [(FIRST, ONE), (SECOND, TWO)])
+def test_offsets_that_are_out_of_order(path, starts, compiled):
+    """A base offset is not covered by the checksum. What it hides is told."""
+    at = sum(map(len, starts[:3]))
+    code, out, err = read(damaged(path, at + 5, 1), "--print", "offset", compiled=compiled)  # 65,536 more
+    assert code == 4
+    assert err.count("out of order") == 1
+    first = 12 if path == FIRST else 52
+    if path == FIRST:  # the next segment begins far below
+        assert offsets(out) == [offset for offset in range(80) if offset // 4 != 3]
+        assert f"{FIRST}: at byte {at}: offsets {first + 65536} to {first + 65539} are out of order" in err
+    else:
+        assert offsets(out) == [*range(52), *range(first + 65536, first + 65540)]
+        assert "offsets 56 to 59 are out of order, and those of 5 more batches: they are left out" in err
+
+
+def test_segments_that_hold_the_same_records():
+    """As a merge that a crash cut off leaves them: no record is shown twice."""
+    files = {FIRST: FILES[FIRST] + FILES[SECOND], SECOND: FILES[SECOND]}
+    code, out, err = read(files, "--print", "offset")
+    assert (code, offsets(out)) == (4, [*range(80)])
+    assert "out of order" in err
+
+
 def test_batches_that_do_not_decompress():
     bad = batch_v2([R(8, BASE_TIME_MS, b"k", b"v")], 0)
     wrong = bytearray(bad)

@@ -43,6 +43,12 @@ def test_a_small_dump_imports_nothing_heavy():
     assert "importlib.metadata" not in modules
 
 
+def test_a_small_read_imports_nothing_heavy():
+    modules = modules_after("read", str(EXAMPLE), "--to-offset", "3")
+    assert not top_level(modules) & {"numpy", "numba", "pyarrow", "rich"}
+    assert not any(name.startswith("kafkalog_cli.library") for name in modules)
+
+
 def test_uncompressed_records_load_no_codec():
     modules = modules_after("dump-log", str(EXAMPLE / "00000000000000000000.index"))
     assert not top_level(modules) & HEAVY

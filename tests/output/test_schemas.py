@@ -131,6 +131,19 @@ def test_look_ups(corpus):
         check(json.dumps(thing["record"]) for thing in map(json.loads, out) if thing.get("record"))
 
 
+def test_reads(corpus):
+    """The last line tells where the log begins and ends, and where the next reading goes on."""
+    for name, end, stable in (("tx-0", 282, 189), ("tx2-0", 42, None)):
+        code, out, err = kafkalog("read", str(corpus / "txn" / "data" / name), "--isolation", "read_committed")
+        assert check(out) == {"kafkalog.record/1", "kafkalog.summary/1"}
+        assert check(err) <= {"kafkalog.error/1"}
+        *records, summary = map(json.loads, out)
+        assert {key: summary[key] for key in summary if key not in ("schema", "type")} == {
+            "records": len(records), "next_offset": stable or end, "log_start_offset": 0, "log_end_offset": end,
+            "last_stable_offset": stable, "exit_code": code,
+        }  # fmt: skip
+
+
 @pytest.mark.parametrize("options", [["--dry-run"], ["--dry-run", "--like-broker"], ["--salvage"]])
 def test_recoveries(corpus, tmp_path, options):
     """Of every damaged log directory of the corpus."""

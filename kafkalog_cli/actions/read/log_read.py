@@ -9,7 +9,7 @@ from dataclasses import replace
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.ranges import Range, cut, window
 from kafkalog_cli.actions.read.committed import Committed, Note
-from kafkalog_cli.actions.read.request import Isolation, ReadRange, ReadRequest, read_range
+from kafkalog_cli.actions.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
 from kafkalog_cli.actions.read.visible import Visibility, VisibleChunk
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import Batch, BatchColumns
@@ -29,7 +29,8 @@ from kafkalog_cli.storage.scan_on import ScanOn
 class LogRead:
     """One reading of a partition. Take its `segments` in order, and of each the blocks or the chunks to their end.
 
-    `notes` gathers what should be said, `shown_records` counts. Raises what `read_range` raises.
+    `notes` gathers what should be said, `shown_records` counts; `shown_end` is the offset behind the last record shown
+    of a limited number. Raises what `read_range` raises.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class LogRead:
         self.range: ReadRange = read_range(fs, partition, request)
         self.notes: deque[Note] = deque()
         self.shown_records = 0
+        self.shown_end = self.range.first
         self.is_stuck = False
         self.codes: list[ExitCode] = []
         self.fs = fs
@@ -51,6 +53,8 @@ class LogRead:
     @property
     def next_offset(self) -> int:
         """What a consumer would ask for next."""
+        if self.is_enough:
+            return self.shown_end
         return self.range.first if self._visibility is None else self._visibility.next_offset
 
     @property
@@ -66,7 +70,7 @@ class LogRead:
                 following = segments[number + 1].base_offset if number + 1 < len(segments) else None
                 behind = following is not None and following <= self.range.first
                 if not behind and segment.base_offset < self.range.end and not self.is_over:
-                    yield SegmentRead(self, segment)
+                    yield SegmentRead(self, segment, following)
         finally:
             if self._committed is not None:
                 self._committed.close()
@@ -109,8 +113,9 @@ class LogRead:
 class SegmentRead:
     """What a reading shows of one segment. Faults between blocks or chunks tell of records that are left out."""
 
-    def __init__(self, log: LogRead, segment: Segment) -> None:
+    def __init__(self, log: LogRead, segment: Segment, end_offset: int | None) -> None:
         self.segment = segment
+        self._end_offset = end_offset
         self._log = log
         self._limits = log.request.limits
         self._damage = DamageSeen()
@@ -144,11 +149,13 @@ class SegmentRead:
         with log.fs.open_read(segment.log.path) as file:
             part = (0, file.size_bytes)
             if not segment.is_seven:
-                found = window(log.fs, segment, file, Range(log.range.first, log.range.end))
+                end = None if log.range.end == NO_END else log.range.end
+                found = window(log.fs, segment, file, Range(log.range.first, end))
                 if found is None:
                     return
                 part = found
             visibility = log.visibility(segment, part[0])
+            visibility.begin(segment.base_offset, self._end_offset)
             scans = ScanOn(file, *part, self._limits, lambda start: self._scan(file, start, part[1]))
             for scan in scans:
                 if visibility.is_over:
@@ -185,6 +192,22 @@ class SegmentRead:
                     base_offset=batch.base_offset, last_offset=batch.last_offset,
                 )  # fmt: skip
 
+        yield from self._out_of_order(chunk.seen, chunk.out_of_order)
+
+    def _out_of_order(self, seen: BatchColumns, rows: tuple[int, ...]) -> Iterator[Fault]:
+        """Of many in a row one fault: a single offset that is too large makes many that go back."""
+        if rows:
+            first, last = seen.row(rows[0]), seen.row(rows[-1])
+            message = f"offsets {first.base_offset} to {first.last_offset} are out of order"
+            more = f", and those of {len(rows) - 1} more batches" if rows[1:] else ""
+            size = last.position + last.size_bytes - first.position
+            fault = Fault(
+                FaultKind.INVALID_ENTRY, first.position, f"{message}{more}: they are left out", size,
+                base_offset=first.base_offset, last_offset=first.last_offset,
+            )  # fmt: skip
+            self._damage.fault(fault)
+            yield fault
+
     def _shown(self, block: RecordBlock, *, must_cut: bool) -> Iterator[RecordBlock | Fault]:
         log, request = self._log, self._log.request
         if block.records.matrix is None and len(block.records) and not all(block.records.valid):
@@ -194,6 +217,8 @@ class SegmentRead:
             wanted = Range(log.range.first, log.range.end, None, request.until_ms)
             most = None if request.max_records is None else request.max_records - log.shown_records
             block = cut(block, wanted, most)
+            if len(block.records):
+                log.shown_end = int(block.records.offset[len(block.records) - 1]) + 1
         log.shown_records += block.record_count
         yield block
         for fault in block.faults.values():

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.actions.read.committed import Committed
+from kafkalog_cli.actions.read.request import NO_END
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, BatchColumns
 from kafkalog_cli.storage.scan import Chunk, Scan
 from kafkalog_cli.storage.transaction_ends import Ending
 
 _HIDDEN, _WHOLE, _CUT = range(3)
+_ALL_WHOLE = [_WHOLE]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,11 +21,13 @@ class VisibleChunk(Chunk):
     """The batches of a chunk that a consumer gets, or some of them.
 
     `seen`: all that were scanned, visible or not; each is in one such chunk only. `is_cut`: of the one batch in it not
-    every record is wanted.
+    every record is wanted. `out_of_order`: the rows of `seen` that are left out, or cut, for their offsets are not
+    above those before, or not those of the segment.
     """
 
     seen: BatchColumns | None = None
     is_cut: bool = False
+    out_of_order: tuple[int, ...] = ()
 
 
 class Visibility:
@@ -39,11 +43,17 @@ class Visibility:
         self._end = end_offset
         self._committed = committed
         self._is_first = True
+        self._segment = (0, NO_END)
+        self._out_of_order: list[int] = []
 
     @property
     def next_offset(self) -> int:
         """What the consumer would ask for next, if it got all that was looked at."""
         return max(self._first, min(self._reached, self._end))
+
+    def begin(self, base_offset: int, end_offset: int | None) -> None:
+        """A segment comes that can hold these offsets (None: it is the last)."""
+        self._segment = (base_offset, NO_END if end_offset is None else end_offset)
 
     def chunks(self, scan: Scan) -> Generator[Chunk, None, None]:
         """The chunks of a scan, each as VisibleChunks, of which one may be without batches."""
@@ -58,16 +68,22 @@ class Visibility:
 
     def _parts(self, chunk: Chunk) -> Iterator[VisibleChunk]:
         batches = chunk.batches
+        self._out_of_order = []
         kinds = self._by_row(batches) if batches.matrix is None else self._by_matrix(batches)
+        told = tuple(self._out_of_order)
         seen: BatchColumns | None = batches
+        if kinds is _ALL_WHOLE:  # as nearly always: there may be very many
+            yield VisibleChunk(chunk.view, chunk.position, batches, chunk.generation, chunk.kernels, batches)
+            return
         for is_cut, rows in _runs(kinds):
             part = batches if len(rows) == len(batches) else _rows_of(batches, rows)
             kernels = None if is_cut else chunk.kernels  # what is to be cut is not rendered ahead
-            yield VisibleChunk(chunk.view, chunk.position, part, chunk.generation, kernels, seen, is_cut)
-            seen = None
+            yield VisibleChunk(chunk.view, chunk.position, part, chunk.generation, kernels, seen, is_cut, told)
+            seen, told = None, ()
         if seen is not None:
             nothing = _rows_of(batches, [])
-            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, chunk.kernels, seen)
+            kernels = chunk.kernels
+            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, kernels, seen, False, told)
 
     def _by_row(self, batches: BatchColumns) -> list[int]:
         """What becomes of each row."""
@@ -75,8 +91,13 @@ class Visibility:
         for row, batch in enumerate(batches.rows()):
             if not batch.valid:
                 continue
+            if not self._segment[0] <= batch.last_offset < self._segment[1]:
+                self._out_of_order.append(row)
+                continue
             low, known = self._reached, batch.base_offset != NO_OFFSET
             self._reached = max(low, batch.last_offset + 1)
+            if low > self._first and (batch.base_offset < low if known else batch.last_offset < low):
+                self._out_of_order.append(row)
             if batch.last_offset < low or (known and batch.base_offset >= self._end) or batch.is_control:
                 continue
             if batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset):
@@ -95,9 +116,12 @@ class Visibility:
         import numpy as np
 
         columns: Any = batches
-        base, last, valid = columns.base_offset, columns.last_offset, columns.valid != 0
+        base, last, good = columns.base_offset, columns.last_offset, columns.valid != 0
+        valid = good & (last >= self._segment[0]) & (last < self._segment[1])
         reached = np.maximum.accumulate(np.concatenate(([self._reached], np.where(valid, last + 1, 0))))
         low, known = reached[:-1], base != NO_OFFSET
+        back = valid & (low > self._first) & (np.where(known, base, last) < low)
+        self._out_of_order = (back | (good & ~valid)).nonzero()[0].tolist()
         modern = columns.magic >= 2
         control = modern & ((columns.attributes & CONTROL_MASK) != 0)
         mask = valid & (last >= low) & ~(known & (base >= self._end)) & ~control
@@ -111,6 +135,9 @@ class Visibility:
             cut[first] |= not known[first]
             self._is_first = False
         self._reached = int(reached[stop])
+        self._out_of_order = [row for row in self._out_of_order if row < stop]
+        if mask.all() and not cut.any():
+            return _ALL_WHOLE
         kinds: list[int] = np.where(mask, np.where(cut, _CUT, _WHOLE), _HIDDEN).tolist()
         return kinds
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import pairwise
 from threading import Condition, Lock, Thread
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.limits import Limits
@@ -16,7 +16,7 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.allowance import NOT_YET
 from kafkalog_cli.storage.read import RecordReader
 from kafkalog_cli.storage.read_compiled import AtOnce
-from kafkalog_cli.storage.scan import CHUNK_BYTES, Chunk, Scan
+from kafkalog_cli.storage.scan import CHUNK_BYTES, Chunk
 
 CHUNKS_AHEAD = 2
 WINDOWS = CHUNKS_AHEAD + 3
@@ -30,6 +30,14 @@ LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
 """What is larger than this, for its batch is, is the last that is scanned until it is done with: one such at a time."""
 
 Rows = tuple[int, int]
+
+
+class Chunks(Protocol):
+    """A scan, or what looks at its chunks as they come."""
+
+    def __iter__(self) -> Generator[Chunk, None, None]: ...
+
+
 ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
 Read = Callable[[AtOnce | None], Iterator[RecordBlock]]
 Work = Callable[[Read], Iterator[RecordBlock]]
@@ -67,7 +75,7 @@ class ReadAhead:
     """
 
     def __init__(
-        self, scan: Scan, limits: Limits, rows: Callable[[Chunk], list[Rows]] | None, work: Work | None = None
+        self, scan: Chunks, limits: Limits, rows: Callable[[Chunk], list[Rows]] | None, work: Work | None = None
     ) -> None:
         self._chunks = iter(scan)
         self._limits = limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,15 @@ from kafkalog_cli.format.control import control_type
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY
 from kafkalog_cli.storage.cleaning.choosing import LogSegmentSize
 from kafkalog_cli.storage.cleaning.transactions import SegmentAborts
-from kafkalog_cli.storage.fs import FileStatus, Filesystem, read_all
+from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile, read_all
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.read_ahead import ChunkBlocks, ReadAhead, Rows
 from kafkalog_cli.storage.scan import Chunk, Scan
 
 
@@ -79,14 +81,32 @@ class SegmentChunks:
         self._last_offset = segment.base_offset - 1
 
     def __iter__(self) -> Iterator[Chunk]:
-        log, path = self._log, self._segment.log.path
-        with log.fs.open_read(path) as file:
-            scan = Scan(file, limits=log.limits, choice=log.kernels, deep=True)
-            for chunk in scan:
-                self._check(path, chunk.batches)
-                yield chunk
-            if scan.fault is not None:
-                raise Damaged(path, scan.fault)
+        with self._log.fs.open_read(self._segment.log.path) as file:
+            yield from self._checked(self._scan(file))
+
+    def with_blocks(self, rows: Callable[[Chunk], list[Rows]]) -> Iterator[ChunkBlocks]:
+        """Each chunk with the records of those rows of it that `rows` tells, which is asked in a thread, in order."""
+        with self._log.fs.open_read(self._segment.log.path) as file:
+            for chunk, blocks in ReadAhead(self._scan(file), self._log.limits, rows, chosen=self._checked):
+                yield chunk, self._sound(blocks)
+
+    def _scan(self, file: ReadableFile) -> Scan:
+        return Scan(file, limits=self._log.limits, choice=self._log.kernels, deep=True)
+
+    def _sound(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
+        for block in blocks:
+            for fault in block.faults.values():
+                raise Damaged(self._segment.log.path, fault)
+            yield block
+
+    def _checked(self, chunks: Scan) -> Generator[Chunk, None, None]:
+        """The same chunks, checked as they come. Raises Damaged."""
+        path = self._segment.log.path
+        for chunk in chunks:
+            self._check(path, chunk.batches)
+            yield chunk
+        if chunks.fault is not None:
+            raise Damaged(path, chunks.fault)
 
     def _check(self, path: str, batches: BatchColumns) -> None:
         if batches.matrix is not None and self._are_sound(batches):

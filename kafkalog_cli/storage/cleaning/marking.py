@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafkalog_cli.errors import KafkalogError
@@ -73,7 +74,6 @@ class _Marking:
         self._sizes = log.sizes
         self._latest = -1
         self._is_broker_full = False
-        self._read_up_to = 0
 
     def run(self) -> Marks:
         request = self._request
@@ -108,13 +108,11 @@ class _Marking:
         request, segments = self._request, self._log.segments
         tracker = CleanedTransactions()
         tracker.expect(aborted_between(self._log.aborts(), request.first_dirty, request.first_uncleanable))
-        read = 0
         for at in places:
             segment = segments[at]
             start = _index_floor(self._log, segment, request.first_dirty)
-            for chunk, first, end, place in self._runs(segment, tracker, start):
-                read = chunk.position + len(chunk.view)
-                self._take(segment, chunk, first, end, place, table)
+            for block, place, read in self._blocks(segment, tracker, start):
+                self._take(segment, block, place, table)
                 if table.is_full and not self._is_broker_full:
                     return sum(self._sizes[before].size_bytes for before in places if before < at) + read
             if self._is_broker_full:
@@ -123,25 +121,19 @@ class _Marking:
             self._latest = max(self._latest, following - 1)
         return 0
 
-    def _take(self, segment: Segment, chunk: Chunk, first: int, end: int, place: int, table: KeyTable) -> None:  # noqa: PLR0913, PLR0917
+    def _take(self, segment: Segment, block: RecordBlock, place: int, table: KeyTable) -> None:
         """Take in the records of some batches; `place` is that of the first mark."""
-        from_offset = self._request.first_dirty
-        for block in self._blocks(segment, chunk, first, end):
-            count = block.record_count
-            self._marks.reach(place + count)
-            dirty_from = _row_of(block, from_offset)
-            known = count
-            if not self._is_broker_full:
-                known = table.put(block, dirty_from, count, place)
-                self._see(block, known)
-                if table.is_full:
-                    if self._request.most_keys is None:
-                        return
-                    self._is_broker_full, known = True, _row_of(block, self._latest + 1)
-            else:
-                known = 0
-            self._note(segment, block, known, place)
-            place += count
+        count = block.record_count
+        self._marks.reach(place + count)
+        known = 0
+        if not self._is_broker_full:
+            known = table.put(block, _row_of(block, self._request.first_dirty), count, place)
+            self._see(block, known)
+            if table.is_full:
+                if self._request.most_keys is None:
+                    return
+                self._is_broker_full, known = True, _row_of(block, self._latest + 1)
+        self._note(segment, block, known, place)
 
     def _see(self, block: RecordBlock, known: int) -> None:
         """Up to where the keys are known, after the first `known` records of a block have come."""
@@ -164,57 +156,59 @@ class _Marking:
         for segment in self._log.segments:
             if segment.base_offset >= first_dirty:
                 break
-            for chunk, first, end, at in self._runs(segment, None, 0):
-                place = at
-                if chunk.batches.last_offset[first] >= first_dirty and chunk.batches.base_offset[first] >= first_dirty:
+            for block, place, _ in self._blocks(segment, None, 0):
+                if not block.begun and block.batches.base_offset[block.first_row] >= first_dirty:
                     break
-                for block in self._blocks(segment, chunk, first, end):
-                    count = block.record_count
-                    self._marks.reach(place + count)
-                    before = _row_of(block, first_dirty)
-                    table.mark_older(block, 0, before, place)
-                    self._note(segment, block, before, place)
-                    place += count
+                self._marks.reach(place + block.record_count)
+                before = _row_of(block, first_dirty)
+                table.mark_older(block, 0, before, place)
+                self._note(segment, block, before, place)
 
     # -- both
 
-    def _runs(
+    def _blocks(
         self, segment: Segment, tracker: CleanedTransactions | None, track_from: int
-    ) -> Iterator[tuple[Chunk, int, int, int]]:
-        """Rows of batches whose records are to be read, with the place of the first one's mark.
+    ) -> Iterator[tuple[RecordBlock, int, int]]:
+        """The records that are to be read, each block with the place of its first mark; and up to where was read.
 
         The marks of those passed over, control batches and aborted ones, say that they stay: other rules take them.
         """
         place = self._marks.start_of(segment.base_offset)
-        for chunk in SegmentChunks(self._log, segment):
-            first = 0
-            for row in in_transactions(chunk.batches):
-                if not self._is_passed_over(segment, chunk, row, tracker, track_from):
-                    continue
-                if row > first:
-                    yield chunk, first, row, place
-                    place = self._place_behind(chunk.batches, first, row, place)
-                place += int(chunk.batches.records_count[row])
-                self._marks.reach(place)
+        rows = partial(self._rows, segment, tracker, track_from)
+        for chunk, blocks in SegmentChunks(self._log, segment).with_blocks(rows):
+            batches, row, end = chunk.batches, 0, chunk.position + len(chunk.view)
+            for block in blocks:
+                if not block.begun:
+                    first = bisect_left(batches.position, block.batches.position[block.first_row], row)
+                    place = self._pass_over(batches, row, first, place, is_dirty=tracker is not None)
+                    row = first + block.end_row - block.first_row
+                yield block, place, end
+                place += block.record_count
+            place = self._pass_over(batches, row, len(batches), place, is_dirty=tracker is not None)
+
+    def _rows(
+        self, segment: Segment, tracker: CleanedTransactions | None, track_from: int, chunk: Chunk
+    ) -> list[tuple[int, int]]:
+        """The batches of a chunk whose records are to be read."""
+        found, first = [], 0
+        for row in in_transactions(chunk.batches):
+            if self._is_passed_over(segment, chunk, row, tracker, track_from):
+                found.append((first, row))
                 first = row + 1
-                if tracker is not None:
-                    self._pass(int(chunk.batches.last_offset[row]))
-            if first < len(chunk.batches):
-                yield chunk, first, len(chunk.batches), place
-                place = self._place_behind(chunk.batches, first, len(chunk.batches), place)
+        return [(begin, end) for begin, end in (*found, (first, len(chunk.batches))) if begin < end]
+
+    def _pass_over(self, batches: BatchColumns, first: int, end: int, place: int, *, is_dirty: bool) -> int:
+        """Have marks for batches that were not read; the place behind them."""
+        for row in range(first, end):
+            place += int(batches.records_count[row])
+            if is_dirty:
+                self._pass(int(batches.last_offset[row]))
+        self._marks.reach(place)
+        return place
 
     def _pass(self, last_offset: int) -> None:
         if not self._is_broker_full and last_offset >= self._request.first_dirty:
             self._latest = max(self._latest, last_offset)
-
-    def _place_behind(self, batches: BatchColumns, first: int, end: int, place: int) -> int:
-        """Where the marks go on behind rows; only a compressed set of old has to be read to know."""
-        counts: Any = batches.records_count[first:end]  # type: ignore[index]
-        if batches.matrix is not None and (counts >= 0).all():
-            return place + int(counts.sum())
-        if min(counts) >= 0:
-            return place + int(sum(counts))
-        return self._read_up_to
 
     def _is_passed_over(
         self, segment: Segment, chunk: Chunk, row: int, tracker: CleanedTransactions | None, track_from: int
@@ -228,12 +222,6 @@ class _Marking:
             return False
         return tracker.pass_data(batch.last_offset, batch.producer_id, is_transactional=True)
 
-    def _blocks(self, segment: Segment, chunk: Chunk, first: int, end: int) -> Iterator[RecordBlock]:
-        for block in self._reader.blocks(chunk, first, end):
-            for fault in block.faults.values():
-                raise Damaged(segment.log.path, fault)
-            yield block
-
     def _note(self, segment: Segment, block: RecordBlock, known: int, place: int) -> None:
         """Mark what the records themselves tell, of the first `known` also whether they go for it."""
         marks, request = self._marks, self._request
@@ -242,7 +230,6 @@ class _Marking:
         is_old = segment.log.mtime_ms <= request.legacy_horizon_ms
         for first, end in _expired(block, request.now_ms, is_old=is_old):
             marks.expire(place + first, place + min(end, known))
-        self._read_up_to = place + block.record_count
 
 
 def _index_floor(log: CleanableLog, segment: Segment, offset: int) -> int:

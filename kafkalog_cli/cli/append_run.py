@@ -122,7 +122,7 @@ class AppendRun(LogWriter[AppendPlan]):
             return self._append_to(work)
         if self._writing.dry_run:
             raise NotChanged(path=self._made, reason="it is not there yet, and a dry run makes none")
-        make_partition(work.fs, self._made, self._topic_id(work))
+        make_partition(work.fs, self._made, self._topic_id(work), self._clock.now_ms)
         try:
             work.partition = open_partition(work.fs, self._made)
             changed = self._append_to(work)

@@ -275,6 +275,14 @@ def test_a_partition_is_made(root):
     assert kafkalog("append", made, "--topic-id", ID, *NOW)[0] == 2
 
 
+def test_a_partition_is_made_by_the_clock_of_the_machine(root):
+    shutil.rmtree(root)
+    root.mkdir()
+    (root / "meta.properties").touch()
+    code, _, err = kafkalog("append", root / "new-3", "--single-replica", "--topic-id", ID, stdin=b"{}\n")
+    assert code == 0, err
+
+
 def test_without_a_topic_id_it_is_told(root):
     _, _, err = kafkalog("append", root / "new-3", "--input", "lines", *NOW, stdin=b"a\n")
     assert "-stray" in err

@@ -18,8 +18,8 @@ _EMPTY = (
 )
 
 
-def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None) -> None:
-    """Make the directory, with owner, group and mode of the one that it lies in; it is on the disk then.
+def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int) -> None:
+    """Make the directory at `now_ms`, with owner, group and mode of the one that it lies in; it is on the disk then.
 
     A crash leaves what a broker takes for an empty partition. Raises NotChanged, NoSpace.
     """
@@ -29,7 +29,7 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None) -> N
         try:
             attributes = fs.attributes(parent)
             fs.set_attributes(path, replace(attributes, xattrs=()))
-            of_files = replace(attributes, mode=attributes.mode & 0o666, xattrs=())
+            of_files = replace(attributes, mode=attributes.mode & 0o666, xattrs=(), mtime_ns=now_ms * 1_000_000)
             contents = dict.fromkeys(_EMPTY, b"")
             if topic_id is not None:  # first: without it a broker sets the directory aside
                 metadata = partition_metadata.encode(PartitionMetadata(partition_metadata.VERSION, topic_id))
@@ -37,6 +37,7 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None) -> N
             for name, data in contents.items():
                 with fs.create(f"{path}/{name}", of_files) as file:
                     file.write(0, data)
+                    fs.set_attributes(f"{path}/{name}", of_files)
                     sync(file)
             sync_directory(fs, path)
             sync_directory(fs, parent)

@@ -220,6 +220,28 @@ def test_nothing_comes(root, partition):
     assert tree(root) == before
 
 
+def test_what_comes_is_written_while_more_comes(partition):
+    """Memory holds a block of it, not all."""
+
+    class Stream(io.BytesIO):
+        seen = ()
+
+        def read(self, size=-1):
+            logs = partition.glob("*.log")
+            Stream.seen += (sum(path.stat().st_size for path in logs),)
+            return super().read(size)
+
+    count = 5000
+    out, err = io.BytesIO(), io.BytesIO()
+    stdin = Stream(b'{"value":"%s"}\n' % (b"x" * 2000) * count)
+    environment = Environment(stdout=out, stderr=err, stdin=stdin, kernels=PLAIN)
+    stdin.read1 = stdin.read
+    assert run(["append", str(partition), *NOW], environment) == 0
+    grown = [size - Stream.seen[0] for size in Stream.seen]
+    assert len(grown) > 8
+    assert all(size > (at - 3) << 20 for at, size in enumerate(grown[:-1]))
+
+
 # -- producers and transactions
 
 

@@ -106,6 +106,12 @@ def append(  # noqa: PLR0913, PLR0917 options
     transaction: Annotated[
         Ending | None, _option("--transaction", PRODUCER_PANEL, "All records are one transaction, which is left so.")
     ] = None,
+    topic_id: Annotated[
+        str | None,
+        _option(
+            "--topic-id", RECORDS_PANEL, "Of a partition that is not there yet; else the metadata log tells.", "ID"
+        ),
+    ] = None,
     coordinator_epoch: Annotated[
         int, _option("--coordinator-epoch", PRODUCER_PANEL, "Of the coordinator whose marker ends it.", "N", 0)
     ] = 0,
@@ -125,7 +131,8 @@ def append(  # noqa: PLR0913, PLR0917 options
 ) -> int:
     """Append records to a partition as its leader would, with its offsets, segments, indexes, producers, transactions.
 
-    What dump-log --format json prints goes in: keys, values, headers and timestamps, with new offsets. A record that a
+    A partition that is not there is made, where its log directory is. What dump-log --format json prints goes in:
+    keys, values, headers and timestamps, with new offsets. A record that a
     broker would not take (too large, no key in a compacted topic, a time in the future) ends it, and nothing is
     appended. A crash leaves what was synced (flush.messages, flush.ms) and at worst a torn tail for `recover`.
     """
@@ -156,6 +163,7 @@ def append(  # noqa: PLR0913, PLR0917 options
         first_sequence=first_sequence,
         transaction=None if transaction is None else transaction.value,
         coordinator_epoch=coordinator_epoch,
+        topic_id=topic_id,
     )
     run = AppendRun(environment_of(context), options)
-    return run.run_on(run.one(path))
+    return run.run_on(run.target(path))

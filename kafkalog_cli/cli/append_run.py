@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from kafkalog_cli.actions.append.reading import (
     read_records,
 )
 from kafkalog_cli.actions.apply_changes import Applied
+from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.cli.environment import Environment
@@ -32,13 +34,16 @@ from kafkalog_cli.cli.interruptions import POLL_SECONDS
 from kafkalog_cli.cli.log_run import LogRunOptions
 from kafkalog_cli.cli.log_writer import Changed, LogWriter
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.errors import BadInput, NotChanged, Refused, UnsupportedFormat, UsageError
 from kafkalog_cli.format.compression import Codec, compress
+from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.output.append_json import APPENDED, appended_fields
 from kafkalog_cli.output.append_text import append_words
 from kafkalog_cli.output.log_change_text import Said, undo_words
+from kafkalog_cli.storage.appending.new_partition import make_partition, remove_partition
 from kafkalog_cli.storage.manifest import RunInfo
-from kafkalog_cli.storage.names import FileKind, segment_file_name
+from kafkalog_cli.storage.names import DirectoryKind, FileKind, segment_file_name
+from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
 
 _STDIN = "-"
 _READ_BYTES = 1 << 20
@@ -60,6 +65,7 @@ class AppendOptions(LogRunOptions):
     first_sequence: int | None = field(kw_only=True)
     transaction: str | None = field(kw_only=True)
     coordinator_epoch: int = field(kw_only=True)
+    topic_id: str | None = field(default=None, kw_only=True)
 
     def check(self) -> None:
         """Raises UsageError for what contradicts itself."""
@@ -71,6 +77,8 @@ class AppendOptions(LogRunOptions):
             raise UsageError(reason="--key-separator is for --input lines")
         if self.key_separator == "":
             raise UsageError(reason="--key-separator is empty")
+        if self.topic_id is not None and canonical_uuid(self.topic_id) in (None, ZERO_UUID):
+            raise UsageError(reason=f"--topic-id: {self.topic_id} is no topic id")
         try:
             compress(Codec[self.codec.upper()], b"", level=self.level)
         except ValueError as error:
@@ -89,10 +97,50 @@ class AppendRun(LogWriter[AppendPlan]):
         super().__init__(environment, options)
         self._appending = options
         self._appended = Appended(0)
+        self._made: str | None = None
         self.counts.update(records=0, batches=0, appended_bytes=0)
+
+    def target(self, path: str) -> list[Partition]:
+        """The partition that `path` and the selection name; one that is not there yet is made when it is its turn.
+
+        Raises as `one` does, UsageError for a --topic-id where nothing is to be made.
+        """
+        full_path = os.path.abspath(path)  # noqa: PTH100
+        name, above = directory_name(path), self._fs.status(full_path.rpartition("/")[0] or "/")
+        is_new = self._fs.status(path) is None and name.kind is DirectoryKind.PARTITION
+        if not is_new or above is None or not above.is_directory:
+            if self._appending.topic_id is not None:
+                raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {path}")
+            return self.one(path)
+        self._made = full_path
+        self._named = frozenset({full_path})
+        return [Partition(full_path, name, ())]
 
     def partition(self, work: Work) -> Changed[AppendPlan]:
         """See PartitionRun."""
+        if self._made is None:
+            return self._append_to(work)
+        if self._writing.dry_run:
+            raise NotChanged(path=self._made, reason="it is not there yet, and a dry run makes none")
+        make_partition(work.fs, self._made, self._topic_id(work), self._clock.now_ms)
+        try:
+            work.partition = open_partition(work.fs, self._made)
+            changed = self._append_to(work)
+        except (BadInput, Refused, UnsupportedFormat):
+            remove_partition(work.fs, self._made)
+            raise
+        work.tell("new-partition", "this partition was made; undo leaves it there, empty", self._made)
+        return changed
+
+    def _topic_id(self, work: Work) -> str | None:
+        """That of the command line, or of the metadata log."""
+        if self._appending.topic_id is not None:
+            return canonical_uuid(self._appending.topic_id)
+        metadata = self._settings.metadata(work.log_dir)
+        topic = None if metadata is None else metadata.topics.get(work.partition.topic)
+        return None if topic is None else topic.topic_id
+
+    def _append_to(self, work: Work) -> Changed[AppendPlan]:
         plan = self.plan(work, self.begin(work))
         if plan.is_refused:
             return Changed(plan, None)
@@ -106,7 +154,9 @@ class AppendRun(LogWriter[AppendPlan]):
         """See LogWriter."""
         plan = plan_append(work.fs, work.partition, root, self._request())
         last = work.partition.segments[-1].base_offset if work.partition.segments else 0
-        self.check(work, in_place=frozenset({segment_file_name(last, FileKind.LOG)}))
+        log_name = segment_file_name(last, FileKind.LOG)
+        is_new, topic_id = self._made is not None, topic_id_of(work.fs, work.partition)
+        self.check(work, in_place=frozenset({log_name}), makes_directory=is_new, topic_id=topic_id)
         return plan
 
     def apply(self, work: Work, plan: AppendPlan, run: RunInfo) -> Applied | None:

@@ -220,6 +220,28 @@ def test_nothing_comes(root, partition):
     assert tree(root) == before
 
 
+def test_what_comes_is_written_while_more_comes(partition):
+    """Memory holds a block of it, not all."""
+
+    class Stream(io.BytesIO):
+        seen = ()
+
+        def read(self, size=-1):
+            logs = partition.glob("*.log")
+            Stream.seen += (sum(path.stat().st_size for path in logs),)
+            return super().read(size)
+
+    count = 5000
+    out, err = io.BytesIO(), io.BytesIO()
+    stdin = Stream(b'{"value":"%s"}\n' % (b"x" * 2000) * count)
+    environment = Environment(stdout=out, stderr=err, stdin=stdin, kernels=PLAIN)
+    stdin.read1 = stdin.read
+    assert run(["append", str(partition), *NOW], environment) == 0
+    grown = [size - Stream.seen[0] for size in Stream.seen]
+    assert len(grown) > 8
+    assert all(size > (at - 3) << 20 for at, size in enumerate(grown[:-1]))
+
+
 # -- producers and transactions
 
 
@@ -252,6 +274,62 @@ def test_transactions(root, partition, ending):
         assert (code, "Expected transactional write" in err) == (1, True)
         assert kafkalog(*argv[:-1], "commit", stdin=b"")[0] == 0
         assert end_of(partition) == first + 3
+
+
+# -- partitions from nothing
+
+ID = "kFQ3lUTFSsWWjXbfvbOpDw"
+
+
+def test_a_partition_is_made(root):
+    made = root / "new-3"
+    code, out, err = kafkalog("append", made, "--input", "lines", "--topic-id", ID, *NOW, stdin=b"a\nb\n")
+    assert (code, "2 records appended at 0 in 1 batch" in out, "was made" in err) == (0, True, True)
+    assert [record[0] for record in records(made)] == [0, 1]
+    assert (made / "partition.metadata").read_text() == f"version: 0\ntopic_id: {ID}"
+    assert (made / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
+    assert "new 3 2\n" in (root / "recovery-point-offset-checkpoint").read_text()
+    assert (made.stat().st_mode, (made / f"{0:020d}.log").stat().st_mode & 0o777) == (root.stat().st_mode, 0o644)
+    assert (root / MARKER).exists()
+    assert kafkalog("verify", root, "--level", "deep")[0] == 0
+    assert kafkalog("append", made, "--input", "lines", *NOW, stdin=b"c\n")[0] == 0
+    assert end_of(made) == 3
+    assert kafkalog("append", made, "--topic-id", ID, *NOW)[0] == 2
+
+
+def test_a_partition_is_made_by_the_clock_of_the_machine(root):
+    shutil.rmtree(root)
+    root.mkdir()
+    (root / "meta.properties").touch()
+    code, _, err = kafkalog("append", root / "new-3", "--single-replica", "--topic-id", ID, stdin=b"{}\n")
+    assert code == 0, err
+
+
+def test_without_a_topic_id_it_is_told(root):
+    _, _, err = kafkalog("append", root / "new-3", "--input", "lines", *NOW, stdin=b"a\n")
+    assert "-stray" in err
+    assert not (root / "new-3" / "partition.metadata").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "stdin", "code"),
+    [
+        ((*NOW,), b"nonsense\n", 1),
+        (NOW[:2], b"{}\n", 14),
+        ((*NOW, "--dry-run"), b"{}\n", 1),
+        ((*NOW, "--topic-id", "x"), b"{}\n", 2),
+    ],
+)
+def test_what_fails_makes_none(root, options, stdin, code):
+    before = tree(root)
+    assert kafkalog("append", root / "new-3", *options, stdin=stdin)[0] == code
+    assert tree(root) == before
+    assert not (root / "new-3").exists()
+
+
+def test_a_path_that_is_no_partitions(root):
+    assert kafkalog("append", root / "nothing", *NOW)[0] == 10
+    assert kafkalog("append", root / "no" / "new-3", *NOW)[0] == 10
 
 
 # -- what is refused

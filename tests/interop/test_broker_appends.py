@@ -1,6 +1,7 @@
-"""A real broker serves what append wrote, in a partition that it made and left empty and in one that it wrote before."""
+"""A real broker serves what append wrote: in a partition that it left empty, one that it wrote, one made from nothing."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("broker")
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"internal.segment.bytes": 3000, "index.interval.bytes": 512}
-TOPICS = ("empty", "written", "by-clock")
+TOPICS = ("empty", "written", "by-clock", "made")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -56,10 +57,12 @@ def outcome(real_kafka, tmp_path_factory):
         with Client(one.address, class_path) as client:
             client.do("create", "empty", **SMALL)
             client.do("create", "written", **SMALL)
+            client.do("create", "made", **SMALL)
             client.do("create", "by-clock", **SMALL, **{"message.timestamp.type": "LogAppendTime"})
             times = {"from": now_ms - 5000, "step": 10}
             client.do("produce", "written", count=60, per=4, seed=1, codec="lz4", idempotent="true", **times)
         one.stop()
+        shutil.rmtree(one.data / "made-0")
         for topic in TOPICS:
             for codec in CODECS:
                 append(one.data, topic, lines_of(40, now_ms), "--codec", codec)

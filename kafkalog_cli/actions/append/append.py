@@ -336,8 +336,8 @@ class _Append:
 
     def _recovery_point(self, end_offset: int) -> tuple[LineEdit, ...]:
         """The line may say the log's end only if it did before: what lies below it a broker does not look at."""
-        line, was = self._plan.root.line(_RECOVERY_POINT), self._target.end_offset
-        if self._plan.log_dir is None or ((line is None or line < was) and not self._plan.root.is_clean):
+        line, was = self._plan.root.line(_RECOVERY_POINT) or 0, self._target.end_offset
+        if self._plan.log_dir is None or (line < was and not self._plan.root.is_clean):
             return ()
         return (LineEdit(_RECOVERY_POINT, self._plan.topic, self._plan.partition, end_offset),)
 

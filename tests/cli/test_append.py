@@ -409,3 +409,36 @@ def test_a_second_name_of_the_log_is_refused(root, partition):
     (root.parent / "backup").hardlink_to(log)
     code, _, err = kafkalog("append", partition, *NOW, stdin=b"{}\n")
     assert (code, "more than one name" in err or "link" in err) == (14, True)
+
+
+# -- the marker of a clean shutdown
+
+
+@pytest.mark.parametrize("name", ["idem-0", "tx-0"])
+def test_only_what_was_touched_is_looked_at_again(root, name):
+    """What is latent in an older segment was there before; a broker that finds the marker does not look at it either."""
+    partition, lines = root / name, b"".join(b"%d\n" % at for at in range(90))
+    few = ("--batch-bytes", 200, "--config", "internal.segment.bytes=1000", "--input", "lines", *NOW)
+    assert kafkalog("append", partition, *few, stdin=lines)[0] == 0
+    logs = sorted(partition.glob("*.log"))
+    assert len(logs) > 4
+    assert (root / MARKER).exists()
+    data = bytearray(logs[1].read_bytes())
+    data[100] ^= 1
+    logs[1].write_bytes(data)
+    for _ in range(2):
+        code, _, err = kafkalog("append", partition, *few, stdin=lines)
+        assert (code, "stays away" in err) == (0, False), err
+        assert (root / MARKER).exists()
+    assert kafkalog("verify", partition)[0] == 4
+
+
+def test_the_marker_stays_away_where_what_was_touched_is_not_sound(root, partition):
+    """A batch before those that were appended is damaged, in the same segment."""
+    log = sorted(partition.glob("*.log"))[-1]
+    data = bytearray(log.read_bytes())
+    data[80] ^= 1
+    log.write_bytes(data)
+    code, _, err = kafkalog("append", partition, "--input", "lines", *NOW, stdin=b"one\n")
+    assert (code, "the marker of the clean shutdown stays away" in err) == (0, True), err
+    assert not (root / MARKER).exists()

@@ -277,7 +277,8 @@ class _Append:
         plan, fs = self._plan, self._fs
         if not is_held or plan.log_dir is None:
             return Marker.NONE
-        if not is_sound(fs, plan.path, self._request.load_settings(plan.log_dir, plan.topic)):
+        settings = self._request.load_settings(plan.log_dir, plan.topic)
+        if not is_sound(fs, plan.path, settings, since=self._target.base_offset):
             return Marker.AWAY
         return Marker.BACK if release_marker(fs, plan.log_dir, self._info.run_id, [plan.name]) else Marker.NONE
 

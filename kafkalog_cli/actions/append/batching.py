@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.actions.append.reading import Incoming, NewRecord
@@ -25,6 +25,7 @@ RECORD_OVERHEAD_BYTES = 21
 """What a record can have besides key, value and headers (DefaultRecord.MAX_RECORD_OVERHEAD)."""
 BLOCK_BYTES = 1 << 20
 BLOCK_RECORDS = 1 << 14
+_MOST_DELTA = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class BatchStyle:
     producer_id: int = -1
     producer_epoch: int = -1
     is_transactional: bool = False
+    keeps_offsets: bool = False
 
     @property
     def attributes(self) -> int:
@@ -49,13 +51,28 @@ class BatchStyle:
         bits = TIMESTAMP_TYPE_MASK if self.append_time_ms is not None else 0
         return self.codec | bits | (TRANSACTIONAL_MASK if self.is_transactional else 0)
 
+    def of(self, record: NewRecord) -> BatchStyle:
+        """The style of a batch that this record can be in: where offsets are kept, epoch and append time are too."""
+        if not self.keeps_offsets:
+            return self
+        epoch = record.origin.leader_epoch
+        epoch = self.leader_epoch if epoch is None or epoch < 0 else epoch
+        append_time_ms = record.timestamp if record.origin.is_append_time else None
+        if (epoch, append_time_ms) == (self.leader_epoch, self.append_time_ms):
+            return self
+        return replace(self, leader_epoch=epoch, append_time_ms=append_time_ms)
+
 
 class Block(NamedTuple):
-    """Some whole batches: rows of RecordColumns with offsets from 0 on, and where each batch ends."""
+    """Some whole batches: rows of RecordColumns, where each batch ends, and of which style each is.
+
+    Offsets are from 0 on, or those of the input where they are kept.
+    """
 
     buffer: bytearray
     rows: list[tuple[int, ...]]
     ends: list[int]
+    styles: list[BatchStyle]
 
 
 def blocks(
@@ -70,32 +87,77 @@ def blocks(
 
     A block has `most_records` or less, and ends early where `is_due` says so, asked when none comes for a while.
     """
-    buffer = bytearray()
-    rows: list[tuple[int, ...]] = []
-    ends: list[int] = []
-    batch_bytes = RECORD_BATCH.size
+    gathered = _Gathered(style, now_ms)
     for record in records:
-        if record is None or len(rows) >= most_records:
-            if rows and (record is not None or is_due()):
-                yield Block(buffer, rows, [*ends, len(rows)])
-                buffer, rows, ends, batch_bytes = bytearray(), [], [], RECORD_BATCH.size
+        if record is None or len(gathered.rows) >= most_records:
+            if gathered.rows and (record is not None or is_due()):
+                yield gathered.block()
+                gathered = _Gathered(gathered.style, now_ms)
             if record is None:
                 continue
-        start = len(buffer)
-        row = _put(buffer, record, len(rows), now_ms)
-        size = RECORD_OVERHEAD_BYTES + len(buffer) - start
-        begun = ends[-1] if ends else 0
-        if batch_bytes + size > style.batch_bytes and len(rows) > begun:
-            ends.append(len(rows))
-            batch_bytes = RECORD_BATCH.size
-            if start > BLOCK_BYTES or len(rows) > BLOCK_RECORDS // 2:
-                yield Block(buffer[:start], rows, ends)
-                buffer, rows, ends = bytearray(), [], []
-                row = _put(buffer, record, 0, now_ms)
-        rows.append(row)
-        batch_bytes += size
-    if rows:
-        yield Block(buffer, rows, [*ends, len(rows)])
+        if not gathered.has_room(record) and gathered.end_batch():
+            yield gathered.block()
+            gathered = _Gathered(gathered.style, now_ms)
+        gathered.add(record)
+    if gathered.rows:
+        yield gathered.block()
+
+
+class _Gathered:
+    """Batches that fill."""
+
+    def __init__(self, style: BatchStyle, now_ms: int) -> None:
+        self.rows: list[tuple[int, ...]] = []
+        self.style = style
+        self._buffer = bytearray()
+        self._now_ms = now_ms
+        self._ends: list[int] = []
+        self._styles: list[BatchStyle] = []
+        self._batch_bytes = RECORD_BATCH.size
+
+    def has_room(self, record: NewRecord) -> bool:
+        """Whether the record can be in the batch that fills; in an empty one it always can."""
+        begun = self._ends[-1] if self._ends else 0
+        if len(self.rows) == begun:
+            return True
+        style = self.style
+        if style.keeps_offsets:
+            offset = record.origin.offset or 0
+            if style.of(record) is not style or offset - self.rows[begun][0] > _MOST_DELTA:
+                return False
+        return self._batch_bytes + _most_bytes(record) <= style.batch_bytes
+
+    def end_batch(self) -> bool:
+        """The batch is full; whether the block is too."""
+        self._ends.append(len(self.rows))
+        self._styles.append(self.style)
+        self._batch_bytes = RECORD_BATCH.size
+        return len(self._buffer) > BLOCK_BYTES or len(self.rows) > BLOCK_RECORDS // 2
+
+    def add(self, record: NewRecord) -> None:
+        self.style = self.style.of(record)
+        offset = record.origin.offset if self.style.keeps_offsets else None
+        self._batch_bytes += _most_bytes(record)
+        self.rows.append(_put(self._buffer, record, len(self.rows) if offset is None else offset, self._now_ms))
+
+    def block(self) -> Block:
+        """All of it; the last batch ends here."""
+        if len(self.rows) > (self._ends[-1] if self._ends else 0):
+            self.end_batch()
+        return Block(self._buffer, self.rows, self._ends, self._styles)
+
+
+def _most_bytes(record: NewRecord) -> int:
+    """What the record may take in a batch."""
+    size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+    for key, value in record.headers:
+        size += _length_bytes(len(key)) + len(key)
+        size += 1 if value is None else _length_bytes(len(value)) + len(value)
+    return size
+
+
+def _length_bytes(length: int) -> int:
+    return len(encode_zigzag(length))
 
 
 def _put(buffer: bytearray, record: NewRecord, offset: int, now_ms: int) -> tuple[int, ...]:
@@ -125,20 +187,24 @@ class BatchMaker:
         self._kernels = kernels
 
     def encode(self, block: Block, base_offset: int) -> EncodedBatches:
-        """The block's batches, the first of which is at `base_offset`; they live until the next call."""
+        """The block's batches, the first of which is at `base_offset`; they live until the next call.
+
+        Where offsets are kept, `base_offset` does not count.
+        """
+        base_offset = 0 if self.style.keeps_offsets else base_offset
         begins = [0, *block.ends[:-1]]
         headers = BatchColumns.from_rows(
             [
-                self._header(base_offset + begin, base_offset + end - 1)
-                for begin, end in zip(begins, block.ends, strict=True)
+                self._header(base_offset + block.rows[begin][0], base_offset + block.rows[end - 1][0], style)
+                for begin, end, style in zip(begins, block.ends, block.styles, strict=True)
             ]
         )
         kernels = None if self._kernels is None else self._kernels.compiled(len(block.rows), len(block.rows))
         records = _columns(block.rows, base_offset, compiled=kernels is not None)
         return self._encoder.encode(memoryview(block.buffer), records, WantedBatches(headers, begins, block.ends))
 
-    def _header(self, first: int, last: int) -> Batch:
-        style, sequence = self.style, self.next_sequence
+    def _header(self, first: int, last: int, style: BatchStyle) -> Batch:
+        sequence = self.next_sequence
         if style.producer_id >= 0:
             self.next_sequence = increment_sequence(sequence, last - first + 1)
         timestamp = -1 if style.append_time_ms is None else style.append_time_ms

@@ -55,8 +55,7 @@ class BatchStyle:
         """The style of a batch that this record can be in: where offsets are kept, epoch and append time are too."""
         if not self.keeps_offsets:
             return self
-        epoch = record.origin.leader_epoch
-        epoch = self.leader_epoch if epoch is None or epoch < 0 else epoch
+        epoch = self.leader_epoch if record.origin.leader_epoch is None else record.origin.leader_epoch
         append_time_ms = record.timestamp if record.origin.is_append_time else None
         if (epoch, append_time_ms) == (self.leader_epoch, self.append_time_ms):
             return self

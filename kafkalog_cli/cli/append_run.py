@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from kafkalog_cli.actions.append.append import (
     Appended,
@@ -18,6 +18,7 @@ from kafkalog_cli.actions.append.append import (
     plan_append,
     rehearse,
 )
+from kafkalog_cli.actions.append.columns import NdjsonReader, RecordRun
 from kafkalog_cli.actions.append.partitioning import Partitioner, SortedLines, number_of_partitions
 from kafkalog_cli.actions.append.reading import (
     LineFormat,
@@ -44,14 +45,12 @@ from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.output.append_json import APPENDED, appended_fields
 from kafkalog_cli.output.append_text import append_words
 from kafkalog_cli.output.log_change_text import Said, undo_words
-from kafkalog_cli.storage.appending.new_partition import make_partition, remove_partition
+from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.manifest import RunInfo
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, segment_file_name
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
-
-RecordT = TypeVar("RecordT")
 
 _STDIN = "-"
 _READ_BYTES = 1 << 20
@@ -130,14 +129,22 @@ class AppendRun(LogWriter[AppendPlan]):
         """
         full_path = os.path.abspath(path)  # noqa: PTH100
         name, above = directory_name(path), self._fs.status(full_path.rpartition("/")[0] or "/")
-        is_new = self._fs.status(path) is None and name.kind is DirectoryKind.PARTITION
+        is_there = self._fs.status(path) is not None
+        is_new = name.kind is DirectoryKind.PARTITION and (not is_there or is_unfinished(self._fs, path))
         if not is_new or above is None or not above.is_directory or self._appending.more_paths:
-            if self._appending.topic_id is not None:
-                raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {path}")
-            return self._of_one_topic([path, *self._appending.more_paths])
+            found = self._of_one_topic([path, *self._appending.more_paths])
+            self._check_topic_id(found)
+            return found
         self._made = full_path
         self._named = frozenset({full_path})
         return [Partition(full_path, name, ())]
+
+    def _check_topic_id(self, partitions: list[Partition]) -> None:
+        """That of the command line is for what is to be made, or was by a run that was cut off."""
+        wanted = self._appending.topic_id
+        for partition in partitions if wanted is not None else ():
+            if topic_id_of(self._fs, partition) != wanted:
+                raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {partition.path}")
 
     def _of_one_topic(self, paths: list[str]) -> list[Partition]:
         selection = self._options.selection
@@ -162,8 +169,10 @@ class AppendRun(LogWriter[AppendPlan]):
         numbers = [partition.number for partition in partitions]
         self._sorted = SortedLines(Partitioner(numbers, count, self._appending.batch_bytes), numbers)
         with closing(self._sorted):
-            for _ in self._read(self._sorted.sorting(self._parse())):
-                pass  # nothing is locked or changed yet: an interruption ends it here
+            sort = self._sorted.sorting(self._parse(with_origin=True))
+            for name, pieces in self._inputs():  # nothing is locked or changed yet: an interruption ends it here
+                for _ in read_records(PieceLines(pieces), name, sort):
+                    pass
             return super().run_on(partitions)
 
     def partition(self, work: Work) -> Changed[AppendPlan]:
@@ -179,7 +188,7 @@ class AppendRun(LogWriter[AppendPlan]):
         except (BadInput, Refused, UnsupportedFormat):
             remove_partition(work.fs, self._made)
             raise
-        work.tell("new-partition", "this partition was made; undo leaves it there, empty", self._made)
+        work.tell("new-partition", "this partition was made; undo takes it away", self._made)
         return changed
 
     def _topic_id(self, work: Work) -> str | None:
@@ -197,7 +206,8 @@ class AppendRun(LogWriter[AppendPlan]):
         if self._writing.dry_run:
             return Changed(plan.after(rehearse(plan, self._records(work), self._request())), None)
         with self.locked(work):
-            done = self.apply(work, plan, self.run_info(plan.settings))
+            run = replace(self.run_info(plan.settings), makes_directory=self._made is not None)
+            done = self.apply(work, plan, run)
         return Changed(plan.after(self._appended, is_cut_short=self._interruptions.are_asked_for), done)
 
     def plan(self, work: Work, root: RootState) -> AppendPlan:
@@ -240,27 +250,35 @@ class AppendRun(LogWriter[AppendPlan]):
             self.counts["batches"] += plan.appended.batches
             self.counts["appended_bytes"] += plan.appended.size_bytes
 
-    def _records(self, work: Work) -> Iterator[NewRecord | None]:
+    def _records(self, work: Work) -> Iterator[NewRecord | RecordRun | None]:
         """What is for a partition. Raises BadInput, and as `open_read` does."""
-        if self._sorted is None:
-            return self._read(self._parse())
-        return read_records(PieceLines(self._sorted.pieces(work.partition.number)), "the input", self._parse())
+        if self._sorted is not None:
+            yield from self._taken_apart("the input", self._sorted.pieces(work.partition.number))
+            return
+        for name, pieces in self._inputs():
+            yield from self._taken_apart(name, pieces)
 
-    def _parse(self) -> Parse:
+    def _taken_apart(self, name: str, pieces: Iterator[bytes]) -> Iterator[NewRecord | RecordRun | None]:
+        options = self._appending
+        if options.is_ndjson and not options.keeps_offsets:
+            return NdjsonReader(self._environment.kernels, self._clock.now_ms).records(pieces, name)
+        return read_records(PieceLines(pieces), name, self._parse(with_origin=options.keeps_offsets))
+
+    def _parse(self, *, with_origin: bool) -> Parse:
         options = self._appending
         if options.is_ndjson:
-            return partial(parse_ndjson, with_origin=options.keeps_offsets or self._sorted is not None)
+            return partial(parse_ndjson, with_origin=with_origin)
         separator = None if options.key_separator is None else options.key_separator.encode("utf-8", "surrogateescape")
         return line_parser(LineFormat(separator))
 
-    def _read(self, parse: Callable[[bytes], RecordT | None]) -> Iterator[RecordT | None]:
-        """What all files hold."""
+    def _inputs(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """All files, by the name that messages give them, in pieces."""
         for path in self._appending.files:
             if path == _STDIN:
-                yield from read_records(PieceLines(self._stdin()), "standard input", parse)
+                yield "standard input", self._stdin()
             else:
                 with self._environment.fs.open_read(path) as file:
-                    yield from read_records(PieceLines(file_pieces(file)), path, parse)
+                    yield path, file_pieces(file)
 
     def _stdin(self) -> Iterator[bytes]:
         """What comes on standard input, until its end or an interruption."""

@@ -294,7 +294,35 @@ def test_a_partition_is_made(root):
     assert kafkalog("verify", root, "--level", "deep")[0] == 0
     assert kafkalog("append", made, "--input", "lines", *NOW, stdin=b"c\n")[0] == 0
     assert end_of(made) == 3
-    assert kafkalog("append", made, "--topic-id", ID, *NOW)[0] == 2
+    assert kafkalog("append", made, "--topic-id", ID, *NOW)[0] == 0  # as when it is run again
+    assert kafkalog("append", made, "--topic-id", ID[::-1], *NOW)[0] == 2
+
+
+def test_undo_takes_away_what_was_made(root):
+    before, made = tree(root), root / "new-3"
+    argv = ("append", made, "--input", "lines", "--topic-id", ID, *NOW)
+    _, out, _ = kafkalog(*argv, stdin=b"a\n")
+    undo = out.rpartition("kafkalog ")[2].split()
+    _, later, _ = kafkalog(*argv, "--now", NOW_MS + 1, stdin=b"b\n")
+    assert kafkalog(*undo, *NOW[:2])[0] == 14  # something came since
+    assert kafkalog(*later.rpartition("kafkalog ")[2].split(), *NOW[:2])[0] == 0
+    assert made.exists()
+    code, out, err = kafkalog(*undo, *NOW[:2])
+    assert (code, "new-3: removed, it was new" in out) == (0, True), err
+    assert tree(root) == before
+    assert not list(root.glob("new-*"))
+    assert kafkalog(*undo, *NOW[:2])[0] == 10
+
+
+def test_a_partition_that_was_not_made_to_its_end(root):
+    made = root / "new-3"
+    made.mkdir()
+    (made / "partition.metadata").write_bytes(b"ver")
+    (made / "leader-epoch-checkpoint").touch()
+    code, _, err = kafkalog("append", made, "--input", "lines", "--topic-id", ID, *NOW, stdin=b"a\n")
+    assert (code, "was made" in err) == (0, True), err
+    assert (made / "partition.metadata").read_text() == f"version: 0\ntopic_id: {ID}"
+    assert kafkalog("verify", root, "--level", "deep")[0] == 0
 
 
 def test_a_partition_is_made_by_the_clock_of_the_machine(root):
@@ -345,6 +373,7 @@ BAD = [
     (b'{"timestamp_ms":-2}\n', "timestamp_ms -2"),
     (b'{"timestamp_ms":true}\n', "timestamp_ms must be"),
     (b'{"type":"finding"}\n', "type 'finding'"),
+    (b'{"type":[]}\n', "type []"),
     (b'{"timestamp_ms":%d}\n' % (NOW_MS + 3_600_001), "in the future"),
 ]
 

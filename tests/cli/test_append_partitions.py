@@ -114,7 +114,7 @@ def test_bad_input_appends_to_none(root):
 def test_partitions_of_two_topics(root):
     assert kafkalog("append", root / "many-0", root / "idem-0", *NOW)[0] == 2
     assert kafkalog("append", root, *NOW, stdin=b"{}\n")[0] == 2  # nobody chose that topic
-    assert kafkalog("append", *paths(root, 0, 1, 2), "--topic-id", ID, *NOW)[0] == 2
+    assert kafkalog("append", *paths(root, 0, 1, 2), "--topic-id", ID[::-1], *NOW)[0] == 2
 
 
 @pytest.mark.parametrize(("count", "code"), [(COUNT, 0), (COUNT + 2, 1)])

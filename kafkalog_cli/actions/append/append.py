@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
-from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, blocks
+from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, ColumnBlock, blocks
 from kafkalog_cli.actions.append.checks import Checks
-from kafkalog_cli.actions.append.reading import Incoming
+from kafkalog_cli.actions.append.columns import Arriving
 from kafkalog_cli.actions.apply_changes import Applied, Marker, give_marker_back, is_sound
 from kafkalog_cli.actions.change_plan import fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
@@ -191,7 +191,7 @@ def next_sequence(state: ProducerState, request: AppendRequest) -> int:
     return increment_sequence(known.last_sequence, 1) if known.has_batch else 0
 
 
-def rehearse(plan: AppendPlan, records: Incoming, request: AppendRequest) -> Appended:
+def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> Appended:
     """What would be appended, as far as that is known without a log. Raises BadInput as the append would."""
     assert plan.log_end_offset is not None
     config, end_offset = request.settings.topic_config(plan.log_dir, plan.topic), plan.log_end_offset
@@ -242,7 +242,7 @@ class AppendResult:
 def apply_append(  # noqa: PLR0913
     fs: WritableFilesystem,
     plan: AppendPlan,
-    records: Incoming,
+    records: Arriving,
     run: RunInfo,
     request: AppendRequest,
     *,
@@ -277,7 +277,7 @@ class _Append:
         self._counted = _Counted(self._target.end_offset)
         self._flusher = _Flusher(self._config, request)
 
-    def run(self, records: Incoming, may_go_on: Callable[[], bool]) -> AppendResult:
+    def run(self, records: Arriving, may_go_on: Callable[[], bool]) -> AppendResult:
         plan = self._plan
         flusher = self._flusher
         made = blocks(
@@ -311,7 +311,11 @@ class _Append:
         return Marker.BACK if release_marker(fs, plan.log_dir, self._info.run_id, [plan.name]) else Marker.NONE
 
     def _grow(
-        self, info: RunInfo, first: Block | None, made: Iterator[Block], may_go_on: Callable[[], bool]
+        self,
+        info: RunInfo,
+        first: Block | ColumnBlock | None,
+        made: Iterator[Block | ColumnBlock],
+        may_go_on: Callable[[], bool],
     ) -> tuple[Manifest, Appended]:
         target, plan = self._target, self._plan
         edits = self._recovery_point(target.end_offset)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.reading import Incoming, NewRecord
+from kafkalog_cli.actions.append.columns import Arriving, RecordRun
+from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.format.batch import (
     NO_SEQUENCE,
     RECORD_BATCH,
@@ -25,6 +27,7 @@ RECORD_OVERHEAD_BYTES = 21
 """What a record can have besides key, value and headers (DefaultRecord.MAX_RECORD_OVERHEAD)."""
 BLOCK_BYTES = 1 << 20
 BLOCK_RECORDS = 1 << 14
+_RECORD_ROWS = 11
 _MOST_DELTA = (1 << 31) - 1
 
 
@@ -74,21 +77,36 @@ class Block(NamedTuple):
     styles: list[BatchStyle]
 
 
+class ColumnBlock(NamedTuple):
+    """The same of one style, as columns: those of a RecordRun, whose offsets do not count."""
+
+    buffer: Any
+    matrix: Any
+    ends: list[int]
+
+
 def blocks(
-    records: Incoming,
+    records: Arriving,
     style: BatchStyle,
     now_ms: int,
     *,
     most_records: int = BLOCK_RECORDS,
     is_due: Callable[[], bool] = lambda: False,
-) -> Iterator[Block]:
+) -> Iterator[Block | ColumnBlock]:
     """Records gathered into batches, some batches at a time. `now_ms` is for records without a timestamp.
 
-    A block has `most_records` or less, and ends early where `is_due` says so, asked when none comes for a while.
+    A batch has no more than BLOCK_RECORDS. Where `most_records` is less, a block has no more than that. It ends early
+    where `is_due` says so, asked when none comes for a while.
     """
-    gathered = _Gathered(style, now_ms)
-    for record in records:
-        if record is None or len(gathered.rows) >= most_records:
+    gathered, arriving = _Gathered(style, now_ms), iter(records)
+    for record in arriving:
+        if isinstance(record, RecordRun):  # from the first on all are columns, with what was gathered before
+            from kafkalog_cli.actions.append.column_batches import ColumnBatches
+
+            columns = ColumnBatches(style, now_ms, most_records)
+            yield from columns.blocks(chain(gathered.records, (record,), arriving), is_due)
+            return
+        if record is None or BLOCK_RECORDS > most_records <= len(gathered.rows):
             if gathered.rows and (record is not None or is_due()):
                 yield gathered.block()
                 gathered = _Gathered(gathered.style, now_ms)
@@ -113,12 +131,15 @@ class _Gathered:
         self._ends: list[int] = []
         self._styles: list[BatchStyle] = []
         self._batch_bytes = RECORD_BATCH.size
+        self.records: list[NewRecord] = []
 
     def has_room(self, record: NewRecord) -> bool:
         """Whether the record can be in the batch that fills; in an empty one it always can."""
         begun = self._ends[-1] if self._ends else 0
         if len(self.rows) == begun:
             return True
+        if len(self.rows) - begun >= BLOCK_RECORDS:
+            return False
         style = self.style
         if style.keeps_offsets:
             offset = record.origin.offset or 0
@@ -137,7 +158,8 @@ class _Gathered:
         self.style = self.style.of(record)
         offset = record.origin.offset if self.style.keeps_offsets else None
         self._batch_bytes += _most_bytes(record)
-        self.rows.append(_put(self._buffer, record, len(self.rows) if offset is None else offset, self._now_ms))
+        self.records.append(record)
+        self.rows.append(put_record(self._buffer, record, len(self.rows) if offset is None else offset, self._now_ms))
 
     def block(self) -> Block:
         """All of it; the last batch ends here."""
@@ -159,7 +181,8 @@ def _length_bytes(length: int) -> int:
     return len(encode_zigzag(length))
 
 
-def _put(buffer: bytearray, record: NewRecord, offset: int, now_ms: int) -> tuple[int, ...]:
+def put_record(buffer: bytearray, record: NewRecord, offset: int, now_ms: int) -> tuple[int, ...]:
+    """Put what a record has into `buffer`; its row, as RecordColumns have it."""
     places: list[int] = []
     for field in (record.key, record.value):
         places += (len(buffer), -1 if field is None else len(field))
@@ -185,21 +208,24 @@ class BatchMaker:
         self._encoder = BatchEncoder(style.level)
         self._kernels = kernels
 
-    def encode(self, block: Block, base_offset: int) -> EncodedBatches:
+    def encode(self, block: Block | ColumnBlock, base_offset: int) -> EncodedBatches:
         """The block's batches, the first of which is at `base_offset`; they live until the next call.
 
         Where offsets are kept, `base_offset` does not count.
         """
         base_offset = 0 if self.style.keeps_offsets else base_offset
         begins = [0, *block.ends[:-1]]
+        if isinstance(block, ColumnBlock):
+            offsets = [(begin, end - 1, self.style) for begin, end in zip(begins, block.ends, strict=True)]
+            records = _of_matrix(block.matrix, base_offset)
+        else:
+            batches = zip(begins, block.ends, block.styles, strict=True)
+            offsets = [(block.rows[begin][0], block.rows[end - 1][0], style) for begin, end, style in batches]
+            kernels = None if self._kernels is None else self._kernels.compiled(len(block.rows), len(block.rows))
+            records = _columns(block.rows, base_offset, compiled=kernels is not None)
         headers = BatchColumns.from_rows(
-            [
-                self._header(base_offset + block.rows[begin][0], base_offset + block.rows[end - 1][0], style)
-                for begin, end, style in zip(begins, block.ends, block.styles, strict=True)
-            ]
+            [self._header(base_offset + first, base_offset + last, style) for first, last, style in offsets]
         )
-        kernels = None if self._kernels is None else self._kernels.compiled(len(block.rows), len(block.rows))
-        records = _columns(block.rows, base_offset, compiled=kernels is not None)
         return self._encoder.encode(memoryview(block.buffer), records, WantedBatches(headers, begins, block.ends))
 
     def _header(self, first: int, last: int, style: BatchStyle) -> Batch:
@@ -209,6 +235,14 @@ class BatchMaker:
         timestamp = -1 if style.append_time_ms is None else style.append_time_ms
         producer = (style.producer_id, style.producer_epoch, sequence)
         return Batch(0, 0, first, last, style.leader_epoch, 2, 0, style.attributes, -1, timestamp, *producer, 0, 1)
+
+
+def _of_matrix(matrix: Any, base_offset: int) -> RecordColumns:
+    import numpy as np
+
+    numbered: Any = matrix[:_RECORD_ROWS].copy()
+    numbered[0] = np.arange(base_offset, base_offset + matrix.shape[1])
+    return RecordColumns.from_matrix(numbered)
 
 
 def _columns(rows: list[tuple[int, ...]], base_offset: int, *, compiled: bool) -> RecordColumns:

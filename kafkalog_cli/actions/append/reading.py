@@ -75,8 +75,6 @@ class LineFormat(NamedTuple):
     key_separator: bytes | None = None
 
 
-Incoming = Iterable["NewRecord | None"]
-"""Records as they come; None where none has come for a while."""
 Parse = Callable[[bytes], NewRecord | None]
 """A line without its end to a record; None for one that is none. Raises ValueError."""
 RecordT = TypeVar("RecordT")
@@ -114,7 +112,7 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
     if not isinstance(found, dict):
         raise ValueError("no JSON object")
     kind = found.get("type", "record")
-    if kind in _SKIPPED or found.get("control") is not None:
+    if (isinstance(kind, str) and kind in _SKIPPED) or found.get("control") is not None:
         return None
     if kind != "record":
         raise ValueError(f"an object of type {kind!r}, not a record")

@@ -68,29 +68,24 @@ class CompactRun(LogWriter[CompactPlan]):
         """See PartitionRun."""
         plan = self.plan(work, self.begin(work))
         try:
-            if self._writing.dry_run:
-                return Changed(estimate(work.fs, plan, self._request()) if self._compacting.estimate else plan, None)
-            if not plan.has_work:
-                return Changed(plan, None)
-            if self.drops(plan):
-                self.confirm(work, self.said(plan, None).what)
-            with self.locked(work):
-                made = apply_compact(work.fs, plan, self.run_info(plan.settings), self._request(), held=work.lock)
+            if self._writing.dry_run and self._compacting.estimate:
+                return Changed(estimate(work.fs, plan, self._request()), None)
+            return self.carry_out(work, plan)
         except Damaged as damage:
             return Changed(damaged(plan, damage), None)
-        if made is None:
-            return Changed(plan, None)
-        done = None if made.manifest is None else Applied(made.manifest, Marker.NONE)
-        return Changed(replace(plan, outcome=made.compaction), done)
 
     def plan(self, work: Work, root: RootState) -> CompactPlan:
         """See LogWriter."""
         self.check(work)
         return plan_compact(work.fs, work.partition, root, self._request(), self._places)
 
-    def apply(self, work: Work, plan: CompactPlan, run: RunInfo) -> Applied | None:
-        """See LogWriter; `partition` does it."""
-        raise NotImplementedError
+    def apply(self, work: Work, plan: CompactPlan, run: RunInfo) -> Changed[CompactPlan]:
+        """See LogWriter. Raises Damaged too."""
+        made = apply_compact(work.fs, plan, run, self._request(), held=work.lock)
+        if made is None:
+            return Changed(plan, None)
+        done = None if made.manifest is None else Applied(made.manifest, Marker.NONE)
+        return Changed(replace(plan, outcome=made.compaction), done)
 
     def said(self, plan: CompactPlan, done: Applied | None) -> Said:
         """See LogWriter."""

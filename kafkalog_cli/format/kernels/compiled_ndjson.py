@@ -47,6 +47,18 @@ _LONGEST_SIZE = 5
 
 
 @kernel
+def _behind_name(text, at, names, word):
+    """The position of the value behind a quoted word of the names, a colon and blanks; ODD if it is another one."""
+    at = behind_blanks(text, at)
+    if text[at] != QUOTE:
+        return ODD
+    at = behind(text, at + 1, names, word)
+    if at < 0:
+        return ODD
+    return behind_char(text, at, COLON)
+
+
+@kernel
 def _field(text, at, names, out, to):
     """Null, a string, or an object with encoding and data; (the position behind it, or ODD, and the size or -1)."""
     if text[at] == QUOTE:
@@ -54,13 +66,7 @@ def _field(text, at, names, out, to):
         return at, end - to
     if text[at] != OPEN:
         return behind(text, at, names, _NULL), _NO_VALUE
-    at = behind_blanks(text, at + 1)
-    if text[at] != QUOTE:
-        return ODD, _NO_VALUE
-    at = behind(text, at + 1, names, _ENCODING)
-    if at < 0:
-        return ODD, _NO_VALUE
-    at = behind_char(text, at, COLON)
+    at = _behind_name(text, at + 1, names, _ENCODING)
     if at < 0 or text[at] != QUOTE:
         return ODD, _NO_VALUE
     after = behind(text, at + 1, names, _UTF_8)
@@ -70,12 +76,9 @@ def _field(text, at, names, out, to):
         if after < 0:
             return ODD, _NO_VALUE
     at = behind_char(text, after, COMMA)
-    if at < 0 or text[at] != QUOTE:
-        return ODD, _NO_VALUE
-    at = behind(text, at + 1, names, _DATA)
     if at < 0:
         return ODD, _NO_VALUE
-    at = behind_char(text, at, COLON)
+    at = _behind_name(text, at, names, _DATA)
     if at < 0 or text[at] != QUOTE:
         return ODD, _NO_VALUE
     if is_text:
@@ -120,24 +123,18 @@ def _headers(text, at, names, out, to):
         return np.int64(at + 1), to, count
     while True:
         at = behind_char(text, at, OPEN)
-        if at < 0 or text[at] != QUOTE:
-            return ODD, to, count
-        at = behind(text, at + 1, names, _KEY)
         if at < 0:
             return ODD, to, count
-        at = behind_char(text, at, COLON)
+        at = _behind_name(text, at, names, _KEY)
         if at < 0:
             return ODD, to, count
         at, to, size = _sized(text, at, names, out, to)
         if at < 0 or size < 0:
             return ODD, to, count
         at = behind_char(text, at, COMMA)
-        if at < 0 or text[at] != QUOTE:
-            return ODD, to, count
-        at = behind(text, at + 1, names, _VALUE)
         if at < 0:
             return ODD, to, count
-        at = behind_char(text, at, COLON)
+        at = _behind_name(text, at, names, _VALUE)
         if at < 0:
             return ODD, to, count
         at, to, size = _sized(text, at, names, out, to)

@@ -27,6 +27,7 @@ from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import Partition, Segment, open_partition
 
 _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+_PIECE = 1 << 20
 
 
 class Compacted(NamedTuple):
@@ -75,8 +76,9 @@ def estimate(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest)
         return plan
     partition = open_partition(fs, plan.path)
     marks = mark(_log_of(fs, partition, request), _marking_request(partition.segments, plan, request))
-    kept, _ = marks.kept(0, len(marks.flags))
-    return replace(plan, estimate=Estimate(len(marks.flags), len(marks.flags) - kept, marks.keyless))
+    pieces = (marks.kept(at, min(at + _PIECE, marks.count)) for at in range(0, marks.count, _PIECE))
+    kept = sum(stays for stays, _ in pieces)
+    return replace(plan, estimate=Estimate(marks.count, marks.count - kept, marks.keyless))
 
 
 def damaged(plan: CompactPlan, damage: Damaged) -> CompactPlan:

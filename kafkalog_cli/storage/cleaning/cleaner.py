@@ -249,7 +249,7 @@ class Cleaner:
 
     def _keep(self, block: RecordBlock, place: int) -> Any:
         """A byte for each record of a block, the first mark of which is at `place`: 1 if it stays."""
-        part = self._marks.flags[place : place + block.record_count]
+        part = self._marks.part(place, place + block.record_count)
         if block.records.matrix is not None:
             import numpy as np
 

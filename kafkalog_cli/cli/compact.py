@@ -44,6 +44,13 @@ def compact(  # noqa: PLR0913, PLR0917 options
         bool,
         typer.Option("--force", help="Clean also what is not dirty enough, and what was cleaned, once more."),
     ] = False,
+    passes: Annotated[
+        str,
+        typer.Option(
+            metavar="N|until-stable",
+            help="How often a log is gone through: once as in a broker's round, or again for what can go then.",
+        ),
+    ] = "1",
     estimate: Annotated[
         bool,
         typer.Option("--estimate", help="With --dry-run: read the logs, and say how many records would go."),
@@ -96,7 +103,16 @@ def compact(  # noqa: PLR0913, PLR0917 options
         metrics=metrics,
         force=force,
         estimate=estimate,
+        passes=_passes(passes),
         memory_bytes=parse_size_bytes(memory),
         delay=delay,
     )
     return CompactRun(environment_of(context), options).run(paths or [])
+
+
+def _passes(text: str) -> int | None:
+    if text == "until-stable":
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise UsageError(reason=f"--passes {text}: a number from 1 on, or until-stable")
+    return int(text)

@@ -32,6 +32,7 @@ class CompactOptions(LogRunOptions):
     force: bool = field(default=False, kw_only=True)
     estimate: bool = field(default=False, kw_only=True)
     memory_bytes: int = field(kw_only=True)
+    passes: int | None = field(default=1, kw_only=True)
     delay: str | None = field(default=None, kw_only=True)
 
 
@@ -126,4 +127,5 @@ class CompactRun(LogWriter[CompactPlan]):
             memory_bytes=self._compacting.memory_bytes,
             delay_ms=self._delay_ms,
             now_is_given=self._clock.is_given,
+            passes=self._compacting.passes,
         )

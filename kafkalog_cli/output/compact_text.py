@@ -71,6 +71,8 @@ def _outcome(outcome: Compaction) -> str:
         f"{counts.records_kept} of {counts.records_read} records stay",
         f"{counts.bytes_written} of {counts.bytes_read} bytes",
     ]
+    if not outcome.passes:
+        return f"clean up to {outcome.end_offset}, a further pass changes nothing"
     if outcome.passes > 1:
         parts.insert(1, f"{outcome.passes} passes")
     if outcome.keyless:

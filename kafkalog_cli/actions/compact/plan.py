@@ -20,7 +20,8 @@ class CompactRequest(LogRequest):
     """How to compact. `is_forced`: also a log that is not dirty enough. `memory_bytes` are for keys.
 
     `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says. `now_is_given`: by `--now`.
-    `most_keys`: end short of the end, as a broker does whose table is full with so many.
+    `most_keys`: end short of the end, as a broker does whose table is full with so many. `passes`: how often a log is
+    gone through at most, None: until a further one would change nothing.
     """
 
     is_forced: bool = False
@@ -28,6 +29,7 @@ class CompactRequest(LogRequest):
     delay_ms: int | None = None
     now_is_given: bool = False
     most_keys: int | None = None
+    passes: int | None = 1
 
     @property
     def clock(self) -> Clock:
@@ -97,6 +99,12 @@ class CompactPlan(LogPlan):
     delay_ms: int = 0
     estimate: Estimate | None = None
     outcome: Compaction | None = None
+
+    def number_of(self, name: str) -> int:
+        """The value of a setting."""
+        value = next(setting.value for setting in self.settings if setting.name == name)
+        assert isinstance(value, int)
+        return value
 
     @property
     def has_work(self) -> bool:

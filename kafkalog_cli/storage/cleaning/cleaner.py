@@ -67,6 +67,18 @@ class CleaningCounts:
         self.batches_copied = self.batches_rewritten = self.batches_emptied = self.batches_gone = 0
         self.lost_ends = 0
 
+    def followed_by(self, again: CleaningCounts) -> CleaningCounts:
+        """Of both, where the second read what the first wrote."""
+        both = CleaningCounts()
+        both.records_read, both.bytes_read = self.records_read, self.bytes_read
+        both.records_kept, both.bytes_written = again.records_kept, again.bytes_written
+        both.batches_copied = again.batches_copied
+        both.batches_rewritten = self.batches_rewritten + again.batches_rewritten
+        both.batches_emptied = again.batches_emptied
+        both.batches_gone = self.batches_gone + again.batches_gone
+        both.lost_ends = self.lost_ends + again.lost_ends
+        return both
+
 
 class _Fate(IntEnum):
     """What becomes of a batch."""

@@ -10,19 +10,21 @@ from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
 from kafkalog_cli.actions.refusals import Action
-from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.actions.retain import apply_retain, plan_retain
+from kafkalog_cli.actions.retain_plan import RetainRequest
+from kafkalog_cli.actions.root_state import Roots, RootState
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_run import LogRunOptions
 from kafkalog_cli.cli.log_writer import Changed, LogWriter, delay_of
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.output.compact_json import COMPACTION, compaction_fields
-from kafkalog_cli.output.compact_text import compaction_words
-from kafkalog_cli.output.log_change_text import Said, undo_words
+from kafkalog_cli.output.compact_text import compaction_undo_words, compaction_words
+from kafkalog_cli.output.log_change_text import Said
 from kafkalog_cli.storage.cleaning.log import Damaged
 from kafkalog_cli.storage.lock import log_dir_of
-from kafkalog_cli.storage.manifest import RunInfo
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.manifest import RunInfo, new_run_id
+from kafkalog_cli.storage.partition import Partition, open_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class CompactRun(LogWriter[CompactPlan]):
         self._compacting = options
         self._delay_ms = delay_of(options.delay, keeps=False)
         self.counts.update(cleaned=0, records_gone=0, bytes_read=0, bytes_written=0, unlinked_files=0, unlinked_bytes=0)
+        self.counts.update(removed_segments=0, removed_bytes=0)
 
     def run_on(self, partitions: list[Partition]) -> int:
         """See LogRun; the dirtiest first, as a broker's cleaner picks them."""
@@ -77,17 +80,36 @@ class CompactRun(LogWriter[CompactPlan]):
                 self.confirm(work, self.said(plan, None).what)
             with self.locked(work):
                 made = apply_compact(work.fs, plan, self.run_info(plan.settings), self._request(), held=work.lock)
+                plan = plan if made is None else replace(plan, outcome=made.compaction)
+                plan = self._retain(work, plan)
         except Damaged as damage:
             return Changed(damaged(plan, damage), None)
-        if made is None:
-            return Changed(plan, None)
-        done = None if made.manifest is None else Applied(made.manifest, Marker.NONE)
-        return Changed(replace(plan, outcome=made.compaction), done)
+        done = None if made is None or made.manifest is None else Applied(made.manifest, Marker.NONE)
+        return Changed(plan, done)
 
     def plan(self, work: Work, root: RootState) -> CompactPlan:
         """See LogWriter."""
-        self.check(work)
-        return plan_compact(work.fs, work.partition, root, self._request(), self._places)
+        facts = self.check(work)
+        plan = plan_compact(work.fs, work.partition, root, self._request(), self._places)
+        if plan.is_refused or not (facts.config.is_compacted and facts.config.is_deleted):
+            return plan
+        try:
+            self.check(work, Action.RETAIN)
+        except Refused as refused:
+            work.tell("retention", f"only cleaned, nothing is deleted: {refused}", work.partition.path)
+            return plan
+        return replace(plan, retention=plan_retain(work.fs, work.partition, root, self._retention(), self._places))
+
+    def _retain(self, work: Work, plan: CompactPlan) -> CompactPlan:
+        """What a broker does after it cleaned, where cleanup.policy has delete too: a run of its own."""
+        if plan.retention is None:
+            return plan
+        partition = open_partition(work.fs, work.partition.path)
+        root = Roots(work.fs).state(work.log_dir, partition)
+        retention = plan_retain(work.fs, partition, root, self._retention(), self._places)
+        run = replace(self.run_info(retention.settings), run_id=new_run_id("retain", self._clock.now_ms))
+        done = apply_retain(work.fs, retention, run, self._retention(), held=work.lock)
+        return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)
 
     def apply(self, work: Work, plan: CompactPlan, run: RunInfo) -> Applied | None:
         """See LogWriter; `partition` does it."""
@@ -95,11 +117,11 @@ class CompactRun(LogWriter[CompactPlan]):
 
     def said(self, plan: CompactPlan, done: Applied | None) -> Said:
         """See LogWriter."""
-        return Said(compaction_words(plan), undo_words(plan, done, delay_ms=plan.delay_ms))
+        return Said(compaction_words(plan), compaction_undo_words(plan, done))
 
     def drops(self, plan: CompactPlan) -> bool:
         """See LogWriter."""
-        return plan.choice.is_cleaned
+        return plan.choice.is_cleaned or (plan.retention is not None and bool(plan.retention.removed))
 
     def fields(self, plan: CompactPlan) -> dict[str, Any]:
         """See LogWriter."""
@@ -114,9 +136,21 @@ class CompactRun(LogWriter[CompactPlan]):
             self.counts["records_gone"] += outcome.counts.records_read - outcome.counts.records_kept
             self.counts["bytes_read"] += outcome.counts.bytes_read
             self.counts["bytes_written"] += outcome.counts.bytes_written
+        if plan.retention is not None:
+            self.counts["removed_segments"] += len(plan.retention.removed)
+            self.counts["removed_bytes"] += plan.retention.removed_bytes
         if due is not None:
             self.counts["unlinked_files"] += len(due.files)
             self.counts["unlinked_bytes"] += due.size_bytes
+
+    def _retention(self) -> RetainRequest:
+        return RetainRequest(
+            self._clock.now_ms,
+            self._settings,
+            kernels=self._environment.kernels,
+            delay_ms=self._delay_ms,
+            now_is_given=self._clock.is_given,
+        )
 
     def _request(self) -> CompactRequest:
         return CompactRequest(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan
 from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.output.log_change_text import undo_words
+from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.cleaning.choosing import UpTo
 
 _WHY_NOT = {
@@ -26,7 +29,20 @@ def compaction_words(plan: CompactPlan) -> str:
         done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({plan.due.size_bytes} bytes)")
     if not plan.choice.is_cleaned and plan.line_edits:
         done.append("the cleaner's checkpoint corrected")
+    retention = plan.retention
+    if retention is not None and retention.removed:
+        removed = counted(len(retention.removed), "segment", "segments")
+        done.append(f"{removed} removed by retention ({retention.removed_bytes} bytes)")
     return ", ".join(done) if done else f"nothing to do, {_why_not(plan)}"
+
+
+def compaction_undo_words(plan: CompactPlan, done: Applied | None) -> str:
+    """How it is taken back: retention first, which came last."""
+    words = undo_words(plan, done, delay_ms=plan.delay_ms)
+    if plan.retention_run is None or not plan.delay_ms:
+        return words or ("" if plan.retention_run is None else "cannot be undone")
+    command = f"kafkalog undo {printable(plan.path)} {plan.retention_run}"
+    return f"undo retention: {command}" + (f"; then {words}" if words else "")
 
 
 def _why_not(plan: CompactPlan) -> str:

@@ -255,3 +255,50 @@ def test_passes_up_to_a_number(root, tmp_path):
     assert "clean up to 180, a further pass changes nothing" in out
     for wrong in ("0", "-1", "twice", ""):
         assert kafkalog("compact", *options, "--passes", wrong)[0] == 2
+
+
+BOTH = ("--config", "segment.bytes=5000", "--config", "cleanup.policy=compact,delete")
+LITTLE = ("--config", "retention.bytes=1500")
+
+
+def test_retention_comes_after_cleaning(root, tmp_path):
+    """As two commands would do it; each comes back by its own undo."""
+    shutil.copytree(root, tmp_path / "other")
+    before = tree(root)
+    code, found, summary = objects("compact", root, *BOTH, *LITTLE, *NOW)
+    assert code == 0
+    assert kafkalog("compact", tmp_path / "other", *BOTH[:2], "--config", "cleanup.policy=compact", *NOW)[0] == 0
+    assert kafkalog("retain", tmp_path / "other", *BOTH, *LITTLE, *NOW)[0] == 0
+    assert logs(root) == logs(tmp_path / "other")
+    removed = [each["retention"]["removed"] for each in found]
+    assert summary["removed_segments"] == sum(map(len, removed)) > 0
+    assert any(each["outcome"] and each["retention"]["run"] for each in found)
+    assert objects("compact", root, *BOTH, *LITTLE, *NOW)[2]["changed"] == 0
+    for each in found:
+        for run_id in (each["retention"]["run"], each["run"]):
+            if run_id:
+                assert kafkalog("undo", each["path"], run_id, *NOW)[0] == 0
+    after = tree(root)
+    for name in set(after) - set(before):
+        assert name.endswith("-checkpoint")
+        after.pop(name)
+    assert after == before
+
+
+def test_retention_is_told(root):
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *BOTH, *LITTLE, *NOW, "--dry-run")
+    assert (code, "removed by retention" in out) == (0, True)
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *BOTH, *LITTLE, *NOW)
+    assert code == 0
+    words, undo = out.strip().split("; undo retention: kafkalog undo ")
+    assert "cleaned up to 180" in words
+    assert "removed by retention" in words
+    retention, compaction = undo.split("; then undo for 60 s, and until a broker starts: kafkalog undo ")
+    assert kafkalog("undo", *retention.split(), *NOW)[0] == 0
+    assert kafkalog("undo", *compaction.split(), *NOW)[0] == 0
+
+
+def test_without_a_limit_it_is_only_cleaned(root):
+    code, out, err = kafkalog("compact", root / "cmp-tx-0", *BOTH, *NOW)
+    assert (code, "cleaned up to 180" in out) == (0, True)
+    assert "only cleaned, nothing is deleted" in err

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import PurgePlan
+from kafkalog_cli.actions.retain_plan import RetainPlan
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.storage.cleaning.choosing import Dirt
 from kafkalog_cli.storage.cleaning.cleaner import CleaningCounts, LastRecord
@@ -87,7 +88,8 @@ class CompactPlan(LogPlan):
 
     That is below `dirt.first_dirty` where a cleaned part is cleaned again. `groups` are the base offsets of the
     segments that are made into one each. `due` is what went in earlier runs, and is unlinked now; `delay_ms`: so
-    long the files of this run stay. `outcome` and `estimate` are there when it was made, or tried.
+    long the files of this run stay. `outcome` and `estimate` are there when it was made, or tried. `retention` is what
+    follows where cleanup.policy has delete too, `retention_run` the run that did it.
     """
 
     choice: Choice = Choice.NOT_COMPACTED
@@ -99,6 +101,8 @@ class CompactPlan(LogPlan):
     delay_ms: int = 0
     estimate: Estimate | None = None
     outcome: Compaction | None = None
+    retention: RetainPlan | None = None
+    retention_run: str | None = None
 
     def number_of(self, name: str) -> int:
         """The value of a setting."""
@@ -110,4 +114,5 @@ class CompactPlan(LogPlan):
     def has_work(self) -> bool:
         """Whether anything is to be changed."""
         is_due = self.due is not None and bool(self.due.files)
-        return not self.is_refused and (self.choice.is_cleaned or bool(self.line_edits) or is_due)
+        is_retained = self.retention is not None and self.retention.has_work
+        return not self.is_refused and (self.choice.is_cleaned or bool(self.line_edits) or is_due or is_retained)

@@ -55,6 +55,10 @@ def compact(  # noqa: PLR0913, PLR0917 options
         bool,
         typer.Option("--estimate", help="With --dry-run: read the logs, and say how many records would go."),
     ] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="With --dry-run: say of each record of a key why it stays or goes, and when."),
+    ] = None,
     memory: Annotated[
         str,
         typer.Option(
@@ -88,6 +92,8 @@ def compact(  # noqa: PLR0913, PLR0917 options
 
     if estimate and not dry_run:
         raise UsageError(reason="--estimate goes with --dry-run")
+    if explain is not None and not dry_run:
+        raise UsageError(reason="--explain goes with --dry-run")
     options = CompactOptions(
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
@@ -104,6 +110,7 @@ def compact(  # noqa: PLR0913, PLR0917 options
         force=force,
         estimate=estimate,
         passes=_passes(passes),
+        explain=explain,
         memory_bytes=parse_size_bytes(memory),
         delay=delay,
     )

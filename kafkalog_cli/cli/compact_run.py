@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog_cli.actions.apply_changes import Applied, Marker
-from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate
+from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate, explain
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
 from kafkalog_cli.actions.refusals import Action
@@ -18,6 +20,7 @@ from kafkalog_cli.cli.log_run import LogRunOptions
 from kafkalog_cli.cli.log_writer import Changed, LogWriter, delay_of
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.errors import KafkalogError, Refused
+from kafkalog_cli.output.compact_explain_text import explain_lines
 from kafkalog_cli.output.compact_json import COMPACTION, compaction_fields
 from kafkalog_cli.output.compact_text import compaction_undo_words, compaction_words
 from kafkalog_cli.output.log_change_text import Said
@@ -35,6 +38,7 @@ class CompactOptions(LogRunOptions):
     estimate: bool = field(default=False, kw_only=True)
     memory_bytes: int = field(kw_only=True)
     passes: int | None = field(default=1, kw_only=True)
+    explain: str | None = field(default=None, kw_only=True)
     delay: str | None = field(default=None, kw_only=True)
 
 
@@ -48,6 +52,7 @@ class CompactRun(LogWriter[CompactPlan]):
     def __init__(self, environment: Environment, options: CompactOptions) -> None:
         super().__init__(environment, options)
         self._compacting = options
+        self.explains = options.explain is not None
         self._delay_ms = delay_of(options.delay, keeps=False)
         self.counts.update(cleaned=0, records_gone=0, bytes_read=0, bytes_written=0, unlinked_files=0, unlinked_bytes=0)
         self.counts.update(removed_segments=0, removed_bytes=0)
@@ -73,7 +78,7 @@ class CompactRun(LogWriter[CompactPlan]):
         plan = self.plan(work, self.begin(work))
         try:
             if self._writing.dry_run:
-                return Changed(estimate(work.fs, plan, self._request()) if self._compacting.estimate else plan, None)
+                return Changed(self._looked_into(work, plan), None)
             if not plan.has_work:
                 return Changed(plan, None)
             if self.drops(plan):
@@ -86,6 +91,15 @@ class CompactRun(LogWriter[CompactPlan]):
             return Changed(damaged(plan, damage), None)
         done = None if made is None or made.manifest is None else Applied(made.manifest, Marker.NONE)
         return Changed(plan, done)
+
+    def _looked_into(self, work: Work, plan: CompactPlan) -> CompactPlan:
+        """The plan with what only reading the log tells, as far as it is asked for. Raises Damaged."""
+        options = self._compacting
+        if options.estimate:
+            plan = estimate(work.fs, plan, self._request())
+        if options.explain is not None:
+            plan = explain(work.fs, plan, self._request(), os.fsencode(options.explain))
+        return plan
 
     def plan(self, work: Work, root: RootState) -> CompactPlan:
         """See LogWriter."""
@@ -126,6 +140,10 @@ class CompactRun(LogWriter[CompactPlan]):
     def fields(self, plan: CompactPlan) -> dict[str, Any]:
         """See LogWriter."""
         return compaction_fields(plan)
+
+    def more_lines(self, plan: CompactPlan) -> Iterator[str]:
+        """See LogWriter."""
+        return explain_lines(plan)
 
     def count(self, plan: CompactPlan, done: Applied | None) -> None:
         """See LogWriter."""

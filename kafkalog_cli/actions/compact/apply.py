@@ -16,6 +16,7 @@ from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.storage import journal
 from kafkalog_cli.storage.changes import Change, Drop, Move, Put, Staged
 from kafkalog_cli.storage.checkpoints import LineEdit
+from kafkalog_cli.storage.cleaning.explaining import explain_key
 from kafkalog_cli.storage.cleaning.log import Damaged
 from kafkalog_cli.storage.cleaning.marking import mark
 from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
@@ -74,6 +75,15 @@ def estimate(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest)
     pieces = (marks.kept(at, min(at + _PIECE, marks.count)) for at in range(0, marks.count, _PIECE))
     kept = sum(stays for stays, _ in pieces)
     return replace(plan, estimate=Estimate(marks.count, marks.count - kept, marks.keyless))
+
+
+def explain(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest, key: bytes) -> CompactPlan:
+    """The plan with what becomes of each record of a key, where the log can be cleaned at all. Raises Damaged."""
+    if plan.dirt is None or plan.is_refused:
+        return plan
+    partition = open_partition(fs, plan.path)
+    found = explain_key(log_of(fs, partition, request), marking_request(partition.segments, plan, request), key)
+    return replace(plan, explained=tuple(found))
 
 
 def damaged(plan: CompactPlan, damage: Damaged) -> CompactPlan:

@@ -13,6 +13,7 @@ from kafkalog_cli.actions.retain_plan import RetainPlan
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.storage.cleaning.choosing import Dirt
 from kafkalog_cli.storage.cleaning.cleaner import CleaningCounts, LastRecord
+from kafkalog_cli.storage.cleaning.explaining import RecordFate
 from kafkalog_cli.storage.cleaning.marking import MEMORY_BYTES
 
 
@@ -89,7 +90,8 @@ class CompactPlan(LogPlan):
     That is below `dirt.first_dirty` where a cleaned part is cleaned again. `groups` are the base offsets of the
     segments that are made into one each. `due` is what went in earlier runs, and is unlinked now; `delay_ms`: so
     long the files of this run stay. `outcome` and `estimate` are there when it was made, or tried. `retention` is what
-    follows where cleanup.policy has delete too, `retention_run` the run that did it.
+    follows where cleanup.policy has delete too, `retention_run` the run that did it. `explained` are the records of
+    a key that was asked for.
     """
 
     choice: Choice = Choice.NOT_COMPACTED
@@ -103,6 +105,7 @@ class CompactPlan(LogPlan):
     outcome: Compaction | None = None
     retention: RetainPlan | None = None
     retention_run: str | None = None
+    explained: tuple[RecordFate, ...] | None = None
 
     def number_of(self, name: str) -> int:
         """The value of a setting."""

@@ -19,11 +19,14 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_run import LogRunOptions
 from kafkalog_cli.cli.log_writer import Changed, LogWriter, delay_of
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.errors import KafkalogError, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.output.compact_explain_text import explain_lines
 from kafkalog_cli.output.compact_json import COMPACTION, compaction_fields
-from kafkalog_cli.output.compact_text import compaction_undo_words, compaction_words
+from kafkalog_cli.output.compact_text import compaction_undo_words, compaction_words, dry_run_table
+from kafkalog_cli.output.human import write_table
 from kafkalog_cli.output.log_change_text import Said
+from kafkalog_cli.output.recover_text import remark_lines
+from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.cleaning.log import Damaged
 from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.manifest import RunInfo, new_run_id
@@ -53,6 +56,8 @@ class CompactRun(LogWriter[CompactPlan]):
         super().__init__(environment, options)
         self._compacting = options
         self.explains = options.explain is not None
+        self._has_table = False
+        self._rows: list[CompactPlan] = []
         self._delay_ms = delay_of(options.delay, keeps=False)
         self.counts.update(cleaned=0, records_gone=0, bytes_read=0, bytes_written=0, unlinked_files=0, unlinked_bytes=0)
         self.counts.update(removed_segments=0, removed_bytes=0)
@@ -60,8 +65,25 @@ class CompactRun(LogWriter[CompactPlan]):
     def run_on(self, partitions: list[Partition]) -> int:
         """See LogRun; the dirtiest first, as a broker's cleaner picks them."""
         self._settings = self._source(partitions)
+        self._has_table = self._writing.dry_run and not self.explains and len(partitions) > 1
         ratios = {partition.path: self._ratio(partition) for partition in partitions} if len(partitions) > 1 else {}
         return super().run_on(sorted(partitions, key=lambda partition: -ratios.get(partition.path, 0.0)))
+
+    def tell(self, plan: CompactPlan, done: Applied | None) -> None:
+        """See LogWriter; a dry run of several partitions is a row each, when all are there."""
+        if not self._has_table:
+            super().tell(plan, done)
+            return
+        self._rows.append(plan)
+        for remark in plan.remarks:
+            for line in remark_lines(plan.path, remark):
+                self._out.write(f"{printable(plan.path)}:\n{line}\n")
+
+    def after_all(self, code: ExitCode) -> ExitCode:
+        """See LogRun."""
+        if self._rows:
+            write_table(self._out, dry_run_table(self._rows))
+        return code
 
     def _ratio(self, partition: Partition) -> float:
         """How dirty a partition is, as far as that can be told; what is wrong with it is said when its turn comes."""

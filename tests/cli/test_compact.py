@@ -301,3 +301,32 @@ def test_without_a_limit_it_is_only_cleaned(root):
     code, out, err = kafkalog("compact", root / "cmp-tx-0", *BOTH, *NOW)
     assert (code, "cleaned up to 180" in out) == (0, True)
     assert "only cleaned, nothing is deleted" in err
+
+
+def test_a_dry_run_of_several_is_a_table(corpus, tmp_path):
+    """As wide as its cells in a pipe, the dirtiest first; what programs get says the same."""
+    root = tmp_path / "data"
+    shutil.copytree(corpus / "compact-tx" / "before2", root)
+    code, out, _ = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run")
+    title, *rows = (line.split() for line in out.splitlines())
+    found = objects("compact", root, *COMPACT, *NOW, "--dry-run")[1]
+    assert code == 0
+    titles = "PARTITION RATIO CLEAN-BYTES DIRTY-BYTES FIRST-DIRTY UP-TO LIMITED-BY RECORDS GO CHOICE"
+    assert " ".join(title) == titles
+    assert [row[0] for row in rows] == [each["path"] for each in found]
+    fields = ("clean_bytes", "dirty_bytes", "first_dirty_offset", "first_uncleanable_offset")
+    assert [tuple(map(int, row[2:6])) for row in rows] == [tuple(each[name] for name in fields) for each in found]
+    assert [(row[1], row[-1]) for row in rows] == [(f"{each['dirty_ratio']:.3f}", each["choice"]) for each in found]
+    assert [row[7:9] for row in rows] == [["-", "-"]] * len(rows)
+    counted = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run", "--estimate")[1].splitlines()[1:]
+    assert all(line.split()[7].isdecimal() for line in counted if line.endswith(" dirty"))
+
+
+def test_the_table_leaves_out_what_there_is_to_say_of_a_refused_one(root):
+    swap = root / "cmp-tx-0" / f"{0:020d}.log.swap"
+    swap.write_bytes(b"")
+    code, out, _ = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run")
+    assert code == 5
+    assert f"{root}/cmp-tx-0:\n" in out
+    assert "did not come to its end" in out
+    assert next(line for line in out.splitlines() if line.startswith(f"{root}/cmp-tx-0 ")).endswith(" refused")

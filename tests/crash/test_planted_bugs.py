@@ -7,7 +7,6 @@ from mutants import SYNCS, DropSync, SwapRenames
 from watched_fs import RecordingFilesystem
 from writer_matrix import WriterMatrix
 from writers import (
-    COMPACT,
     DELETE_RECORDS,
     INDEXES_ONLY,
     LIKE_BROKER,
@@ -28,14 +27,8 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.storage import durable, journal_undo
 
 SOME = [(RECOVER, "three"), (RECOVER, "swap"), (LIKE_BROKER, "deleted"), (INDEXES_ONLY, "torn"), (SALVAGE, "one"),
-        (UNDO, "three"), (UNDO, "torn"), (PURGE, "three"), (RETAIN, "sound"), (COMPACT, "keyed")]  # fmt: skip
-MORE = [
-    (ROLL, "old"),
-    (RETAIN, "sound"),
-    (TRUNCATE, "old"),
-    (DELETE_RECORDS, "sound"),
-    *((COMPACT, name) for name in COMPACT.fixtures),
-]
+        (UNDO, "three"), (UNDO, "torn"), (PURGE, "three"), (RETAIN, "sound")]  # fmt: skip
+MORE = [(ROLL, "old"), (RETAIN, "sound"), (TRUNCATE, "old"), (DELETE_RECORDS, "sound")]
 CASES = SOME if SCALE == 1 else [*((writer, name) for writer in REPAIRERS for name in writer.fixtures), *MORE]
 
 TIME_INDEX = f"{PARTITION}/{0:020d}.timeindex"

@@ -79,16 +79,22 @@ def apply_changes(  # noqa: PLR0913
         info = replace(run, holds_marker=is_held)
         manifest = journal.apply(fs, plan.path, plan.changes, run=info, discard=discard, checkpoints=edits, held=held)
         assert manifest is not None
-        if not is_held or plan.log_dir is None:
-            return Applied(manifest, Marker.NONE)
-        if marker is MarkerUse.DROPPED or not is_sound(fs, plan.path, settings):
+        if is_held and marker is MarkerUse.DROPPED:
             return Applied(manifest, Marker.AWAY)
-        is_back = release_marker(fs, plan.log_dir, run.run_id, [plan.name])
-        return Applied(manifest, Marker.BACK if is_back else Marker.NONE)
+        return Applied(manifest, marker_after(fs, plan, run.run_id, settings) if is_held else Marker.NONE)
     except BaseException as error:
         if marker is not MarkerUse.LEFT:
             give_marker_back(fs, plan, run.run_id, error)
         raise
+
+
+def marker_after(fs: WritableFilesystem, plan: ChangePlan, run_id: str, settings: LoadSettings) -> Marker:
+    """Put the marker back that a run held while it lost nothing, if the partition is sound."""
+    if plan.log_dir is None:
+        return Marker.NONE
+    if not _is_sound(fs, plan.path, settings):
+        return Marker.AWAY
+    return Marker.BACK if release_marker(fs, plan.log_dir, run_id, [plan.name]) else Marker.NONE
 
 
 def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
@@ -103,7 +109,7 @@ def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, erro
             release_marker(fs, plan.log_dir, run_id, [plan.name])
 
 
-def is_sound(fs: Filesystem, path: str, settings: LoadSettings) -> bool:
+def _is_sound(fs: Filesystem, path: str, settings: LoadSettings) -> bool:
     """Whether nothing is wrong with the partition, looked at again: every CRC, index, epoch and snapshot."""
     # With room for all entries: one made full under another setting is still right.
     roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))

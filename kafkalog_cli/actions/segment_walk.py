@@ -329,16 +329,15 @@ def _gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
     matrices: list[Any] = []
     rows = 0
     for batches in chunks:
-        if batches.matrix is None:
+        is_compiled = batches.matrix is not None
+        if is_compiled:
+            matrices.append(batches.matrix)
+            rows += len(batches)
+        if rows >= GATHERED_ROWS or not is_compiled:
             yield from _joined(matrices)
+            matrices, rows = [], 0
+        if not is_compiled:
             yield batches
-            matrices, rows = [], 0
-            continue
-        matrices.append(batches.matrix)
-        rows += len(batches)
-        if rows >= GATHERED_ROWS:
-            yield from _joined(matrices)
-            matrices, rows = [], 0
     yield from _joined(matrices)
 
 

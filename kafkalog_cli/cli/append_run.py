@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog_cli.actions.append.append import (
-    Appended,
     AppendPlan,
     AppendRequest,
     apply_append,
@@ -96,7 +95,6 @@ class AppendRun(LogWriter[AppendPlan]):
         options.check()
         super().__init__(environment, options)
         self._appending = options
-        self._appended = Appended(0)
         self._made: str | None = None
         self.counts.update(records=0, batches=0, appended_bytes=0)
 
@@ -142,13 +140,9 @@ class AppendRun(LogWriter[AppendPlan]):
 
     def _append_to(self, work: Work) -> Changed[AppendPlan]:
         plan = self.plan(work, self.begin(work))
-        if plan.is_refused:
-            return Changed(plan, None)
-        if self._writing.dry_run:
+        if self._writing.dry_run and not plan.is_refused:
             return Changed(plan.after(rehearse(plan, self._records(), self._request())), None)
-        with self.locked(work):
-            done = self.apply(work, plan, self.run_info(plan.settings))
-        return Changed(plan.after(self._appended, is_cut_short=self._interruptions.are_asked_for), done)
+        return self.carry_out(work, plan)
 
     def plan(self, work: Work, root: RootState) -> AppendPlan:
         """See LogWriter."""
@@ -159,15 +153,14 @@ class AppendRun(LogWriter[AppendPlan]):
         self.check(work, in_place=frozenset({log_name}), makes_directory=is_new, topic_id=topic_id)
         return plan
 
-    def apply(self, work: Work, plan: AppendPlan, run: RunInfo) -> Applied | None:
+    def apply(self, work: Work, plan: AppendPlan, run: RunInfo) -> Changed[AppendPlan]:
         """See LogWriter."""
         result = apply_append(
             *(work.fs, plan, self._records(), run, self._request()),
             held=work.lock,
             may_go_on=lambda: not self._interruptions.are_asked_for,
         )
-        self._appended = result.appended
-        return result.done
+        return Changed(plan.after(result.appended, is_cut_short=self._interruptions.are_asked_for), result.done)
 
     def said(self, plan: AppendPlan, done: Applied | None) -> Said:
         """See LogWriter."""

@@ -12,7 +12,7 @@ from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate,
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
 from kafkalog_cli.actions.refusals import Action
-from kafkalog_cli.actions.retain import apply_retain, plan_retain
+from kafkalog_cli.actions.retain import apply_retain, partly, plan_retain
 from kafkalog_cli.actions.retain_plan import RetainRequest
 from kafkalog_cli.actions.root_state import Roots, RootState
 from kafkalog_cli.cli.environment import Environment
@@ -101,18 +101,9 @@ class CompactRun(LogWriter[CompactPlan]):
         try:
             if self._writing.dry_run:
                 return Changed(self._looked_into(work, plan), None)
-            if not plan.has_work:
-                return Changed(plan, None)
-            if self.drops(plan):
-                self.confirm(work, self.said(plan, None).what)
-            with self.locked(work):
-                made = apply_compact(work.fs, plan, self.run_info(plan.settings), self._request(), held=work.lock)
-                plan = plan if made is None else replace(plan, outcome=made.compaction)
-                plan = self._retain(work, plan)
+            return self.carry_out(work, plan)
         except Damaged as damage:
             return Changed(damaged(plan, damage), None)
-        done = None if made is None or made.manifest is None else Applied(made.manifest, Marker.NONE)
-        return Changed(plan, done)
 
     def _looked_into(self, work: Work, plan: CompactPlan) -> CompactPlan:
         """The plan with what only reading the log tells, as far as it is asked for. Raises Damaged."""
@@ -134,7 +125,7 @@ class CompactRun(LogWriter[CompactPlan]):
         except Refused as refused:
             work.tell("retention", f"only cleaned, nothing is deleted: {refused}", work.partition.path)
             return plan
-        return replace(plan, retention=plan_retain(work.fs, work.partition, root, self._retention(), self._places))
+        return plan.followed_by(plan_retain(work.fs, work.partition, root, self._retention(), self._places))
 
     def _retain(self, work: Work, plan: CompactPlan) -> CompactPlan:
         """What a broker does after it cleaned, where cleanup.policy has delete too: a run of its own."""
@@ -147,9 +138,14 @@ class CompactRun(LogWriter[CompactPlan]):
         done = apply_retain(work.fs, retention, run, self._retention(), held=work.lock)
         return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)
 
-    def apply(self, work: Work, plan: CompactPlan, run: RunInfo) -> Applied | None:
-        """See LogWriter; `partition` does it."""
-        raise NotImplementedError
+    def apply(self, work: Work, plan: CompactPlan, run: RunInfo) -> Changed[CompactPlan]:
+        """See LogWriter. Raises Damaged too."""
+        made = apply_compact(work.fs, plan, run, self._request(), held=work.lock)
+        if made is None:
+            return Changed(plan, None)
+        with partly(plan.path, is_begun=made.manifest is not None):
+            plan = self._retain(work, replace(plan, outcome=made.compaction))
+        return Changed(plan, None if made.manifest is None else Applied(made.manifest, Marker.NONE))
 
     def said(self, plan: CompactPlan, done: Applied | None) -> Said:
         """See LogWriter."""

@@ -16,7 +16,7 @@ from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_run import LogRunOptions
-from kafkalog_cli.cli.log_writer import LogWriter, delay_of
+from kafkalog_cli.cli.log_writer import Changed, LogWriter, delay_of
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.output.log_change_json import DELETED_RECORDS, deleted_records_fields
 from kafkalog_cli.output.log_change_text import Said, deleted_records_words, undo_words
@@ -50,9 +50,9 @@ class DeleteRecordsRun(LogWriter[DeleteRecordsPlan]):
         self.check(work)
         return plan_delete_records(work.fs, work.partition, root, self._deleting.before_offset, self._request())
 
-    def apply(self, work: Work, plan: DeleteRecordsPlan, run: RunInfo) -> Applied | None:
+    def apply(self, work: Work, plan: DeleteRecordsPlan, run: RunInfo) -> Changed[DeleteRecordsPlan]:
         """See LogWriter."""
-        return apply_delete_records(work.fs, plan, run, self._request(), held=work.lock)
+        return Changed(plan, apply_delete_records(work.fs, plan, run, self._request(), held=work.lock))
 
     def said(self, plan: DeleteRecordsPlan, done: Applied | None) -> Said:
         """See LogWriter."""

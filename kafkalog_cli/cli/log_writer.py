@@ -43,8 +43,8 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
         """What is to be done to one partition. Raises KafkalogError, OSError."""
 
     @abstractmethod
-    def apply(self, work: Work, plan: PlanT, run: RunInfo) -> Applied | None:
-        """Do it. Raises KafkalogError, OSError."""
+    def apply(self, work: Work, plan: PlanT, run: RunInfo) -> Changed[PlanT]:
+        """Do it; what is known only then is in the plan that comes back. Raises KafkalogError, OSError."""
 
     @abstractmethod
     def said(self, plan: PlanT, done: Applied | None) -> Said:
@@ -78,13 +78,16 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
 
     def partition(self, work: Work) -> Changed[PlanT]:
         """See PartitionRun."""
-        plan = self.plan(work, self.begin(work))
+        return self.carry_out(work, self.plan(work, self.begin(work)))
+
+    def carry_out(self, work: Work, plan: PlanT) -> Changed[PlanT]:
+        """Do what is planned, unless this is a dry run. Raises KafkalogError, OSError."""
         if self._writing.dry_run or not plan.has_work:
             return Changed(plan, None)
         if self.drops(plan):
             self.confirm(work, self.said(plan, None).what)
         with self.locked(work):
-            return Changed(plan, self.apply(work, plan, self.run_info(plan.settings)))
+            return self.apply(work, plan, self.run_info(plan.settings))
 
     def show(self, result: Changed[PlanT]) -> ExitCode:
         """See PartitionRun."""

@@ -14,7 +14,7 @@ from kafkalog_cli.actions.retain_plan import RetainPlan, RetainRequest
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_run import LogRunOptions
-from kafkalog_cli.cli.log_writer import LogWriter, delay_of
+from kafkalog_cli.cli.log_writer import Changed, LogWriter, delay_of
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.output.log_change_json import RETENTION, retention_fields
@@ -58,9 +58,9 @@ class RetainRun(LogWriter[RetainPlan]):
             return replace(plan, remarks=(remark, *plan.remarks), is_refused=True, changes=(), line_edits=(), due=None)
         return plan_retain(work.fs, work.partition, root, self._request(), self._places)
 
-    def apply(self, work: Work, plan: RetainPlan, run: RunInfo) -> Applied | None:
+    def apply(self, work: Work, plan: RetainPlan, run: RunInfo) -> Changed[RetainPlan]:
         """See LogWriter."""
-        return apply_retain(work.fs, plan, run, self._request(), held=work.lock)
+        return Changed(plan, apply_retain(work.fs, plan, run, self._request(), held=work.lock))
 
     def said(self, plan: RetainPlan, done: Applied | None) -> Said:
         """See LogWriter."""

@@ -11,7 +11,7 @@ from kafkalog_cli.actions.roll import RollPlan, RollRequest, apply_roll, plan_ro
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_run import LogRunOptions
-from kafkalog_cli.cli.log_writer import LogWriter, in_place
+from kafkalog_cli.cli.log_writer import Changed, LogWriter, in_place
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.output.log_change_json import ROLL, roll_fields
 from kafkalog_cli.output.log_change_text import Said, roll_words, undo_words
@@ -43,9 +43,9 @@ class RollRun(LogWriter[RollPlan]):
         self.check(work, in_place=in_place(plan))
         return plan
 
-    def apply(self, work: Work, plan: RollPlan, run: RunInfo) -> Applied | None:
+    def apply(self, work: Work, plan: RollPlan, run: RunInfo) -> Changed[RollPlan]:
         """See LogWriter."""
-        return apply_roll(work.fs, plan, run, self._request(), held=work.lock)
+        return Changed(plan, apply_roll(work.fs, plan, run, self._request(), held=work.lock))
 
     def said(self, plan: RollPlan, done: Applied | None) -> Said:
         """See LogWriter."""

@@ -12,7 +12,7 @@ from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.truncate import TruncatePlan, apply_truncate, plan_truncate
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_run import LogRunOptions
-from kafkalog_cli.cli.log_writer import LogWriter, in_place
+from kafkalog_cli.cli.log_writer import Changed, LogWriter, in_place
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.output.log_change_json import TRUNCATION, truncation_fields
 from kafkalog_cli.output.log_change_text import Said, truncation_words, undo_words
@@ -45,10 +45,10 @@ class TruncateRun(LogWriter[TruncatePlan]):
         self.check(work, in_place=in_place(plan), drops_records=plan.drops_records and root.is_clean)
         return plan
 
-    def apply(self, work: Work, plan: TruncatePlan, run: RunInfo) -> Applied | None:
+    def apply(self, work: Work, plan: TruncatePlan, run: RunInfo) -> Changed[TruncatePlan]:
         """See LogWriter."""
         discard = self._truncating.discard
-        return apply_truncate(work.fs, plan, run, self._request(), discard=discard, held=work.lock)
+        return Changed(plan, apply_truncate(work.fs, plan, run, self._request(), discard=discard, held=work.lock))
 
     def said(self, plan: TruncatePlan, done: Applied | None) -> Said:
         """See LogWriter."""

@@ -35,7 +35,8 @@ def compaction_words(plan: CompactPlan) -> str:
     retention = plan.retention
     if retention is not None and retention.removed:
         removed = counted(len(retention.removed), "segment", "segments")
-        done.append(f"{removed} removed by retention ({retention.removed_bytes} bytes)")
+        most = "at most " if plan.choice.is_cleaned and plan.outcome is None else ""  # what is cleaned is less
+        done.append(f"{most}{removed} removed by retention ({retention.removed_bytes} bytes)")
     return ", ".join(done) if done else f"nothing to do, {_why_not(plan)}"
 
 

@@ -409,3 +409,15 @@ def test_a_second_name_of_the_log_is_refused(root, partition):
     (root.parent / "backup").hardlink_to(log)
     code, _, err = kafkalog("append", partition, *NOW, stdin=b"{}\n")
     assert (code, "more than one name" in err or "link" in err) == (14, True)
+
+
+def test_the_marker_stays_away_where_the_segment_that_grew_is_damaged(root, partition):
+    log = sorted(partition.glob("*.log"))[-1]
+    data = bytearray(log.read_bytes())
+    assert len(list(read_batches(bytes(data)))) > 1
+    data[99] ^= 1  # in its first batch: the last one, behind which records go, is sound
+    log.write_bytes(data)
+    (root / MARKER).write_bytes(b'{"version":0,"brokerEpoch":1}')
+    code, _, err = kafkalog("append", partition, "--input", "lines", *NOW, stdin=b"v\n")
+    assert (code, "leaves every ISR" in err) == (0, True)
+    assert not (root / MARKER).exists()

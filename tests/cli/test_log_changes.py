@@ -304,6 +304,24 @@ def test_roll_by_force(root):
     assert tree(root) == before
 
 
+# -- roll
+
+
+def test_the_marker_stays_away_where_damage_is_found_though_nothing_was_lost(root):
+    """With the marker a broker would look at no batch, and serve one that cannot be read."""
+    partition = root / "ret-both-0"
+    (root / MARKER).write_bytes(b'{"version":0,"brokerEpoch":1}')
+    code, out, err = kafkalog("roll", partition, "--force", *NOW)
+    assert (code, "leaves every ISR" in err) == (0, False)
+    assert (root / MARKER).exists()
+    assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
+    log = partition / f"{0:020d}.log"
+    log.write_bytes(bytes((*log.read_bytes()[:99], log.read_bytes()[99] ^ 1, *log.read_bytes()[100:])))
+    code, _, err = kafkalog("roll", partition, "--force", *NOW)
+    assert (code, "leaves every ISR" in err) == (0, True)
+    assert not (root / MARKER).exists()
+
+
 # -- truncate
 
 

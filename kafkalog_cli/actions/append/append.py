@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, blocks
 from kafkalog_cli.actions.append.checks import Checks
 from kafkalog_cli.actions.append.reading import Incoming
-from kafkalog_cli.actions.apply_changes import Applied, Marker, give_marker_back, is_sound
+from kafkalog_cli.actions.apply_changes import Applied, Marker, give_marker_back, marker_after
 from kafkalog_cli.actions.change_plan import fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
@@ -23,7 +23,7 @@ from kafkalog_cli.format.control import ABORT, COMMIT
 from kafkalog_cli.storage.appending.appended_log import AppendedLog, AppendTarget, Rolled
 from kafkalog_cli.storage.appending.growing_run import GrowingRun
 from kafkalog_cli.storage.checkpoints import LineEdit
-from kafkalog_cli.storage.clean_marker import hold_marker, release_marker
+from kafkalog_cli.storage.clean_marker import hold_marker
 from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.journal import CheckpointEdits
@@ -271,15 +271,9 @@ class _Append:
         except BaseException as error:
             give_marker_back(self._fs, plan, self._info.run_id, error)
             raise
-        return AppendResult(appended, Applied(manifest, self._marker_after(is_held=is_held)))
-
-    def _marker_after(self, *, is_held: bool) -> Marker:
-        plan, fs = self._plan, self._fs
-        if not is_held or plan.log_dir is None:
-            return Marker.NONE
-        if not is_sound(fs, plan.path, self._request.load_settings(plan.log_dir, plan.topic)):
-            return Marker.AWAY
-        return Marker.BACK if release_marker(fs, plan.log_dir, self._info.run_id, [plan.name]) else Marker.NONE
+        settings = self._request.load_settings(plan.log_dir, plan.topic)
+        left = marker_after(self._fs, plan, self._info.run_id, settings) if is_held else Marker.NONE
+        return AppendResult(appended, Applied(manifest, left))
 
     def _grow(
         self, info: RunInfo, first: Block | None, made: Iterator[Block], may_go_on: Callable[[], bool]

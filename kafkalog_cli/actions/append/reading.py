@@ -159,6 +159,8 @@ def _bytes(found: Any, what: str) -> bytes | None:
         return _utf8(found["data"])
     if found.get("encoding") == "base64":
         try:
+            if len(found["data"]) % 4:  # Python 3.10 does not look
+                raise binascii.Error("incorrect padding")
             return base64.b64decode(found["data"], validate=True)
         except binascii.Error as error:
             raise ValueError(f"the {what} is no base64: {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -112,6 +112,13 @@ class CompactPlan(LogPlan):
         value = next(setting.value for setting in self.settings if setting.name == name)
         assert isinstance(value, int)
         return value
+
+    def followed_by(self, retention: RetainPlan) -> CompactPlan:
+        """The plan with a retention of what is left then."""
+        names = {setting.name for setting in self.settings}
+        more = (setting for setting in retention.settings if setting.name not in names)
+        remarks = (*self.remarks, *retention.remarks)
+        return replace(self, retention=retention, settings=(*more, *self.settings), remarks=remarks)
 
     @property
     def has_work(self) -> bool:

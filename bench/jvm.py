@@ -45,6 +45,20 @@ def load_command(partition: Path) -> list[str] | None:
     return [start[0], "-Xms1G", "-Xmx1G", *start[1:], *words]
 
 
+def clean_command(partition: Path, end_offset: int, settings: dict[str, object]) -> list[str] | None:
+    """The real Cleaner on a partition that ends there, all of it dirty: one thread, with the default of buffers.
+
+    With the heap that kafka-server-start.sh gives a broker; None without Java and Maven.
+    """
+    start = _ours("LoadLogs")
+    if start is None:
+        return None
+    now_ms = str(time.time_ns() // 1_000_000)
+    words = ["clean", str(partition), str(end_offset), "0", "1", now_ms, "86400000", str(end_offset), "none"]
+    words += [str(128 << 20), str(512 << 10), "0", *(f"{name}={value}" for name, value in settings.items())]
+    return [start[0], "-Xms1G", "-Xmx1G", *start[1:], *words]
+
+
 def format_command(partition: Path, properties: list[str]) -> list[str] | None:
     """The records of a partition through kafka-console-consumer's formatter with these properties, without a broker.
 

@@ -81,25 +81,43 @@ def write_log(log: Log, directory: Path) -> Path:
 
 
 def _write_batches(log: Log, regions: list[_Region], segment: BinaryIO, indexes: Indexes) -> None:
-    import crc32c
-
-    attributes = _CODECS[log.codec]
     offset = position = turn = 0
     while True:
-        data, count = regions[turn % len(regions)]
-        if position + HEADER.size + len(data) > log.segment_bytes:
+        region = regions[turn % len(regions)]
+        if position + HEADER.size + len(region.data) > log.segment_bytes:
             return
-        first_ms = BASE_TIMESTAMP_MS + offset // RECORDS_PER_MS
-        last_ms = first_ms + (count - 1) // RECORDS_PER_MS
-        checked = _CHECKED.pack(attributes, count - 1, first_ms, last_ms, -1, -1, -1, count)
-        crc = crc32c.crc32c(data, crc32c.crc32c(checked))
-        size = HEADER.size + len(data)
-        segment.write(struct.pack(">qiibI", offset, size - 12, 0, 2, crc) + checked)
-        segment.write(data)
-        offset += count
+        size, last_ms = _write_batch(log, region, offset, segment)
+        offset += region.records_count
         indexes.appended(offset - 1, position, size, last_ms)
         position += size
         turn += 1
+
+
+def _write_batch(log: Log, region: _Region, offset: int, segment: BinaryIO) -> tuple[int, int]:
+    """Write one batch; its size and its largest timestamp."""
+    import crc32c
+
+    data, count = region
+    first_ms = BASE_TIMESTAMP_MS + offset // RECORDS_PER_MS
+    last_ms = first_ms + (count - 1) // RECORDS_PER_MS
+    checked = _CHECKED.pack(_CODECS[log.codec], count - 1, first_ms, last_ms, -1, -1, -1, count)
+    crc = crc32c.crc32c(data, crc32c.crc32c(checked))
+    size = HEADER.size + len(data)
+    segment.write(struct.pack(">qiibI", offset, size - 12, 0, 2, crc) + checked)
+    segment.write(data)
+    return size, last_ms
+
+
+def write_segment(log: Log, path: Path, records_count: int, source: random.Random) -> None:
+    """Write a segment of so many records, none like another, which begins at the offset that its name says."""
+    base_offset, written = int(path.stem), 0
+    with path.open("wb", buffering=1 << 20) as segment, Indexes(path) as indexes:
+        while written < records_count:
+            region = _region(log, source, records_count - written)
+            offset, position = base_offset + written, segment.tell()
+            size, last_ms = _write_batch(log, region, offset, segment)
+            written += region.records_count
+            indexes.appended(base_offset + written - 1, position, size, last_ms)
 
 
 class Indexes:
@@ -141,9 +159,9 @@ def _regions(log: Log) -> list[_Region]:
     return [_region(log, source) for _ in range(DIFFERENT_BATCHES)]
 
 
-def _region(log: Log, source: random.Random) -> _Region:
+def _region(log: Log, source: random.Random, most_records: int = 1 << 30) -> _Region:
     data, count = bytearray(), 0
-    while not count or len(data) < log.batch_bytes:
+    while not count or (len(data) < log.batch_bytes and count < most_records):
         key, value = log.record(source)
         data += _record(key, value, timestamp_delta=count // RECORDS_PER_MS, offset_delta=count)
         count += 1

@@ -44,10 +44,21 @@ def compact(  # noqa: PLR0913, PLR0917 options
         bool,
         typer.Option("--force", help="Clean also what is not dirty enough, and what was cleaned, once more."),
     ] = False,
+    passes: Annotated[
+        str,
+        typer.Option(
+            metavar="N|until-stable",
+            help="How often a log is gone through: once as in a broker's round, or again for what can go then.",
+        ),
+    ] = "1",
     estimate: Annotated[
         bool,
         typer.Option("--estimate", help="With --dry-run: read the logs, and say how many records would go."),
     ] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="With --dry-run: say of each record of a key why it stays or goes, and when."),
+    ] = None,
     memory: Annotated[
         str,
         typer.Option(
@@ -81,6 +92,8 @@ def compact(  # noqa: PLR0913, PLR0917 options
 
     if estimate and not dry_run:
         raise UsageError(reason="--estimate goes with --dry-run")
+    if explain is not None and not dry_run:
+        raise UsageError(reason="--explain goes with --dry-run")
     options = CompactOptions(
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
@@ -96,7 +109,17 @@ def compact(  # noqa: PLR0913, PLR0917 options
         metrics=metrics,
         force=force,
         estimate=estimate,
+        passes=_passes(passes),
+        explain=explain,
         memory_bytes=parse_size_bytes(memory),
         delay=delay,
     )
     return CompactRun(environment_of(context), options).run(paths or [])
+
+
+def _passes(text: str) -> int | None:
+    if text == "until-stable":
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise UsageError(reason=f"--passes {text}: a number from 1 on, or until-stable")
+    return int(text)

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog_cli.actions.apply_changes import Applied, Marker
-from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate
+from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate, explain
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
 from kafkalog_cli.actions.refusals import Action
-from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.actions.retain import apply_retain, partly, plan_retain
+from kafkalog_cli.actions.retain_plan import RetainRequest
+from kafkalog_cli.actions.root_state import Roots, RootState
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_run import LogRunOptions
 from kafkalog_cli.cli.log_writer import Changed, LogWriter, delay_of
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.output.compact_explain_text import explain_lines
 from kafkalog_cli.output.compact_json import COMPACTION, compaction_fields
-from kafkalog_cli.output.compact_text import compaction_words
-from kafkalog_cli.output.log_change_text import Said, undo_words
+from kafkalog_cli.output.compact_text import compaction_undo_words, compaction_words, dry_run_table
+from kafkalog_cli.output.human import write_table
+from kafkalog_cli.output.log_change_text import Said
+from kafkalog_cli.output.recover_text import remark_lines
+from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.cleaning.log import Damaged
 from kafkalog_cli.storage.lock import log_dir_of
-from kafkalog_cli.storage.manifest import RunInfo
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.manifest import RunInfo, new_run_id
+from kafkalog_cli.storage.partition import Partition, open_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,8 @@ class CompactOptions(LogRunOptions):
     force: bool = field(default=False, kw_only=True)
     estimate: bool = field(default=False, kw_only=True)
     memory_bytes: int = field(kw_only=True)
+    passes: int | None = field(default=1, kw_only=True)
+    explain: str | None = field(default=None, kw_only=True)
     delay: str | None = field(default=None, kw_only=True)
 
 
@@ -45,14 +55,35 @@ class CompactRun(LogWriter[CompactPlan]):
     def __init__(self, environment: Environment, options: CompactOptions) -> None:
         super().__init__(environment, options)
         self._compacting = options
+        self.explains = options.explain is not None
+        self._has_table = False
+        self._rows: list[CompactPlan] = []
         self._delay_ms = delay_of(options.delay, keeps=False)
         self.counts.update(cleaned=0, records_gone=0, bytes_read=0, bytes_written=0, unlinked_files=0, unlinked_bytes=0)
+        self.counts.update(removed_segments=0, removed_bytes=0)
 
     def run_on(self, partitions: list[Partition]) -> int:
         """See LogRun; the dirtiest first, as a broker's cleaner picks them."""
         self._settings = self._source(partitions)
+        self._has_table = self._writing.dry_run and not self.explains and len(partitions) > 1
         ratios = {partition.path: self._ratio(partition) for partition in partitions} if len(partitions) > 1 else {}
         return super().run_on(sorted(partitions, key=lambda partition: -ratios.get(partition.path, 0.0)))
+
+    def tell(self, plan: CompactPlan, done: Applied | None) -> None:
+        """See LogWriter; a dry run of several partitions is a row each, when all are there."""
+        if not self._has_table:
+            super().tell(plan, done)
+            return
+        self._rows.append(plan)
+        for remark in plan.remarks:
+            for line in remark_lines(plan.path, remark):
+                self._out.write(f"{printable(plan.path)}:\n{line}\n")
+
+    def after_all(self, code: ExitCode) -> ExitCode:
+        """See LogRun."""
+        if self._rows:
+            write_table(self._out, dry_run_table(self._rows))
+        return code
 
     def _ratio(self, partition: Partition) -> float:
         """How dirty a partition is, as far as that can be told; what is wrong with it is said when its turn comes."""
@@ -68,36 +99,69 @@ class CompactRun(LogWriter[CompactPlan]):
         """See PartitionRun."""
         plan = self.plan(work, self.begin(work))
         try:
-            if self._writing.dry_run and self._compacting.estimate:
-                return Changed(estimate(work.fs, plan, self._request()), None)
+            if self._writing.dry_run:
+                return Changed(self._looked_into(work, plan), None)
             return self.carry_out(work, plan)
         except Damaged as damage:
             return Changed(damaged(plan, damage), None)
 
+    def _looked_into(self, work: Work, plan: CompactPlan) -> CompactPlan:
+        """The plan with what only reading the log tells, as far as it is asked for. Raises Damaged."""
+        options = self._compacting
+        if options.estimate:
+            plan = estimate(work.fs, plan, self._request())
+        if options.explain is not None:
+            plan = explain(work.fs, plan, self._request(), os.fsencode(options.explain))
+        return plan
+
     def plan(self, work: Work, root: RootState) -> CompactPlan:
         """See LogWriter."""
-        self.check(work)
-        return plan_compact(work.fs, work.partition, root, self._request(), self._places)
+        facts = self.check(work)
+        plan = plan_compact(work.fs, work.partition, root, self._request(), self._places)
+        if plan.is_refused or not (facts.config.is_compacted and facts.config.is_deleted):
+            return plan
+        try:
+            self.check(work, Action.RETAIN)
+        except Refused as refused:
+            work.tell("retention", f"only cleaned, nothing is deleted: {refused}", work.partition.path)
+            return plan
+        return plan.followed_by(plan_retain(work.fs, work.partition, root, self._retention(), self._places))
+
+    def _retain(self, work: Work, plan: CompactPlan) -> CompactPlan:
+        """What a broker does after it cleaned, where cleanup.policy has delete too: a run of its own."""
+        if plan.retention is None:
+            return plan
+        partition = open_partition(work.fs, work.partition.path)
+        root = Roots(work.fs).state(work.log_dir, partition)
+        retention = plan_retain(work.fs, partition, root, self._retention(), self._places)
+        run = replace(self.run_info(retention.settings), run_id=new_run_id("retain", self._clock.now_ms))
+        done = apply_retain(work.fs, retention, run, self._retention(), held=work.lock)
+        return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)
 
     def apply(self, work: Work, plan: CompactPlan, run: RunInfo) -> Changed[CompactPlan]:
         """See LogWriter. Raises Damaged too."""
         made = apply_compact(work.fs, plan, run, self._request(), held=work.lock)
         if made is None:
             return Changed(plan, None)
-        done = None if made.manifest is None else Applied(made.manifest, Marker.NONE)
-        return Changed(replace(plan, outcome=made.compaction), done)
+        with partly(plan.path, is_begun=made.manifest is not None):
+            plan = self._retain(work, replace(plan, outcome=made.compaction))
+        return Changed(plan, None if made.manifest is None else Applied(made.manifest, Marker.NONE))
 
     def said(self, plan: CompactPlan, done: Applied | None) -> Said:
         """See LogWriter."""
-        return Said(compaction_words(plan), undo_words(plan, done, delay_ms=plan.delay_ms))
+        return Said(compaction_words(plan), compaction_undo_words(plan, done))
 
     def drops(self, plan: CompactPlan) -> bool:
         """See LogWriter."""
-        return plan.choice.is_cleaned
+        return plan.choice.is_cleaned or (plan.retention is not None and bool(plan.retention.removed))
 
     def fields(self, plan: CompactPlan) -> dict[str, Any]:
         """See LogWriter."""
         return compaction_fields(plan)
+
+    def more_lines(self, plan: CompactPlan) -> Iterator[str]:
+        """See LogWriter."""
+        return explain_lines(plan)
 
     def count(self, plan: CompactPlan, done: Applied | None) -> None:
         """See LogWriter."""
@@ -108,9 +172,21 @@ class CompactRun(LogWriter[CompactPlan]):
             self.counts["records_gone"] += outcome.counts.records_read - outcome.counts.records_kept
             self.counts["bytes_read"] += outcome.counts.bytes_read
             self.counts["bytes_written"] += outcome.counts.bytes_written
+        if plan.retention is not None:
+            self.counts["removed_segments"] += len(plan.retention.removed)
+            self.counts["removed_bytes"] += plan.retention.removed_bytes
         if due is not None:
             self.counts["unlinked_files"] += len(due.files)
             self.counts["unlinked_bytes"] += due.size_bytes
+
+    def _retention(self) -> RetainRequest:
+        return RetainRequest(
+            self._clock.now_ms,
+            self._settings,
+            kernels=self._environment.kernels,
+            delay_ms=self._delay_ms,
+            now_is_given=self._clock.is_given,
+        )
 
     def _request(self) -> CompactRequest:
         return CompactRequest(
@@ -121,4 +197,5 @@ class CompactRun(LogWriter[CompactPlan]):
             memory_bytes=self._compacting.memory_bytes,
             delay_ms=self._delay_ms,
             now_is_given=self._clock.is_given,
+            passes=self._compacting.passes,
         )

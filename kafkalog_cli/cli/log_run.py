@@ -99,7 +99,7 @@ class LogRun(PartitionWriter[ResultT]):
         work.partition = open_partition(work.fs, work.partition.path)
         return Roots(work.fs).state(work.log_dir, work.partition)
 
-    def check(self, work: Work, **what: Any) -> PartitionFacts:
+    def check(self, work: Work, action: Action | None = None, **what: Any) -> PartitionFacts:
         """Warn of what the table of refusals warns of. Raises Refused, UnsupportedFormat."""
         partition = work.partition
         facts = gather_facts(
@@ -112,7 +112,7 @@ class LogRun(PartitionWriter[ResultT]):
         )
         selection = self._options.selection
         intent = Intent(
-            self.action,
+            action or self.action,
             self._clock.now_ms,
             self._clock.is_given,
             single_replica=self._log_options.single_replica,

@@ -66,6 +66,14 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
     def count(self, plan: PlanT, done: Applied | None) -> None:
         """Add a partition to `counts`."""
 
+    def tell(self, plan: PlanT, done: Applied | None) -> None:
+        """Say for people what was done to one partition, or would be."""
+        is_dry = self._writing.dry_run
+        for line in plan_lines(plan, self.said(plan, done), dry_run=is_dry, with_changes=is_dry and not self.explains):
+            self._out.write(line + "\n")
+        for line in self.more_lines(plan):
+            self._out.write(line + "\n")
+
     # -- the run
 
     def partition(self, work: Work) -> Changed[PlanT]:
@@ -90,12 +98,7 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
             shown = {**plan_object(plan, run_id=run_id, dry_run=is_dry), **self.fields(plan)}
             self._json.object(self.schema, self.schema.removeprefix("kafkalog.").partition("/")[0], shown)
         elif plan.has_work or plan.remarks or not self._options.quiet:
-            for line in plan_lines(
-                plan, self.said(plan, done), dry_run=is_dry, with_changes=is_dry and not self.explains
-            ):
-                self._out.write(line + "\n")
-            for line in self.more_lines(plan):
-                self._out.write(line + "\n")
+            self.tell(plan, done)
         self.counts["changed"] += plan.has_work and not is_dry
         self._failed += plan.is_refused
         if not plan.is_refused:

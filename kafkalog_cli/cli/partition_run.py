@@ -57,8 +57,9 @@ class Work:
         self.told: list[tuple[str, str, str | None]] = []
 
     def tell(self, kind: str, message: str, path: str | None) -> None:
-        """Something for stderr, which appears with the partition's result."""
-        self.told.append((kind, message, path))
+        """Something for stderr, which appears once, with the partition's result."""
+        if (kind, message, path) not in self.told:
+            self.told.append((kind, message, path))
 
     def warn(self, verdicts: Sequence[Verdict]) -> None:
         """Tell of what the table of refusals warns of."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kafkalog_cli.actions.compact.plan import Compaction, CompactPlan
+from kafkalog_cli.actions.retain_plan import RetainPlan
+from kafkalog_cli.output.log_change_json import retention_fields
+from kafkalog_cli.storage.cleaning.explaining import RecordFate
 
 COMPACTION = "kafkalog.compaction/1"
 
@@ -28,7 +31,17 @@ def compaction_fields(plan: CompactPlan) -> dict[str, Any]:
         "unlinked_bytes": 0 if due is None else due.size_bytes,
         "estimate": None if plan.estimate is None else plan.estimate._asdict(),
         "outcome": None if plan.outcome is None else _outcome(plan.outcome),
+        **({} if plan.explained is None else {"explained": [_fate(fate) for fate in plan.explained]}),
+        "retention": None if plan.retention is None else _retention(plan.retention, plan.retention_run),
     }
+
+
+def _retention(retention: RetainPlan, run_id: str | None) -> dict[str, Any]:
+    return {"run": run_id, **retention_fields(retention, explains=False)}
+
+
+def _fate(fate: RecordFate) -> dict[str, Any]:
+    return {**fate._asdict(), "goes": fate.reason.goes, "reason": fate.reason.value}
 
 
 def _outcome(outcome: Compaction) -> dict[str, Any]:

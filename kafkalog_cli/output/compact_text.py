@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan
 from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.output.human import Column, Table, cell
+from kafkalog_cli.output.log_change_text import undo_words
+from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.cleaning.choosing import UpTo
 
 _WHY_NOT = {
@@ -26,7 +32,57 @@ def compaction_words(plan: CompactPlan) -> str:
         done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({plan.due.size_bytes} bytes)")
     if not plan.choice.is_cleaned and plan.line_edits:
         done.append("the cleaner's checkpoint corrected")
+    retention = plan.retention
+    if retention is not None and retention.removed:
+        removed = counted(len(retention.removed), "segment", "segments")
+        most = "at most " if plan.choice.is_cleaned and plan.outcome is None else ""  # what is cleaned is less
+        done.append(f"{most}{removed} removed by retention ({retention.removed_bytes} bytes)")
     return ", ".join(done) if done else f"nothing to do, {_why_not(plan)}"
+
+
+_COLUMNS = (
+    Column("PARTITION"),
+    Column("RATIO", is_number=True),
+    Column("CLEAN-BYTES", is_number=True),
+    Column("DIRTY-BYTES", is_number=True),
+    Column("FIRST-DIRTY", is_number=True, rank=3),
+    Column("UP-TO", is_number=True, rank=2),
+    Column("LIMITED-BY", rank=4),
+    Column("RECORDS", is_number=True, rank=1),
+    Column("GO", is_number=True, rank=1),
+    Column("CHOICE"),
+)
+
+
+def dry_run_table(plans: Sequence[CompactPlan]) -> Table:
+    """What of each log is dirty, and whether it would be cleaned; records only where they were counted."""
+    return Table(_COLUMNS, [_row(plan) for plan in plans])
+
+
+def _row(plan: CompactPlan) -> list[str]:
+    dirt, estimate = plan.dirt, plan.estimate
+    found: tuple[object, ...] = (None,) * 6
+    if dirt is not None:
+        found = (
+            f"{dirt.ratio:.3f}",
+            dirt.clean_bytes,
+            dirt.cleanable_bytes,
+            dirt.first_dirty,
+            dirt.first_uncleanable,
+            dirt.up_to.value,
+        )
+    records = (None, None) if estimate is None else (estimate.records, estimate.gone)
+    choice = "refused" if plan.is_refused else plan.choice.value
+    return [cell(value) for value in (plan.path, *found, *records, choice)]
+
+
+def compaction_undo_words(plan: CompactPlan, done: Applied | None) -> str:
+    """How it is taken back: retention first, which came last."""
+    words = undo_words(plan, done, delay_ms=plan.delay_ms)
+    if plan.retention_run is None or not plan.delay_ms:
+        return words or ("" if plan.retention_run is None else "cannot be undone")
+    command = f"kafkalog undo {printable(plan.path)} {plan.retention_run}"
+    return f"undo retention: {command}" + (f"; then {words}" if words else "")
 
 
 def _why_not(plan: CompactPlan) -> str:
@@ -71,6 +127,8 @@ def _outcome(outcome: Compaction) -> str:
         f"{counts.records_kept} of {counts.records_read} records stay",
         f"{counts.bytes_written} of {counts.bytes_read} bytes",
     ]
+    if not outcome.passes:
+        return f"clean up to {outcome.end_offset}, a further pass changes nothing"
     if outcome.passes > 1:
         parts.insert(1, f"{outcome.passes} passes")
     if outcome.keyless:

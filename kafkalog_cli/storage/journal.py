@@ -27,7 +27,7 @@ from kafkalog_cli.storage.durable import (
     sync_directory,
     write_with_holes,
 )
-from kafkalog_cli.storage.fs import FileAttributes, LockHandle, WritableFile, WritableFilesystem
+from kafkalog_cli.storage.fs import FileAttributes, FileStatus, LockHandle, WritableFile, WritableFilesystem
 from kafkalog_cli.storage.journal_check import attributes_of_new, check_changes
 from kafkalog_cli.storage.journal_undo import remove_run, restore, sweep
 from kafkalog_cli.storage.lock import LockPolicy, lock_partition, real_directory
@@ -111,12 +111,16 @@ class StagingArea:
             self._mtimes_ms[file.path] = mtime_ms
         return file
 
-    def size_bytes(self, name: str) -> int:
-        """How large a file is that was finished."""
+    def status(self, name: str) -> FileStatus:
+        """What a file is that was finished."""
         status = self._fs.status(f"{self._path}/{name}")
         if status is None:
             raise FileNotFoundError(errno.ENOENT, "what was just written is gone", f"{self._path}/{name}")
-        return status.size_bytes
+        return status
+
+    def remove(self, name: str) -> None:
+        """Take away a file that was finished, and is not to be put anywhere. Raises OSError."""
+        self._fs.unlink(f"{self._path}/{name}")
 
     def finish(self, file: WritableFile) -> None:
         """Have it on the disk, and close it. Raises OSError, SyncFailed."""

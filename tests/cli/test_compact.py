@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -203,3 +204,139 @@ def test_a_min_compaction_lag_keeps_what_is_young(root):
     lag = ("--config", "min.compaction.lag.ms=1000000000000")
     code, (found,), _ = objects("compact", root / "cmp-tx-0", *COMPACT, *NOW, *lag)
     assert (code, found["choice"], found["up_to"]) == (0, "nothing-dirty", "min-compaction-lag")
+
+
+AT_ONCE = ("--config", "delete.retention.ms=0")
+
+
+def logs(root):
+    """The files of the segments and snapshots in place, and the lines of the cleaner's checkpoint, in any order."""
+    files = tree(root)
+    found = {name: facts[0] for name, facts in files.items() if name.endswith(("log", "index", "snapshot"))}
+    return found | {CHECKPOINT: sorted(files[CHECKPOINT][0].splitlines())}
+
+
+@pytest.mark.parametrize("case", ["compact-tx", "compact-plain", "compact-edge"])
+def test_many_passes_are_as_many_runs(corpus, tmp_path, case):
+    """Each run once more over the cleaned part, which is what the real cleaner's fuzz is about."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    for root in (one, other):
+        shutil.copytree(corpus / case / "before", root)
+    options = (*COMPACT, *AT_ONCE, *NOW)
+    assert kafkalog("compact", one, *options)[0] == 0
+    most, before = 0, {}
+    while logs(one) != before:
+        most, before = most + 1, logs(one)
+        assert kafkalog("compact", one, *options, "--force")[0] == 0
+    assert most > 1
+    undone = tree(other)
+    code, found, _ = objects("compact", other, *options, "--passes", "until-stable")
+    assert code == 0
+    assert max(each["outcome"]["passes"] for each in found if each["outcome"]) == most
+    assert logs(other) == logs(one)
+    assert not list(other.glob("*/.kafkalog/*/*.cleaned"))
+    after = tree(other)
+    code, _, _ = objects("compact", other, *options, "--passes", "2", "--force")
+    assert (code, tree(other)) == (0, after)
+    for each in found:
+        if each["run"]:
+            assert kafkalog("undo", each["path"], each["run"], *NOW)[0] == 0
+    after = tree(other)
+    after.pop(CHECKPOINT)  # without lines
+    assert after == undone
+
+
+def test_passes_up_to_a_number(root, tmp_path):
+    options = (root / "cmp-tx-0", *COMPACT, *AT_ONCE, *NOW)
+    assert objects("compact", *options, "--passes", "2")[1][0]["outcome"]["passes"] == 2
+    code, (found,), _ = objects("compact", *options, "--passes", "until-stable", "--force")
+    assert (code, found["outcome"]["passes"] > 0) == (0, True)
+    code, out, _ = kafkalog("compact", *options, "--passes", "until-stable", "--force")
+    assert "clean up to 180, a further pass changes nothing" in out
+    for wrong in ("0", "-1", "twice", ""):
+        assert kafkalog("compact", *options, "--passes", wrong)[0] == 2
+
+
+BOTH = ("--config", "segment.bytes=5000", "--config", "cleanup.policy=compact,delete")
+LITTLE = ("--config", "retention.bytes=1500")
+
+
+def test_retention_comes_after_cleaning(root, tmp_path):
+    """As two commands would do it; each comes back by its own undo."""
+    shutil.copytree(root, tmp_path / "other")
+    before = tree(root)
+    code, found, summary = objects("compact", root, *BOTH, *LITTLE, *NOW)
+    assert code == 0
+    assert kafkalog("compact", tmp_path / "other", *BOTH[:2], "--config", "cleanup.policy=compact", *NOW)[0] == 0
+    assert kafkalog("retain", tmp_path / "other", *BOTH, *LITTLE, *NOW)[0] == 0
+    assert logs(root) == logs(tmp_path / "other")
+    removed = [each["retention"]["removed"] for each in found]
+    assert summary["removed_segments"] == sum(map(len, removed)) > 0
+    assert any(each["outcome"] and each["retention"]["run"] for each in found)
+    assert objects("compact", root, *BOTH, *LITTLE, *NOW)[2]["changed"] == 0
+    for each in found:
+        for run_id in (each["retention"]["run"], each["run"]):
+            if run_id:
+                assert kafkalog("undo", each["path"], run_id, *NOW)[0] == 0
+    after = tree(root)
+    for name in set(after) - set(before):
+        assert name.endswith("-checkpoint")
+        after.pop(name)
+    assert after == before
+
+
+def test_retention_is_told(root):
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *BOTH, *LITTLE, *NOW, "--dry-run")
+    assert code == 0
+    assert re.search(r", at most \d+ segments removed by retention \(\d+ bytes\)", out)
+    assert "setting retention.bytes=1500 (--config)" in out
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *BOTH, *LITTLE, *NOW)
+    assert code == 0
+    words, undo = out.strip().split("; undo retention: kafkalog undo ")
+    assert "cleaned up to 180" in words
+    assert "at most" not in words
+    assert "removed by retention" in words
+    retention, compaction = undo.split("; then undo for 60 s, and until a broker starts: kafkalog undo ")
+    assert kafkalog("undo", *retention.split(), *NOW)[0] == 0
+    assert kafkalog("undo", *compaction.split(), *NOW)[0] == 0
+
+
+def test_what_both_warn_of_is_said_once(root, tmp_path):
+    (tmp_path / "link").symlink_to(root)
+    _, _, err = kafkalog("compact", tmp_path / "link" / "cmp-tx-0", *BOTH, *LITTLE, *NOW)
+    assert err.count("the path leads to") == 1, err
+
+
+def test_without_a_limit_it_is_only_cleaned(root):
+    code, out, err = kafkalog("compact", root / "cmp-tx-0", *BOTH, *NOW)
+    assert (code, "cleaned up to 180" in out) == (0, True)
+    assert "only cleaned, nothing is deleted" in err
+
+
+def test_a_dry_run_of_several_is_a_table(corpus, tmp_path):
+    """As wide as its cells in a pipe, the dirtiest first; what programs get says the same."""
+    root = tmp_path / "data"
+    shutil.copytree(corpus / "compact-tx" / "before2", root)
+    code, out, _ = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run")
+    title, *rows = (line.split() for line in out.splitlines())
+    found = objects("compact", root, *COMPACT, *NOW, "--dry-run")[1]
+    assert code == 0
+    titles = "PARTITION RATIO CLEAN-BYTES DIRTY-BYTES FIRST-DIRTY UP-TO LIMITED-BY RECORDS GO CHOICE"
+    assert " ".join(title) == titles
+    assert [row[0] for row in rows] == [each["path"] for each in found]
+    fields = ("clean_bytes", "dirty_bytes", "first_dirty_offset", "first_uncleanable_offset")
+    assert [tuple(map(int, row[2:6])) for row in rows] == [tuple(each[name] for name in fields) for each in found]
+    assert [(row[1], row[-1]) for row in rows] == [(f"{each['dirty_ratio']:.3f}", each["choice"]) for each in found]
+    assert [row[7:9] for row in rows] == [["-", "-"]] * len(rows)
+    counted = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run", "--estimate")[1].splitlines()[1:]
+    assert all(line.split()[7].isdecimal() for line in counted if line.endswith(" dirty"))
+
+
+def test_the_table_leaves_out_what_there_is_to_say_of_a_refused_one(root):
+    swap = root / "cmp-tx-0" / f"{0:020d}.log.swap"
+    swap.write_bytes(b"")
+    code, out, _ = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run")
+    assert code == 5
+    assert f"{root}/cmp-tx-0:\n" in out
+    assert "did not come to its end" in out
+    assert next(line for line in out.splitlines() if line.startswith(f"{root}/cmp-tx-0 ")).endswith(" refused")

@@ -199,7 +199,8 @@ def compare_clean(case, real, folder):
 def loads_ended_aborts(case, first_dirty):
     """Whether the real one takes transactions for aborted that it should not: LocalLog.collectAbortedTransactions looks
     from the log's start on, not from the first dirty offset, so that in a segment in which that lies an entry counts
-    whose marker is never met. What the producer commits later is not in the table then, and older records stay."""
+    whose marker is never met. What the producer commits later is not in the table then, and older records stay: also
+    those whose tombstone goes later, by which a deleted key is back. So ours does not do the same."""
     floor = max((base for base in bases(case.log.files) if base <= first_dirty), default=0)
     data = case.log.files.get(f"{floor:020d}.txnindex", b"")
     return any(entry.last_offset < first_dirty for entry in txnindex.decode(data, floor)[0])

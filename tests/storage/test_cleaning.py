@@ -1,21 +1,25 @@
 """What stays of a log is what a dictionary says: every key's last record, whatever the memory and the kernels."""
 
 import random
+import struct
+from unittest import mock
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS, R, batch_v2, message, message_set
+from logs import BASE_TIME_MS, R, aborted_txns, batch_v2, end_marker, message, message_set
 from memory_fs import MemoryFilesystem
 from naive_reader import read_batches, read_records
 
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.storage.cleaning import marking
 from kafkalog_cli.storage.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.storage.cleaning.key_table import KeySlice, PlainKeyTable
 from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged
 from kafkalog_cli.storage.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.storage.cleaning.marks import GONE, TOMBSTONE, Marks
 from kafkalog_cli.storage.cleaning.output import IndexLimits
+from kafkalog_cli.storage.cleaning.transactions import aborted_between
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import open_partition
 from kafkalog_cli.storage.read import RecordReader
@@ -270,3 +274,45 @@ def test_damage_ends_it(compiled):
     log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments, kernels=KernelChoice(forced=compiled))
     with pytest.raises(Damaged, match="CRC"):
         mark(log, MarkingRequest(0, 10**6, NOW_MS))
+
+
+def test_a_tombstone_counts_though_its_producer_aborted_before():
+    """Where the first dirty offset lies behind the end of an aborted transaction in the same segment, a broker takes it
+    for one that goes on (LocalLog.collectAbortedTransactions looks from the log's start on): the tombstone that the
+    producer commits next is not in its table, the value before stays, and when the tombstone goes the key is back."""
+    producer = (7, 0)
+
+    def data(offset, key, value, sequence):
+        return batch_v2([R(offset, BASE_TIME_MS, key, value)], producer=(*producer, sequence), bits=0x10)
+
+    def end(offset, commits):
+        return end_marker(offset, BASE_TIME_MS, producer, commits)
+
+    def survivors(lookup):
+        fs = MemoryFilesystem()
+        log = b"".join([
+            batch_v2([R(0, BASE_TIME_MS, b"k", b"old")]), data(1, b"a", b"x", 0), end(2, 0),
+            data(3, b"k", None, 1), end(4, 1), batch_v2([R(5, BASE_TIME_MS, b"z", b"z")]),
+        ])  # fmt: skip
+        # A sparse index entry leads to offset 3, behind the marker.
+        position = sum(
+            len(part) for part in (batch_v2([R(0, BASE_TIME_MS, b"k", b"old")]), data(1, b"a", b"x", 0), end(2, 0))
+        )
+        fs.add(f"{DIRECTORY}/{0:020d}.log", log)
+        fs.add(f"{DIRECTORY}/{0:020d}.index", struct.pack(">ii", 3, position))
+        fs.add(f"{DIRECTORY}/{0:020d}.timeindex", b"")
+        fs.add(f"{DIRECTORY}/{0:020d}.txnindex", aborted_txns([(7, 1, 2, 3)]))
+        fs.add(f"{DIRECTORY}/{6:020d}.log", b"")
+        fs.add(f"{DIRECTORY}/{6:020d}.index", b"")
+        fs.add(f"{DIRECTORY}/{6:020d}.timeindex", b"")
+        log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments)
+        with mock.patch.object(marking, "aborted_between", lookup):
+            marks = mark(log, MarkingRequest(3, 6, NOW_MS))
+        files = Files()
+        request = CleaningRequest(NOW_MS, RETENTION_MS, 6, GROUP_BYTES, IndexLimits(50, 4096), {})
+        list(Cleaner(log, marks, request, files).groups())
+        return [record for _, records in written(files) for record in records if record[1] == b"k"]
+
+    assert survivors(aborted_between) == [(3, b"k", None)]
+    from_the_start = lambda indexes, _, to_offset: aborted_between(indexes, 0, to_offset)  # noqa: E731
+    assert survivors(from_the_start) == [(0, b"k", b"old"), (3, b"k", None)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import PurgePlan
+from kafkalog_cli.actions.retain_plan import RetainPlan
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.storage.cleaning.choosing import Dirt
 from kafkalog_cli.storage.cleaning.cleaner import CleaningCounts, LastRecord
+from kafkalog_cli.storage.cleaning.explaining import RecordFate
 from kafkalog_cli.storage.cleaning.marking import MEMORY_BYTES
 
 
@@ -20,7 +22,8 @@ class CompactRequest(LogRequest):
     """How to compact. `is_forced`: also a log that is not dirty enough. `memory_bytes` are for keys.
 
     `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says. `now_is_given`: by `--now`.
-    `most_keys`: end short of the end, as a broker does whose table is full with so many.
+    `most_keys`: end short of the end, as a broker does whose table is full with so many. `passes`: how often a log is
+    gone through at most, None: until a further one would change nothing.
     """
 
     is_forced: bool = False
@@ -28,6 +31,7 @@ class CompactRequest(LogRequest):
     delay_ms: int | None = None
     now_is_given: bool = False
     most_keys: int | None = None
+    passes: int | None = 1
 
     @property
     def clock(self) -> Clock:
@@ -85,7 +89,9 @@ class CompactPlan(LogPlan):
 
     That is below `dirt.first_dirty` where a cleaned part is cleaned again. `groups` are the base offsets of the
     segments that are made into one each. `due` is what went in earlier runs, and is unlinked now; `delay_ms`: so
-    long the files of this run stay. `outcome` and `estimate` are there when it was made, or tried.
+    long the files of this run stay. `outcome` and `estimate` are there when it was made, or tried. `retention` is what
+    follows where cleanup.policy has delete too, `retention_run` the run that did it. `explained` are the records of
+    a key that was asked for.
     """
 
     choice: Choice = Choice.NOT_COMPACTED
@@ -97,9 +103,26 @@ class CompactPlan(LogPlan):
     delay_ms: int = 0
     estimate: Estimate | None = None
     outcome: Compaction | None = None
+    retention: RetainPlan | None = None
+    retention_run: str | None = None
+    explained: tuple[RecordFate, ...] | None = None
+
+    def number_of(self, name: str) -> int:
+        """The value of a setting."""
+        value = next(setting.value for setting in self.settings if setting.name == name)
+        assert isinstance(value, int)
+        return value
+
+    def followed_by(self, retention: RetainPlan) -> CompactPlan:
+        """The plan with a retention of what is left then."""
+        names = {setting.name for setting in self.settings}
+        more = (setting for setting in retention.settings if setting.name not in names)
+        remarks = (*self.remarks, *retention.remarks)
+        return replace(self, retention=retention, settings=(*more, *self.settings), remarks=remarks)
 
     @property
     def has_work(self) -> bool:
         """Whether anything is to be changed."""
         is_due = self.due is not None and bool(self.due.files)
-        return not self.is_refused and (self.choice.is_cleaned or bool(self.line_edits) or is_due)
+        is_retained = self.retention is not None and self.retention.has_work
+        return not self.is_refused and (self.choice.is_cleaned or bool(self.line_edits) or is_due or is_retained)

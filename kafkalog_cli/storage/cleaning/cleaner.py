@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, NO_SEQUENCE, TIMESTAMP_TYPE_MASK, Batch, BatchColumns
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.cleaning.grouping import group_segments
-from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, type_of_control
-from kafkalog_cli.storage.cleaning.marks import GONE, Marks
+from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, in_transactions, type_of_control
+from kafkalog_cli.storage.cleaning.marks import GONE, TOMBSTONE, Marks
 from kafkalog_cli.storage.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits, moved
 from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
 from kafkalog_cli.storage.log_end import segment_end
@@ -66,6 +67,18 @@ class CleaningCounts:
         self.bytes_read = self.bytes_written = 0
         self.batches_copied = self.batches_rewritten = self.batches_emptied = self.batches_gone = 0
         self.lost_ends = 0
+
+    def followed_by(self, again: CleaningCounts) -> CleaningCounts:
+        """Of both, where the second read what the first wrote."""
+        both = CleaningCounts()
+        both.records_read, both.bytes_read = self.records_read, self.bytes_read
+        both.records_kept, both.bytes_written = again.records_kept, again.bytes_written
+        both.batches_copied = again.batches_copied
+        both.batches_rewritten = self.batches_rewritten + again.batches_rewritten
+        both.batches_emptied = again.batches_emptied
+        both.batches_gone = self.batches_gone + again.batches_gone
+        both.lost_ends = self.lost_ends + again.lost_ends
+        return both
 
 
 class _Fate(IntEnum):
@@ -121,6 +134,9 @@ class Cleaner:
 
     def _clean_chunk(self, segment: Segment, chunk: Chunk, place: int) -> int:
         """Write what stays of a chunk, whose first mark is at `place`; the place behind it."""
+        batches: Any = chunk.batches
+        if batches.matrix is not None and len(batches) and (batches.magic >= 2).all() and not in_transactions(batches):
+            return self._clean_columns(segment, chunk, place)
         fate, first, first_place = _Fate.DROP, 0, place
         for row, batch in enumerate(chunk.batches.rows()):
             if batch.records_count < 0:  # a compressed set of old: only itself tells how many there are
@@ -135,6 +151,33 @@ class Cleaner:
             place += batch.records_count
         self._do(segment, chunk, (first, len(chunk.batches)), first_place, fate)
         return place
+
+    def _clean_columns(self, segment: Segment, chunk: Chunk, place: int) -> int:
+        """The same of batches of today, none of a transaction, all at once."""
+        import numpy as np
+
+        batches: Any = chunk.batches
+        counts = batches.records_count
+        ends = np.cumsum(counts)
+        begins, total = ends - counts, int(ends[-1])
+        marks = np.frombuffer(self._marks.part(place, place + total), dtype=np.uint8)
+        kept, tombstones = (
+            found[ends] - found[begins]
+            for found in (np.concatenate(([0], np.cumsum(each))) for each in (marks & GONE == 0, marks == TOMBSTONE))
+        )
+        lacks_horizon = (tombstones > 0) & (batches.attributes & DELETE_HORIZON_MASK == 0)
+        fates = np.where((kept == counts) & ~lacks_horizon, _Fate.COPY, _Fate.REWRITE)
+        fates[kept == 0] = _Fate.DROP
+        may_stay = (batches.producer_id >= 0) | (batches.last_offset + 1 == self._request.first_uncleanable)
+        for row in np.flatnonzero((kept == 0) & may_stay).tolist():
+            if self._is_retained(batches.row(row)):
+                fates[row] = _Fate.EMPTY
+        self.counts.records_read += total
+        self.counts.records_kept += int(kept.sum())
+        edges = [0, *(np.flatnonzero(np.diff(fates)) + 1).tolist(), len(fates)]
+        for first, end in pairwise(edges):
+            self._do(segment, chunk, (first, end), place + int(begins[first]), _Fate(fates[first]))
+        return place + total
 
     # -- deciding
 
@@ -249,7 +292,7 @@ class Cleaner:
 
     def _keep(self, block: RecordBlock, place: int) -> Any:
         """A byte for each record of a block, the first mark of which is at `place`: 1 if it stays."""
-        part = self._marks.flags[place : place + block.record_count]
+        part = self._marks.part(place, place + block.record_count)
         if block.records.matrix is not None:
             import numpy as np
 

@@ -37,12 +37,20 @@ class CompiledKeyTable:
 
     def put(self, block: RecordBlock, first: int, end: int, at: int) -> int:
         """See KeyTable."""
-        from kafkalog_cli.format.kernels import compiled, native
-
         if first >= end:
             return end
+        arrays = _arrays(block)
+        for begin, stop in self._marks.parts(first, end):
+            row = self._put(block, arrays, begin, stop, at)
+            if row < stop:
+                return row
+        return end
+
+    def _put(self, block: RecordBlock, arrays: tuple[Any, Any], first: int, end: int, at: int) -> int:
+        from kafkalog_cli.format.kernels import compiled, native
+
         kernel = native.function(compiled.PUT_KEYS)
-        buffer, records = _arrays(block)
+        buffer, records = arrays
         while True:
             row, why = kernel(
                 *(buffer, records, first, end, at, self._mask, self._value, self._most),

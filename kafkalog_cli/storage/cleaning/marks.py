@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Iterator
 from typing import Any
 
 from kafkalog_cli.format.records import RecordBlock
@@ -10,31 +12,53 @@ GONE = 1
 """The record goes: its key has a later one, it has no key, or it is a tombstone whose time is over."""
 TOMBSTONE = 2
 """Its value is null."""
+HELD_BYTES = 32 << 20
+"""Up to this size the marks are kept in memory, more in an unnamed temporary file, of which no more is mapped in."""
+_ZEROS = bytes(1 << 20)
 
 
 class Marks:
     """The marks of the records of some segments, control records and aborted ones with them.
 
-    `flags` has them one behind the other, `starts` tells by base offset where those of a segment begin.
-    `end_offset` is the offset up to which the keys of the log are known: what lies behind it stays.
+    `flags` has `count` of them one behind the other, and more room at its end; `starts` tells by base offset where
+    those of a segment begin. `end_offset` is the offset up to which the keys of the log are known: what lies behind it
+    stays. Without room for a temporary file all stays in memory.
     """
 
-    def __init__(self) -> None:
-        self.flags = bytearray()
+    def __init__(self, held_bytes: int = HELD_BYTES) -> None:
+        self.flags: bytearray | mmap.mmap = bytearray()
+        self.count = 0
         self.starts: dict[int, int] = {}
         self.end_offset = 0
         self.keyless = 0
+        self._held_bytes = held_bytes
+        self._file: Any = None
+        self._can_spill = True
+        self._seen = 0  # where the marks were last let go of
 
     def start_of(self, base_offset: int) -> int:
         """Where the marks of a segment begin; behind all others, if it is new."""
-        return self.starts.setdefault(base_offset, len(self.flags))
+        return self.starts.setdefault(base_offset, self.count)
 
     def reach(self, end: int) -> bool:
         """Have a mark for every record up to `end`; whether the last of them are new."""
-        missing = end - len(self.flags)
-        if missing > 0:
-            self.flags.extend(bytes(missing))
-        return missing > 0
+        self._let_go_behind(end)
+        if end <= self.count:
+            return False
+        if end > len(self.flags):
+            self._make_room(end)
+        self.count = end
+        return True
+
+    def parts(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """The rows `first` to `end`, in parts after each of which the marks of any records may be mapped in."""
+        if isinstance(self.flags, bytearray):
+            yield first, end
+            return
+        step = max(1, self._held_bytes // mmap.PAGESIZE)  # each may be on a page of its own
+        for begin in range(first, end, step):
+            yield begin, min(begin + step, end)
+            self._let_go()
 
     def note(self, block: RecordBlock, first: int, end: int, at: int, *, counts: bool) -> None:
         """Mark those of a block's records `first` to `end` that have no value, and, if it `counts`, no key.
@@ -72,6 +96,49 @@ class Marks:
 
     def kept(self, first: int, end: int) -> tuple[int, int]:
         """How many records stay of those, and how many of these have no value."""
-        part = self.flags[first:end]
+        part = self.part(first, end)
         tombstones = part.count(TOMBSTONE)
         return part.count(0) + tombstones, tombstones
+
+    def part(self, first: int, end: int) -> bytes | bytearray:
+        """A copy of the marks of the records `first` to `end`."""
+        self._let_go_behind(end)
+        return self.flags[first:end]
+
+    # -- more marks than are held in memory
+
+    def _make_room(self, end: int) -> None:
+        """Have room for that many."""
+        if isinstance(self.flags, bytearray) and (end <= self._held_bytes or not self._can_spill):
+            self.flags.extend(bytes(end - len(self.flags)))
+            return
+        try:
+            self.flags = self._mapped(max(end, 2 * self.count))
+        except OSError:  # no room for a temporary file
+            self._can_spill = False
+            self.flags = bytearray(self.flags[: self.count])
+            self.flags.extend(bytes(end - self.count))
+
+    def _mapped(self, size_bytes: int) -> mmap.mmap:
+        """The marks that there are, in a file of so many bytes. All are written: in a hole there may be no room."""
+        if self._file is None:
+            import tempfile
+
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as this does)
+            self._file.write(self.flags)
+        begin = self._file.seek(0, 2)
+        for at in range(begin, size_bytes, len(_ZEROS)):
+            self._file.write(_ZEROS[: size_bytes - at])
+        self._file.flush()
+        return mmap.mmap(self._file.fileno(), size_bytes)
+
+    def _let_go_behind(self, place: int) -> None:
+        """The same where much was gone through since."""
+        if abs(place - self._seen) > self._held_bytes // 4:
+            self._seen = place
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Have none of the temporary file in memory that is counted as this process's: it is read again if needed."""
+        if isinstance(self.flags, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self.flags.madvise(mmap.MADV_DONTNEED)

@@ -1,0 +1,163 @@
+"""Why each record of a key stays or goes, found by reading the log for that key alone; nothing is written."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from enum import Enum, unique
+from typing import Any, NamedTuple
+
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, in_transactions, type_of_control
+from kafkalog_cli.storage.cleaning.marking import MarkingRequest
+from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
+from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.read import RecordReader
+from kafkalog_cli.storage.scan import Chunk
+
+
+@unique
+class Reason(Enum):
+    """Why a record stays or goes when the log is cleaned. The value is the word that machine output uses."""
+
+    LAST = "last-of-its-key"
+    TOMBSTONE = "tombstone"  # the last one, without a value: it goes when its horizon has come
+    NOT_CLEANABLE = "not-cleanable"  # it lies behind what may be cleaned
+    SUPERSEDED = "superseded"
+    EXPIRED = "tombstone-expired"
+    ABORTED = "transaction-aborted"
+
+    @property
+    def goes(self) -> bool:
+        """Whether the record goes."""
+        return self in (Reason.SUPERSEDED, Reason.EXPIRED, Reason.ABORTED)
+
+
+class RecordFate(NamedTuple):
+    """A record of the key, and what becomes of it.
+
+    `by_offset` is the later record for which it goes. `due_ms`: a tombstone goes in the first cleaning from then on,
+    as far as its batch tells; None of one whose batch gets its horizon in the next cleaning.
+    """
+
+    base_offset: int
+    offset: int
+    timestamp_ms: int
+    value_bytes: int | None
+    reason: Reason
+    by_offset: int | None = None
+    due_ms: int | None = None
+
+
+class _Found(NamedTuple):
+    """A record of the key where it was found."""
+
+    segment: Segment
+    offset: int
+    timestamp_ms: int
+    value_size: int
+    batch: Batch
+    is_aborted: bool
+
+
+def explain_key(log: CleanableLog, request: MarkingRequest, key: bytes) -> Iterator[RecordFate]:
+    """Each record of `key`, in the order of the log, the active segment too. Raises Damaged, and as reading does."""
+    search = _Search(log, request, key)
+    last = max((found.offset for found in search if search.is_known(found)), default=-1)
+    for found in search:
+        yield search.fate(found, last)
+
+
+class _Search:
+    """The records of a key: iterate, as often as needed."""
+
+    def __init__(self, log: CleanableLog, request: MarkingRequest, key: bytes) -> None:
+        self._log = log
+        self._request = request
+        self._key = key
+        self._reader = RecordReader(log.limits)
+        self._aborts = log.aborts()
+
+    def __iter__(self) -> Iterator[_Found]:
+        transactions = CleanedTransactions()
+        segments = self._log.segments
+        for at, segment in enumerate(segments):
+            upper = segments[at + 1].base_offset if at + 1 < len(segments) else 1 << 63
+            transactions.expect(aborted_between(self._aborts, segment.base_offset, upper))
+            for chunk in SegmentChunks(self._log, segment):
+                aborted = self._aborted(segment, chunk, transactions)
+                for block in self._reader.blocks(chunk):
+                    for fault in block.faults.values():
+                        raise Damaged(segment.log.path, fault)
+                    yield from self._in_block(segment, block, aborted)
+
+    def is_known(self, found: _Found) -> bool:
+        """Whether a broker's table has it."""
+        request = self._request
+        return not found.is_aborted and request.first_dirty <= found.offset < request.first_uncleanable
+
+    def fate(self, found: _Found, last: int) -> RecordFate:
+        """What becomes of a record; `last` is the offset that the table has for the key, -1 if none."""
+        is_null = found.value_size < 0
+        fate = RecordFate(
+            found.segment.base_offset,
+            found.offset,
+            found.timestamp_ms,
+            None if is_null else found.value_size,
+            Reason.LAST,
+        )
+        if found.offset >= self._request.first_uncleanable:
+            return fate._replace(reason=Reason.NOT_CLEANABLE)
+        if found.is_aborted:
+            return fate._replace(reason=Reason.ABORTED)
+        if found.offset < last:
+            return fate._replace(reason=Reason.SUPERSEDED, by_offset=last)
+        if not is_null:
+            return fate
+        horizon_ms = found.batch.delete_horizon_ms
+        is_over = (
+            found.segment.log.mtime_ms <= self._request.legacy_horizon_ms
+            if found.batch.magic < 2
+            else horizon_ms is not None and horizon_ms <= self._request.now_ms
+        )
+        return fate._replace(reason=Reason.EXPIRED if is_over else Reason.TOMBSTONE, due_ms=horizon_ms)
+
+    def _aborted(self, segment: Segment, chunk: Chunk, transactions: CleanedTransactions) -> set[int]:
+        """The rows of a chunk whose records are none: those of control batches and of aborted transactions."""
+        found = set()
+        for row in in_transactions(chunk.batches):
+            batch = chunk.batches.row(row)
+            if batch.is_control:
+                transactions.pass_control(batch, type_of_control(self._reader, chunk, row, segment.log.path))
+            elif transactions.pass_data(batch.last_offset, batch.producer_id, is_transactional=True):
+                found.add(row)
+        return found
+
+    def _in_block(self, segment: Segment, block: RecordBlock, aborted: set[int]) -> Iterator[_Found]:
+        columns = block.records
+        for row in _rows_with(block, self._key):
+            batch_row = block.first_row + bisect_right(block.record_ends, row)
+            batch = block.batches.row(batch_row)
+            if not batch.is_control:
+                offset, timestamp_ms = int(columns.offset[row]), int(columns.timestamp[row])
+                size = int(columns.value_size[row])
+                yield _Found(segment, offset, timestamp_ms, size, batch, batch_row in aborted)
+
+
+def _rows_with(block: RecordBlock, key: bytes) -> list[int]:
+    """The records of a block that have this key."""
+    records: Any = block.records
+    if records.matrix is None:
+        pairs = enumerate(zip(records.key_position, records.key_size, strict=True))
+        return [row for row, (at, size) in pairs if size == len(key) and block.buffer[at : at + size] == key]
+    import numpy as np
+
+    rows = np.flatnonzero((records.key_size == len(key)) & (records.key_position >= 0))
+    data = np.frombuffer(block.buffer, dtype=np.uint8)
+    for at, byte in enumerate(key):
+        if not len(rows):
+            break
+        rows = rows[data[records.key_position[rows] + at] == byte]
+    found: list[int] = rows.tolist()
+    return found

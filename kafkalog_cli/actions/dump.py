@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
@@ -17,6 +17,7 @@ from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.pair_spool import PairSpool
 from kafkalog_cli.storage.read_ahead import ChunkBlocks, ReadAhead, Work
 from kafkalog_cli.storage.scan import Chunk, Scan
+from kafkalog_cli.storage.scan_on import ScanOn
 
 if TYPE_CHECKING:
     from kafkalog_cli.actions.ranges import Range
@@ -68,33 +69,32 @@ class SegmentDump:
 
     def _chunks(self, work: Work | None = None) -> Iterator[ChunkBlocks | Fault]:
         options = self._options
-        start: int | None = options.start
-        while start is not None:
-            scan = Scan(
-                self.file,
-                start=start,
-                end=options.end,
-                limits=options.limits,
-                choice=self._choice,
-                deep=options.deep,
-                seven_base_offset=options.seven_base_offset,
-            )
+        scans = ScanOn(self.file, options.start, options.end, options.limits, self._scan)
+        for scan in scans:
+            if scans.passed_over is not None:
+                yield scans.passed_over
             for chunk, blocks in ReadAhead(scan, options.limits, self._rows if options.deep else None, work):
                 self.damage.batches(chunk.batches)
                 yield chunk, blocks
             self.valid_bytes = scan.valid_bytes
-            found = fault = None
-            if scan.fault is not None and not self._is_cut(scan.fault):
-                fault = scan.fault
-                self.damage.fault(fault)
-                # A damaged length leads the chain across good batches: what matters is where the last good one ended.
-                known_end = max(self.damage.good_end, start)
-                found = self._next_good(known_end) if options.resync else None
-                if found is not None:
-                    yield _skipped(scan.valid_bytes if scan.valid_bytes < found else known_end, found, fault)
-            if found is None:
-                self.fault = fault
-            start = found
+            if scan.fault is not None and scans.is_damage(scan.fault):
+                self.damage.fault(scan.fault)
+                if not options.resync:
+                    self.fault = scan.fault
+                    return
+        self.fault = scans.fault
+
+    def _scan(self, start: int) -> Scan:
+        options = self._options
+        return Scan(
+            self.file,
+            start=start,
+            end=options.end,
+            limits=options.limits,
+            choice=self._choice,
+            deep=options.deep,
+            seven_base_offset=options.seven_base_offset,
+        )
 
     def batches(self) -> Iterator[BatchColumns | Fault]:
         """The batches without records."""
@@ -157,18 +157,6 @@ class SegmentDump:
         most = self._options.max_records
         return most is not None and self.shown_records >= most
 
-    def _is_cut(self, fault: Fault) -> bool:
-        """Whether it is `end`, not damage, that a batch reaches across."""
-        return fault.kind is FaultKind.TRAILING_BYTES and self._options.end < self.file.size_bytes
-
-    def _next_good(self, broken_at: int) -> int | None:
-        from kafkalog_cli.storage.resync import next_good_batch
-
-        seven = self._options.seven_base_offset is not None
-        limits = self._options.limits
-        found = next_good_batch(self.file, broken_at + 1, limits, seven=seven, broken_at=broken_at)
-        return found if found is not None and found < self._options.end else None
-
     def _remember_gaps(self, block: RecordBlock) -> None:
         offsets = block.records.offset
         # Offsets of 0.7 are byte positions: they never follow each other.
@@ -193,7 +181,3 @@ def _gaps_of_array(offsets: Any) -> bytes:
     before = ((offsets[1:] - offsets[:-1] != 1) & (offsets[:-1] != NO_OFFSET)).nonzero()[0]
     pairs: bytes = np.stack((offsets[before], offsets[before + 1]), axis=1).tobytes()
     return pairs
-
-
-def _skipped(begin: int, end: int, fault: Fault) -> Fault:
-    return Fault(fault.kind, begin, f"skipped {end - begin} bytes: {fault.message}", end - begin)

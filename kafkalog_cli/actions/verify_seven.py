@@ -14,11 +14,12 @@ from kafkalog_cli.actions.verify_log import MAX_TOLD, Totals, begins_with_zeros
 from kafkalog_cli.actions.verify_records import RecordsCheck
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.resync import next_good_batch
 from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.scan_on import ScanOn
 from kafkalog_cli.storage.unreadable import unreadable
 
 
@@ -66,11 +67,16 @@ class SevenCheck:
         seen, records = DamageSeen(), RecordsCheck(self._now_ms, has_offsets=False)
         reader = RecordReader(limits)
         bad: list[tuple[int, int]] = []
-        start: int | None = 0
         found: list[Finding] = []
-        scanned = 0
-        while start is not None:
-            scan = Scan(file, start=start, limits=limits, seven_base_offset=segment.base_offset)
+        scans = ScanOn(
+            file, 0, file.size_bytes, limits,
+            lambda start: Scan(file, start=start, limits=limits, seven_base_offset=segment.base_offset),
+        )  # fmt: skip
+        broken: Fault | None = None
+        for scan in scans:
+            if broken is not None:
+                zeros = begins_with_zeros(file, broken.position, scan.start)
+                found.append(of_fault(path, broken, _MID_LOG[zeros]))
             for chunk in scan:
                 seen.batches(chunk.batches)
                 totals.batches += len(chunk.batches)
@@ -79,16 +85,14 @@ class SevenCheck:
                     for block in reader.blocks(chunk, first, end):
                         totals.records += len(block.records)
                         records.see(block)
-            scanned, start = scan.valid_bytes, None
-            if scan.fault is not None:
-                seen.fault(scan.fault)
-                broken = max(seen.good_end, scanned)
-                start = next_good_batch(file, broken + 1, limits, seven=True, broken_at=broken)
-                zeros = begins_with_zeros(file, scan.fault.position, file.size_bytes if start is None else start)
-                is_tail = start is None and segment is self._segments[-1]
-                kinds = _TAIL if is_tail else _MID_LOG
-                found.append(of_fault(path, scan.fault, kinds[zeros]))
-        code = seen.exit_code(self._means.fs, file, scanned, limits)
+            broken = scan.fault
+            if broken is not None:
+                seen.fault(broken)
+        if broken is not None:
+            kinds = _TAIL if segment is self._segments[-1] else _MID_LOG
+            zeros = begins_with_zeros(file, broken.position, file.size_bytes)
+            found.append(of_fault(path, broken, kinds[zeros]))
+        code = seen.exit_code(self._means.fs, file, scans.valid_bytes, limits)
         for position, size in bad[:MAX_TOLD]:
             kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
             found.append(finding(kind, path, f"the CRC of a message of {size} bytes does not match", position=position))

@@ -103,8 +103,9 @@ class Scan:
     `chunk_bytes`, or as large as a batch that is larger.
 
     Iterate for chunks; afterwards `fault` says what ended the chain of batches (None: the end of the
-    file) and `valid_bytes` where (position in the file). Mirrors FileRecords.batches. Nothing is raised
-    on damage; a device error is a fault with its range.
+    file) and `valid_bytes` where (position in the file); `good_bytes` is where the last batch ends whose CRC holds
+    (`start`: there is none): a damaged length leads the chain across good batches. Mirrors FileRecords.batches.
+    Nothing is raised on damage; a device error is a fault with its range.
     """
 
     def __init__(  # noqa: PLR0913
@@ -120,9 +121,10 @@ class Scan:
         chunk_bytes: int | None = None,
     ) -> None:
         self.file = file
+        self.start = start
         self.end = file.size_bytes if end is None else min(end, file.size_bytes)
         self.limits = limits
-        self.valid_bytes = start
+        self.valid_bytes = self.good_bytes = start
         self.fault: Fault | None = None
         self.generation = Generation.SINCE_EIGHT if seven_base_offset is None else Generation.SEVEN
         self._seven_base_offset = seven_base_offset
@@ -147,6 +149,7 @@ class Scan:
                     chosen, scanned = True, self._scan(view, window.position)
             self.valid_bytes = window.position + scanned.consumed_bytes
             if len(scanned.batches):
+                self.good_bytes = _good_end(scanned.batches, self.good_bytes)
                 yield Chunk(view, window.position, scanned.batches, self.generation, self._kernels)
             if scanned.fault is not None or not scanned.needed_bytes:
                 self.fault = scanned.fault
@@ -180,6 +183,14 @@ class Scan:
         if self._seven_base_offset is not None:
             return plain_seven.scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
         return plain.scan(view, position, self.end, self.limits)
+
+
+def _good_end(batches: BatchColumns, before: int) -> int:
+    """Where the last of the batches ends whose CRC holds; `before` if none does."""
+    for row in range(len(batches) - 1, -1, -1):
+        if batches.valid[row]:
+            return int(batches.position[row]) + int(batches.size_bytes[row])
+    return before
 
 
 def scan_of(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> Scan:

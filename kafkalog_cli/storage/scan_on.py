@@ -16,12 +16,15 @@ ScanFrom = Callable[[int], Scan]
 class ScanOn:
     """Iterate for the scans of a file one after the other; each is iterated to its end before the next is asked for.
 
-    What follows a scan that damage ended begins with the next good batch below byte `end`. Afterwards `valid_bytes` is
-    where the last scan ended.
+    What follows a scan that damage ended begins with the next good batch below byte `end`, and behind the last good one
+    of that scan. `passed_over` is the damage before a scan, with all its bytes (None: it is the first). Afterwards
+    `fault` is the damage that nothing good follows (None: there is none) and `valid_bytes` where the last scan ended.
     """
 
     def __init__(self, file: ReadableFile, start: int, end: int, limits: Limits, scan: ScanFrom) -> None:
         self.valid_bytes = start
+        self.passed_over: Fault | None = None
+        self.fault: Fault | None = None
         self._file = file
         self._end = end
         self._limits = limits
@@ -36,6 +39,11 @@ class ScanOn:
             if scan.fault is None or not self.is_damage(scan.fault):
                 return
             start = self._next_good(scan)
+            if start is None:
+                self.fault = scan.fault
+                return
+            begin = scan.valid_bytes if scan.valid_bytes < start else scan.good_bytes
+            self.passed_over = _skipped(begin, start, scan.fault)
 
     def is_damage(self, fault: Fault) -> bool:
         """Whether it was damage that ended a scan, not `end`, which a batch reaches across."""
@@ -44,6 +52,10 @@ class ScanOn:
     def _next_good(self, scan: Scan) -> int | None:
         from kafkalog_cli.storage.resync import next_good_batch
 
-        broken_at, seven = scan.valid_bytes, scan.generation is Generation.SEVEN
+        broken_at, seven = scan.good_bytes, scan.generation is Generation.SEVEN
         found = next_good_batch(self._file, broken_at + 1, self._limits, seven=seven, broken_at=broken_at)
         return found if found is not None and found < self._end else None
+
+
+def _skipped(begin: int, end: int, fault: Fault) -> Fault:
+    return Fault(fault.kind, begin, f"skipped {end - begin} bytes: {fault.message}", end - begin)

@@ -5,6 +5,7 @@ import io
 import json
 import struct
 import zlib
+from itertools import accumulate
 
 import crc32c
 import pytest
@@ -204,6 +205,22 @@ def test_damage_is_told_and_passed_over(files, lost, position, code, kind, compi
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_damaged_length_hides_no_other_batch(compiled):
+    """It leads across good batches into the middle of one; where another begins nothing tells of it."""
+    at = 2 * len(ONE[0])
+    begins = {*accumulate(map(len, ONE))}
+    for end in range(at + 61, len(FILES[FIRST]), 97 if compiled else 7):
+        if end in begins:
+            continue
+        data = bytearray(FILES[FIRST])
+        struct.pack_into(">i", data, at + 8, end - at - 12)
+        code, out, err = read({**FILES, FIRST: bytes(data)}, "--print", "offset", compiled=compiled)
+        assert offsets(out) == [offset for offset in range(80) if offset not in range(8, 12)], end
+        assert code == 4
+        assert f"{FIRST}: at byte {at}" in err
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("path", "starts"), [(FIRST, ONE), (SECOND, TWO)])
 def test_offsets_that_are_out_of_order(path, starts, compiled):
     """A base offset is not covered by the checksum. What it hides is told."""
@@ -288,9 +305,30 @@ def test_a_reader_that_goes_away():
     assert read(FILES, "--framing", "fetch", out=ClosedPipe()) == (0, b"", "")
 
 
+def seven_messages(count):
+    payloads = [b"payload %d" % i for i in range(count)]
+    return [struct.pack(">ibBI", len(one) + 6, 1, 0, zlib.crc32(one)) + one for one in payloads]
+
+
+def test_a_damaged_length_in_seven_hides_no_other_message():
+    made = seven_messages(9)
+    path, at = f"{FOLDER}/{1000:011d}.kafka", len(made[0])
+    for end in range(at + 12, sum(map(len, made)) - 4):
+        if (end - at) % len(made[0]) == 0:
+            continue
+        data = bytearray(b"".join(made))
+        struct.pack_into(">i", data, at, end - at - 4)
+        code, out, err = read({path: bytes(data)}, "--print", "value")
+        assert (code, out.decode().split("\n")[:-1]) == (4, ["payload 0", *(f"payload {i}" for i in range(2, 9))])
+        assert f"{path}: at byte {at}" in err
+        out = io.BytesIO()
+        environment = Environment(out, io.BytesIO(), FaultyFilesystem({path: bytes(data)}), lambda: BASE_TIME_MS)
+        assert run(["verify", FOLDER, "--format", "json"], environment) == 4
+        assert json.loads(out.getvalue().splitlines()[-1])["batches"] >= 8
+
+
 def test_seven():
-    payloads = [b"payload %d" % i for i in range(5)]
-    made = [struct.pack(">ibBI", len(one) + 6, 1, 0, zlib.crc32(one)) + one for one in payloads]
+    made = seven_messages(5)
     path = f"{FOLDER}/{1000:011d}.kafka"
     starts = [1000 + sum(map(len, made[:i])) for i in range(6)]
     code, out, err = read({path: b"".join(made)}, "--from", starts[2], "--print", "offset,timestamp,value")

@@ -32,6 +32,9 @@ COMMANDS = {
     "free": ["retain", "--free-bytes", "2000000MB", "--config", "cleanup.policy=delete"],
     "truncate": ["truncate", "--to", "10", "--single-replica"],
     "delete-records": ["delete-records", "--before", "100", "--single-replica"],
+    "append": ["append", "--input", "lines", "--single-replica", "PATH", __file__],
+    "compact": ["compact", "--force", "--config", "cleanup.policy=compact"],
+    "read": ["read", "--print", "timestamp,partition,offset,epoch,headers,key,value"],
 }
 CONTROLS = frozenset(chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))) - {"\n"}
 
@@ -44,7 +47,8 @@ class Terminal(io.BytesIO):
 def command(words, path, out, *, stream=io.BytesIO):
     """(exit code, stdout, stderr) of a command on a path; `out` is a new directory each time."""
     stdout, stderr = stream(), stream()
-    argv = [str(out) if word == "OUT" else word for word in words] + [os.fspath(path)]
+    argv = [{"OUT": str(out), "PATH": os.fspath(path)}.get(word, word) for word in words]
+    argv += [] if "PATH" in words else [os.fspath(path)]
     code = run(argv, Environment(stdout=stdout, stderr=stderr))
     texts = [one.getvalue().decode("utf-8", "surrogateescape") for one in (stdout, stderr)]
     check_words(code, *texts, " ".join(argv))
@@ -136,6 +140,22 @@ ODD_FILES = {
     "a directory": _directory,
     "a link to a device": _device,
 }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_commands_have_work_where_nothing_is_odd(place, tmp_path, name):
+    """Else what they do at odd places would say nothing."""
+    data, partition, _ = place
+    before = contents(data)
+    if name not in ("verify", "salvage") and not name.startswith("recover"):
+        assert command(COMMANDS["recover"], data, None)[0] == 0
+        before = contents(data)
+    code, out, err = command(COMMANDS[name], partition if name in ("append", "read") else data, tmp_path / "out")
+    wanted = (ExitCode.NO_SPACE,) if name == "free" else (ExitCode.OK, ExitCode.WARNINGS)  # no disk has so many bytes
+    assert code in wanted, (out, err)
+    changes = contents(data) != before
+    assert changes == (name not in ("verify", "salvage", "read", "recover indexes", "purge")), (out, err)
+    assert out
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])

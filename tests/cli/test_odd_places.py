@@ -212,7 +212,8 @@ def test_odd_names(place, tmp_path, name, evidence, monkeypatch):
             out_directory = tmp_path / f"out-{number}-{path.name[:5].encode().hex() if path == data else 'odd'}"
             code, out, err = command(words, path, out_directory, stream=Terminal)
             raw = CONTROLS & set((out + err).replace("\x1b[1m", "").replace("\x1b[0m", "").replace("\r", ""))
-            assert not raw, (words, out, err)
+            # The console consumer has tabs between the fields of a line.
+            assert not raw - ({"\t"} if words[0] == "read" else set()), (words, out, err)
             assert not any("\ud800" <= char <= "\udfff" for char in out + err), words
     evidence("R14", 1, R14_TESTS)
 

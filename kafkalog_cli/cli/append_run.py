@@ -38,7 +38,7 @@ from kafkalog_cli.cli.interruptions import POLL_SECONDS
 from kafkalog_cli.cli.log_run import LogRunOptions
 from kafkalog_cli.cli.log_writer import Changed, LogWriter
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.errors import BadInput, NotChanged, Refused, UnsupportedFormat, UsageError
+from kafkalog_cli.errors import BadInput, NoSpace, NotChanged, Refused, UnsupportedFormat, UsageError
 from kafkalog_cli.format.compression import Codec, compress
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.output.append_json import APPENDED, appended_fields
@@ -183,7 +183,7 @@ class AppendRun(LogWriter[AppendPlan]):
         try:
             work.partition = open_partition(work.fs, self._made)
             changed = self._append_to(work)
-        except (BadInput, Refused, UnsupportedFormat):
+        except (BadInput, Refused, UnsupportedFormat, NoSpace, NotChanged):  # one with a run in it stays
             remove_partition(work.fs, self._made)
             raise
         work.tell("new-partition", "this partition was made; undo takes it away", self._made)

@@ -139,22 +139,35 @@ class NoRoom(RecordingFilesystem):
 
     def __init__(self, below, n):
         super().__init__(below)
-        self._left = n
+        self.left = n
 
     def create(self, path, *more):
-        self._left -= 1
-        if not self._left:
+        self.left -= 1
+        if self.left == 0:
             raise OSError(errno.ENOSPC, "no room", path)
         return super().create(path, *more)
 
 
-@pytest.mark.parametrize("n", range(1, 6))
-def test_no_room_for_its_files(n):
-    disk = log_directory("sound")
-    before = own_tree(disk)
-    outcome = act(NoRoom(disk, n))
-    assert outcome.code == 13, outcome
-    assert own_tree(disk) == before
+def test_no_room_for_a_file():
+    """Of the partition, or of the run in it: what said that nothing was changed left no partition behind."""
+    unchanged = 0
+    for n in range(1, 50):
+        disk = log_directory("sound")
+        before = own_tree(disk)
+        outcome = act(fs := NoRoom(disk, n))
+        if fs.left > 0:
+            break
+        assert outcome.code == 13, (n, outcome)
+        if "nothing was changed" in outcome.err:
+            unchanged += 1
+            assert own_tree(disk) == before, n
+            assert disk.status(NEW) is None
+        else:
+            assert disk.status(NEW) is not None
+            undo_all(disk)
+            assert made_records(disk) == []
+    assert outcome.code == 0
+    assert unchanged > 5
 
 
 def test_an_id_that_comes_late_is_noticed(monkeypatch):

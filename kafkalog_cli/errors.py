@@ -135,6 +135,10 @@ class MarkerLeftAway(KafkalogError):
     """{path}: all is done, but the marker of the clean shutdown could not be put back: {reason}; it stays away"""
 
 
+class MarkerKept(KafkalogError):
+    """{path}: no log was changed, but the marker of the clean shutdown could not be put back: {reason}"""
+
+
 class SyncFailed(KafkalogError):
     """{path}: what was written may not have reached the disk: {reason}"""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, unique
 from typing import NamedTuple
@@ -11,7 +10,8 @@ from kafkalog_cli.actions.change_plan import ChangePlan, fingerprints_of
 from kafkalog_cli.actions.recover_repair import Scope, plan_repair
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
 from kafkalog_cli.storage import journal
-from kafkalog_cli.storage.clean_marker import hold_marker, release_marker
+from kafkalog_cli.storage.clean_marker import hold_marker, is_away, release_marker
+from kafkalog_cli.storage.durable import marker_kept
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.journal import CheckpointEdits
 from kafkalog_cli.storage.loaded_segment import LoadSettings
@@ -106,13 +106,21 @@ def marker_after(
 def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
     """After an error that left all as it was there is no run that could be undone, and that the marker waits for.
 
-    Where a sync failed nothing is given back: what the disk has is not known.
+    Where a sync failed nothing is given back: what the disk has is not known. Raises MarkerKept, or NoSpace with its
+    words, where it cannot be given back.
     """
     if plan.log_dir is None or isinstance(error, SyncFailed) or isinstance(error.__cause__, SyncFailed):
         return
-    with suppress(OSError, KafkalogError):
-        if read_manifest(fs, plan.path, run_id) is None:
-            release_marker(fs, plan.log_dir, run_id, [plan.name])
+    try:
+        if read_manifest(fs, plan.path, run_id) is not None:
+            return
+    except (OSError, KafkalogError):  # there may be a run to undo, as the error says then
+        return
+    try:
+        release_marker(fs, plan.log_dir, run_id, [plan.name])
+    except (OSError, KafkalogError) as failed:
+        if is_away(fs, plan.log_dir):
+            raise marker_kept(plan.log_dir, failed) from error
 
 
 def _is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:

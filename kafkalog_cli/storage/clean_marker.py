@@ -16,7 +16,7 @@ from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.errors import PathNotFound, SyncFailed
+from kafkalog_cli.errors import KafkalogError, PathNotFound, SyncFailed
 from kafkalog_cli.storage.durable import marker_left_away, not_changed, remove_if_there, replace_file, sync_directory
 from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.lock import LockPolicy, lock_checkpoints
@@ -93,6 +93,15 @@ def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions
             return True
     except (OSError, SyncFailed) as error:
         raise marker_left_away(log_dir, error) from error
+
+
+def is_away(fs: Filesystem, log_dir: str) -> bool:
+    """Whether a marker waits to be given back, as far as can be told."""
+    path, held_path = _paths(log_dir)
+    try:
+        return fs.status(path) is None and fs.status(held_path) is not None
+    except (OSError, KafkalogError):
+        return True
 
 
 def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partition: str) -> None:

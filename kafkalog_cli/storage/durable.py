@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable
 from kafkalog_cli.errors import (
     HalfChanged,
     KafkalogError,
+    MarkerKept,
     MarkerLeftAway,
     NoSpace,
     NotChanged,
@@ -230,7 +231,12 @@ def marker_left_away(path: str, error: OSError | SyncFailed) -> KafkalogError:
     return _told(MarkerLeftAway, path, error)
 
 
-def _told(kind: type[KafkalogError], path: str, error: OSError | SyncFailed) -> KafkalogError:
+def marker_kept(path: str, error: OSError | KafkalogError) -> KafkalogError:
+    """What to raise where no log was changed, but the marker could not be put back."""
+    return _told(MarkerKept, path, error)
+
+
+def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError) -> KafkalogError:
     told = kind(path=path, reason=error_text(error) if isinstance(error, OSError) else str(error))
     return NoSpace(path=path, reason=str(told)) if is_no_room(error) else told
 

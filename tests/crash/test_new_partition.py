@@ -135,26 +135,28 @@ def test_a_power_cut_while_it_is_taken_back(fixture):
 
 
 class NoRoom(RecordingFilesystem):
-    """The n-th file cannot be made."""
+    """The n-th file cannot be made, and none behind it if that is `for_ever`."""
 
-    def __init__(self, below, n):
+    def __init__(self, below, n, *, for_ever):
         super().__init__(below)
         self.left = n
+        self._for_ever = for_ever
 
     def create(self, path, *more):
         self.left -= 1
-        if self.left == 0:
+        if self.left == 0 or (self.left < 0 and self._for_ever):
             raise OSError(errno.ENOSPC, "no room", path)
         return super().create(path, *more)
 
 
-def test_no_room_for_a_file():
+@pytest.mark.parametrize("for_ever", [False, True])
+def test_no_room_for_a_file(for_ever):
     """Of the partition, or of the run in it: what said that nothing was changed left no partition behind."""
-    unchanged = 0
+    unchanged = kept = 0
     for n in range(1, 50):
         disk = log_directory("sound")
         before = own_tree(disk)
-        outcome = act(fs := NoRoom(disk, n))
+        outcome = act(fs := NoRoom(disk, n, for_ever=for_ever))
         if fs.left > 0:
             break
         assert outcome.code == 13, (n, outcome)
@@ -162,12 +164,18 @@ def test_no_room_for_a_file():
             unchanged += 1
             assert own_tree(disk) == before, n
             assert disk.status(NEW) is None
+        elif "no log was changed" in outcome.err:
+            kept += 1
+            left = {path: facts for path, facts in before.items() if path != MARKER}
+            assert own_tree(disk) == left, n
+            assert disk.status(BESIDE_THE_MARKER) is not None
         else:
             assert disk.status(NEW) is not None
             undo_all(disk)
             assert made_records(disk) == []
     assert outcome.code == 0
     assert unchanged > 5
+    assert bool(kept) == for_ever
 
 
 def test_an_id_that_comes_late_is_noticed(monkeypatch):

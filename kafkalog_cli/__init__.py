@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 """True to type checkers, which know the name; `typing` would take longer to import than `--version` takes."""
 
 if TYPE_CHECKING:
+    from kafkalog_cli.library import Appended as Appended
     from kafkalog_cli.library import DamagedLog as DamagedLog
     from kafkalog_cli.library import LogDirectory as LogDirectory
     from kafkalog_cli.library import LogWarning as LogWarning
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _LIBRARY = (
+    "Appended",
     "DamagedLog",
     "LogDirectory",
     "LogWarning",

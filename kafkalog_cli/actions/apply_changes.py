@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.change_plan import ChangePlan, fingerprints_of
 from kafkalog_cli.actions.recover_repair import Scope, plan_repair
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.storage import journal
 from kafkalog_cli.storage.clean_marker import hold_marker, is_away, release_marker
-from kafkalog_cli.storage.durable import marker_kept
+from kafkalog_cli.storage.durable import is_of_a_sync, marker_kept
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.journal import CheckpointEdits
 from kafkalog_cli.storage.loaded_segment import LoadSettings
@@ -109,7 +109,7 @@ def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, erro
     Where a sync failed nothing is given back: what the disk has is not known. Raises MarkerKept, or NoSpace with its
     words, where it cannot be given back.
     """
-    if plan.log_dir is None or isinstance(error, SyncFailed) or isinstance(error.__cause__, SyncFailed):
+    if plan.log_dir is None or is_of_a_sync(error):
         return
     try:
         if read_manifest(fs, plan.path, run_id) is not None:

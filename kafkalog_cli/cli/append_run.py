@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -38,7 +38,7 @@ from kafkalog_cli.cli.interruptions import POLL_SECONDS
 from kafkalog_cli.cli.log_run import LogRunOptions
 from kafkalog_cli.cli.log_writer import Changed, LogWriter
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.errors import BadInput, NoSpace, NotChanged, Refused, UnsupportedFormat, UsageError
+from kafkalog_cli.errors import HalfChanged, NotChanged, UsageError
 from kafkalog_cli.format.compression import Codec, compress
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.output.append_json import APPENDED, appended_fields
@@ -179,15 +179,28 @@ class AppendRun(LogWriter[AppendPlan]):
             return self._append_to(work)
         if self._writing.dry_run:
             raise NotChanged(path=self._made, reason="it is not there yet, and a dry run makes none")
-        make_partition(work.fs, self._made, self._topic_id(work), self._clock.now_ms)
+        topic_id = self._topic_id(work)
         try:
+            make_partition(work.fs, self._made, topic_id, self._clock.now_ms)
             work.partition = open_partition(work.fs, self._made)
             changed = self._append_to(work)
-        except (BadInput, Refused, UnsupportedFormat, NoSpace, NotChanged):  # one with a run in it stays
-            remove_partition(work.fs, self._made)
+        except HalfChanged:
             raise
-        work.tell("new-partition", "this partition was made; undo takes it away", self._made)
+        except BaseException as error:
+            self._take_away(work, self._made, error)
+            raise
+        told = "empty" if changed.done is None else "undo takes it away"
+        work.tell("new-partition", f"this partition was made; {told}", self._made)
         return changed
+
+    @staticmethod
+    def _take_away(work: Work, made: str, error: BaseException) -> None:
+        """What was made goes with an error after which nothing is changed."""
+        remove_partition(work.fs, made, error)
+        with suppress(OSError):
+            if work.fs.status(made) is None:
+                return
+        work.tell("new-partition", "this partition was made, and is left there", made)
 
     def _topic_id(self, work: Work) -> str | None:
         """That of the command line, or of the metadata log."""
@@ -220,7 +233,10 @@ class AppendRun(LogWriter[AppendPlan]):
             held=work.lock,
             may_go_on=lambda: not self._interruptions.are_asked_for,
         )
-        return Changed(plan.after(result.appended, is_cut_short=self._interruptions.are_asked_for), result.done)
+        is_cut_short = self._interruptions.are_asked_for
+        if is_cut_short and result.done is not None and self._appending.transaction in ("commit", "abort"):
+            work.tell("transaction", "its transaction is left open: not all of it came", plan.path)
+        return Changed(plan.after(result.appended, is_cut_short=is_cut_short), result.done)
 
     def said(self, plan: AppendPlan, done: Applied | None) -> Said:
         """See LogWriter."""

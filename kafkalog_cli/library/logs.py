@@ -1,4 +1,4 @@
-"""Partitions of a log directory for Python programs: their offsets, and their batches and records as Arrow."""
+"""Partitions of a log directory for Python programs: offsets, batches and records as Arrow, and appending to them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.library.warning import LogWarning
 from kafkalog_cli.output.warm_up import warm_up_rendering
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -22,17 +23,17 @@ from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.record_arrow import arrow_of_batches, record_batches, record_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     import pyarrow as pa
+
+    from kafkalog_cli.library.appending import Appended, CodecName, Ending
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[DamagedLog], None]
 _WARNED_OF = ("transaction-index", "no-marker")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
-class LogWarning(UserWarning):
-    """What lies beside a log (a transaction index, say) is not as the log says; what is read is right all the same."""
 
 
 class Offsets(NamedTuple):
@@ -44,7 +45,7 @@ class Offsets(NamedTuple):
 
 
 class PartitionLog:
-    """One partition on disk. It is read anew each time; nothing is locked, and nothing changed."""
+    """One partition on disk. It is read anew each time; nothing is locked, and nothing changed but by `append`."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
@@ -132,6 +133,59 @@ class PartitionLog:
                     yield arrow_of_batches(found.batches)
                 _warn(log)
         _warn(log)
+
+    def append(  # noqa: PLR0913
+        self,
+        data: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
+        *,
+        codec: CodecName = "none",
+        compression_level: int | None = None,
+        batch_bytes: int = 16_384,
+        leader_epoch: int | None = None,
+        producer_id: int | None = None,
+        producer_epoch: int = 0,
+        first_sequence: int | None = None,
+        transaction: Ending | None = None,
+        coordinator_epoch: int = 0,
+        config: Mapping[str, object] | None = None,
+        broker_config: str | PathLike[str] | None = None,
+        metadata: str | PathLike[str] | None = None,
+        single_replica: bool = False,
+        now: int | datetime | None = None,
+        wait_seconds: float = 0,
+    ) -> Appended:
+        """Append records as the partition's leader would (UnifiedLog.appendAsLeader): what `kafkalog append` does.
+
+        `data` has columns key, value (binary or string), headers (lists of key and value) and timestamp, each of which
+        may be missing; others of `record_schema` are left out, so what `records` gives goes in, with new offsets. No
+        timestamp column: `now`; a null there: none. It is taken part by part, so a generator need not fit in memory.
+
+        The options are the command's: `config` has topic settings by name, `transaction` how it is left. The log
+        directory and the partition are locked meanwhile. A record that a broker would not take ends it with BadInput,
+        and nothing is appended. Raises Refused, Locked, BadInput, NoSpace, NotChanged, HalfChanged (`kafkalog undo`
+        puts back what was), UsageError, and what `data` raises while it is gone through; warns with LogWarning.
+        """
+        from kafkalog_cli.library.appending import AppendOptions, append_arrow
+
+        options = AppendOptions(
+            codec=codec,
+            compression_level=compression_level,
+            batch_bytes=batch_bytes,
+            leader_epoch=leader_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            first_sequence=first_sequence,
+            transaction=transaction,
+            coordinator_epoch=coordinator_epoch,
+            config=config or {},
+            broker_config=None if broker_config is None else fspath(broker_config),
+            metadata=None if metadata is None else fspath(metadata),
+            single_replica=single_replica,
+            now_ms=_ms(now),
+            wait_seconds=wait_seconds,
+        )
+        appended, self._partition = append_arrow(self._fs, self._partition, data, options)
+        return appended
 
     def _read(  # noqa: PLR0913, PLR0917
         self,

@@ -211,6 +211,11 @@ def tells_nothing_changed(error: KafkalogError) -> bool:
     return isinstance(error, NotChanged) or error.details.get("reason") == NOTHING_CHANGED
 
 
+def is_of_a_sync(error: BaseException) -> bool:
+    """Whether a failed sync is behind an error: what the disk has is not known then, and nothing more is told it."""
+    return isinstance(error, SyncFailed) or isinstance(error.__cause__, SyncFailed)
+
+
 def not_changed(path: str, error: Exception) -> KafkalogError:
     """What to raise for an error after which everything is as it was."""
     reason = error_text(error) if isinstance(error, OSError) else str(error)

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from kafka.partitioner.default import murmur2
 from metadata_logs import batches, partition, topic_id, value
+from naive_reader import read_batches, read_records
 from test_append import NOW, kafkalog, records, tree
 
 COUNT = 3
@@ -136,3 +137,72 @@ def test_the_metadata_log_tells_the_number(root, count, code):
         assert (first, "which is not given" in err) == (1, True)
         fits = [key for key in KEYS if (murmur2(key) & 0x7FFFFFFF) % COUNT < 2]
         assert kafkalog(*argv[:3], *NOW, stdin=b"".join(line(key=key.decode()) for key in fits))[0] == 0
+
+
+# -- one transaction over several
+
+
+def markers(root, number):
+    """(producer, whether it commits, offset) of each."""
+    found = []
+    for path in sorted((root / f"many-{number}").glob("*.log")):
+        for batch in read_batches(data := path.read_bytes()):
+            if batch.attributes & 0x20:
+                (record,) = read_records(data, batch)
+                found.append((batch.producer_id, record.key[3] == 1, record.offset))
+    return found
+
+
+def seen(root, number, isolation):
+    """The values that a consumer gets, but for the first."""
+    argv = ("read", root / f"many-{number}", "--isolation", isolation, "--format", "json", "--from", "1")
+    code, out, err = kafkalog(*argv)
+    assert code == 0, err
+    found = [json.loads(text) for text in out.splitlines()]
+    return [one["value"]["data"].encode() for one in found if one["type"] == "record"]
+
+
+ONE = ("--producer-id", 4711, "--producer-epoch", 2, "--transaction")
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort", "open"])
+def test_a_transaction_over_several(root, ending):
+    """Each partition that something came to has a marker of its own, and the others none, as a coordinator has it."""
+    keys = [key for key in KEYS if (murmur2(key) & 0x7FFFFFFF) % COUNT < 2]
+    stdin = b"".join(line(key=key.decode(), value=key.decode()) for key in keys)
+    code, _, err = kafkalog("append", *paths(root, 0, 1, 2), *NOW, *ONE, ending, stdin=stdin)
+    assert code == 0, err
+    wanted = [[key for key in keys if (murmur2(key) & 0x7FFFFFFF) % COUNT == number] for number in range(COUNT)]
+    for number in range(COUNT):
+        end = 1 + len(wanted[number])
+        is_marked = ending != "open" and number < 2
+        assert markers(root, number) == ([(4711, ending == "commit", end)] if is_marked else [])
+        assert seen(root, number, "read_uncommitted") == wanted[number]
+        assert seen(root, number, "read_committed") == (wanted[number] if ending == "commit" else [])
+        entries = b"".join(path.read_bytes() for path in (root / f"many-{number}").glob("*.txnindex"))
+        offsets = [(4711).to_bytes(8, "big"), (1).to_bytes(8, "big"), end.to_bytes(8, "big")]
+        assert (b"".join(offsets) in entries) == (ending == "abort" and number < 2)
+    assert kafkalog("verify", root, "--level", "deep")[0] == 0
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+def test_one_that_was_left_open_is_ended_where_it_is(root, ending):
+    stdin = b"".join(line(key=key.decode(), value=key.decode()) for key in KEYS)
+    assert kafkalog("append", *paths(root, 0, 1, 2), *NOW, *ONE, "open", stdin=stdin)[0] == 0
+    assert kafkalog("append", root / "many-1", *NOW, *ONE, "commit")[0] == 0
+    before = markers(root, 1)
+    assert len(before) == 1
+    code, _, err = kafkalog("append", *paths(root, 0, 1, 2), *NOW, *ONE, ending)
+    assert code == 0, err
+    assert markers(root, 1) == before
+    for number in (0, 2):
+        assert [is_commit for _, is_commit, _ in markers(root, number)] == [ending == "commit"]
+        assert bool(seen(root, number, "read_committed")) == (ending == "commit")
+    assert kafkalog("append", *paths(root, 0, 1, 2), *NOW, *ONE, ending, "--quiet")[:2] == (0, "")
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+def test_none_is_ended_where_there_is_none(root, ending):
+    before = tree(root)
+    assert kafkalog("append", *paths(root, 0, 1, 2), *NOW, *ONE, ending)[0] == 0
+    assert tree(root) == before

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 from evidence import SCALE
-from log_directories import END, PARTITION, RECOVERY_POINT, contents, records
+from log_directories import END, PARTITION, records
 from memory_fs import SURVIVALS
 from test_writer_faults import candidates, fail
 from watched_fs import RecordingFilesystem
-from writer_matrix import RECOVER_LATER, WriterMatrix, copy, known_good, own_tree
+from writer_matrix import RECOVER_LATER, WriterMatrix, copy, known_good, own_tree, recovery_point
 from writers import (
     APPEND,
     APPEND_AND_FLUSH,
@@ -49,11 +49,6 @@ def test_calls_that_fail(writer, fixture):
         fail(matrix, fault, for_ever, n)
 
 
-def end_in_checkpoint(disk):
-    lines = contents(disk)[RECOVERY_POINT].decode().splitlines()
-    return next(int(line.split()[2]) for line in lines if line.startswith("t 0 "))
-
-
 @pytest.mark.parametrize("fixture", ["sound", "committed"])
 def test_what_was_synced_is_there(fixture):
     """A recovery point is written when all below it is on the disk: no power cut takes any of that."""
@@ -61,7 +56,7 @@ def test_what_was_synced_is_there(fixture):
 
     def cut(_):
         for survival, image in disk.images(SURVIVALS):
-            point, found = end_in_checkpoint(image), records(image)
+            point, found = recovery_point(image), records(image)
             assert [offset for offset, _, _ in found if END <= offset < point] == list(range(END, point)), survival
             if point not in points:
                 points.add(point)

@@ -99,6 +99,9 @@ def interrupted(command, number, n):
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+APPENDS = 6
+"""Commands of test_append_signals.py, which share the row."""
+PARTS = len(SIGNALS) * (len(COMMANDS) + APPENDS)
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
@@ -111,7 +114,7 @@ def test_a_signal_at_any_call(command, number, evidence):
         assert any("t-0" in undone for _, undone in found)
     else:
         assert any(done and undone for done, undone in found), "never in the middle"
-    evidence("R19", len(found), len(SIGNALS) * len(COMMANDS))
+    evidence("R19", len(found), PARTS)
 
 
 def test_a_command_that_stops_where_it_is_is_noticed(monkeypatch):

@@ -11,16 +11,19 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from log_directories import MARKER, OWN, PARTITION, ROOT, contents, identity, records
+from log_directories import MARKER, OWN, PARTITION, RECOVERY_POINT, ROOT, contents, identity, records, records_of
 from memory_fs import SURVIVALS, MemoryFilesystem, Survival
 from watched_fs import Call, RecordingFilesystem
 from writers import (
     KEPT,
     LIKE_BROKER,
+    NEW,
+    NEW_ID,
     NOW_MS,
     OUT,
     RECOVER,
     RUN_ID,
+    SETTINGS,
     UNDO,
     Kind,
     Left,
@@ -40,11 +43,12 @@ RECOVER_LATER = replace(RECOVER, now_ms=NOW_MS + 1000)
 
 
 class Image(NamedTuple):
-    """A disk after a power cut. `is_over`: the command had told of its success."""
+    """A disk after a power cut, or else a fault. `is_over`: the command had told of its success."""
 
     where: str
     disk: MemoryFilesystem
     is_over: bool
+    is_power_cut: bool = True
 
 
 class Expected(NamedTuple):
@@ -158,6 +162,7 @@ class WriterMatrix:
             Kind.REMOVES: self._look_removal,
             Kind.COPIES: self._look_copy,
             Kind.APPENDS: self._look_append,
+            Kind.MAKES: self._look_making,
         }
         try:
             if image.is_over:
@@ -183,6 +188,8 @@ class WriterMatrix:
     def _check_marker(self, disk: MemoryFilesystem) -> None:
         """It lies beside what it speaks of, or is kept; there is none where none was."""
         there, want = contents(disk), self.expected
+        if self.writer.kind is Kind.MAKES and not made_records(disk):  # an empty partition says nothing yet
+            there = {path: data for path, data in there.items() if not path.startswith((f"{NEW}/", f"{NEW}."))}
         if self.writer.keeps_marker:
             assert there.get(MARKER) == want.before.get(MARKER), "the marker is away, and no active segment is touched"
             return
@@ -311,6 +318,8 @@ class WriterMatrix:
         disk = image.disk
         has_begun, other = _has_begun(disk), copy(disk)
         self._check_grown(disk)
+        if image.is_power_cut:
+            self._check_flushed(disk)
         outcome = RECOVER_LATER.act(other, token="0003")
         assert outcome.code == 0, outcome
         self._check_grown(other)
@@ -327,6 +336,42 @@ class WriterMatrix:
         want, found = self.expected, records(disk)
         assert len(found) >= len(want.records_before), "a record went"
         assert found == want.records_after[: len(found)], "not the beginning of what was to be there"
+
+    def _check_flushed(self, disk: MemoryFilesystem) -> None:
+        """What lies below the recovery point is there: a broker does not look."""
+        point, was = recovery_point(disk), recovery_point(self.writer.disk(self.fixture))
+        behind = self.expected.records_after[len(records(disk)) :]
+        missing = [offset for offset, _, _ in behind if point is not None and offset < point != was]
+        assert not missing, f"{missing} are below the recovery point, and not there"
+
+    # -- appends to a partition that is not there
+
+    def _look_making(self, image: Image) -> None:
+        """Nothing else is touched; it can be recovered, made again and taken back from wherever it was cut off."""
+        disk = image.disk
+        wanted = _others(self.expected.before)
+        assert _others(contents(disk)) == wanted, "something else was touched"
+        there = made_records(disk)
+        assert there in ([], MADE), there
+        assert not image.is_over or there, "told of success, and it is not on the disk"
+        recovered = copy(disk)
+        if recovered.status(NEW_LOG) is not None:
+            outcome = kafkalog(recovered, "recover", NEW, *SETTINGS, now_ms=NOW_MS + 1000, token="0003")
+            assert outcome.code == 0, outcome
+            assert made_records(recovered) == there
+        again, later = copy(disk), replace(self.writer, now_ms=NOW_MS + 2000)
+        outcome = later.act(again, token="0004")
+        if outcome.code == 14 and "it is damaged" in outcome.out:  # a torn batch
+            again = copy(recovered)
+            outcome = later.act(again, token="0004")
+        assert outcome.code == 0, outcome
+        assert made_records(again) == [*there, *MADE]
+        metadata = contents(again)[f"{NEW}/partition.metadata"]
+        assert metadata == f"version: 0\ntopic_id: {NEW_ID}".encode()
+        for tried in (copy(disk), recovered, again):
+            undo_new(tried)
+            assert made_records(tried) == []
+            assert _others(contents(tried)) == wanted
 
     # -- undo
 
@@ -402,6 +447,38 @@ class WriterMatrix:
         recorder = RecordingFilesystem(disk)
         assert self.writer.act(recorder).code == 14
         assert not recorder.changes
+
+
+MADE = [b"one", b"two"]
+NEW_LOG = f"{NEW}/{0:020d}.log"
+
+
+def made_records(disk: MemoryFilesystem) -> list[object]:
+    """The values in the partition that MAKE makes."""
+    return [value for _, _, value in records_of(contents(disk).get(NEW_LOG, b""))]
+
+
+def undo_new(disk: MemoryFilesystem) -> None:
+    """Take all runs on that partition back, the newest first."""
+    own = f"{NEW}/.kafkalog"
+    names = [entry.path for entry in disk.list_directory(own) if entry.is_directory] if disk.status(own) else []
+    for path in sorted(names, reverse=True):
+        if disk.status(path) is not None:
+            outcome = kafkalog(disk, "undo", NEW, path.rpartition("/")[2], now_ms=NOW_MS + 5000)
+            assert outcome.code == 0, outcome
+
+
+def _others(files: dict[str, bytes]) -> dict[str, bytes]:
+    """All but that partition, its line in the checkpoint, and the marker."""
+    apart = (MARKER, BESIDE_THE_MARKER, RECOVERY_POINT)
+    kept = {path: data for path, data in files.items() if not path.startswith((f"{NEW}/", f"{NEW}."))}
+    return {path: data for path, data in kept.items() if path not in apart and not path.endswith(".tmp")}
+
+
+def recovery_point(disk: MemoryFilesystem) -> int | None:
+    """What the checkpoint says of PARTITION."""
+    lines = contents(disk)[RECOVERY_POINT].decode().splitlines()
+    return next((int(line.split()[2]) for line in lines if line.startswith("t 0 ")), None)
 
 
 def comparable(files: dict[str, bytes]) -> dict[str, object]:

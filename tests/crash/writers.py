@@ -71,6 +71,7 @@ class Kind(Enum):
     REMOVES = "removes"  # what nothing refers to any more
     COPIES = "copies"  # into a directory of its own; nothing else is touched
     APPENDS = "appends"  # behind what is there, so that a part of it may be left, and a second run appends it again
+    MAKES = "makes"  # a partition that is not there, and appends to it
 
 
 @unique
@@ -105,6 +106,8 @@ class Writer:
         """The log directories on which it has something to do."""
         if self.kind is Kind.CLEANS:
             return ("keyed", "committed", "old", "killed")
+        if self.kind is Kind.MAKES:
+            return ("sound", "killed")
         return tuple(SOUND if self.kind in (Kind.CHANGES, Kind.FREES, Kind.APPENDS) else FIXTURES)
 
     @property
@@ -202,7 +205,15 @@ APPEND = _appends("append", 2)
 APPEND_AND_ROLL = _appends("append-and-roll", 12, "--config", "internal.segment.bytes=500")
 APPEND_AND_FLUSH = _appends("append-and-flush", 9, "--config", "flush.messages=1")
 ABORT = _appends("abort", 3, "--producer-id", "8", "--transaction", "abort", "--config", "segment.ms=1")
-APPENDERS = (APPEND, APPEND_AND_ROLL, APPEND_AND_FLUSH, ABORT)
+NEW = f"{ROOT}/new-3"
+NEW_ID = "kFQ3lUTFSsWWjXbfvbOpDw"
+MAKE = Writer(
+    "make",
+    Kind.MAKES,
+    ("append", NEW, "--input", "lines", "--topic-id", NEW_ID, "--single-replica", *SETTINGS),
+    stdin=b"one\ntwo\n",
+)
+APPENDERS = (APPEND, APPEND_AND_ROLL, APPEND_AND_FLUSH, ABORT, MAKE)
 APPENDS = tuple((writer, name) for writer in APPENDERS for name in writer.fixtures)
 CASES = tuple((writer, name) for writer in WRITERS for name in writer.fixtures)
 

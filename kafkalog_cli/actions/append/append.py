@@ -288,8 +288,7 @@ class _Append:
             is_due=flusher.is_late,
         )
         first = next(made, None)
-        marker = ENDS.get(self._request.transaction or "open")
-        if first is None and marker is None:
+        if first is None and self._end_type(has_records=False) is None:
             return AppendResult(self._counted.appended(self._target.end_offset), None)
         is_held = False
         try:
@@ -322,7 +321,8 @@ class _Append:
                 self._append(log, run, self._maker.encode(first, log.end_offset))
             while may_go_on() and (block := next(made, None)) is not None:
                 self._append(log, run, self._maker.encode(block, log.end_offset))
-            self._end_transaction(log, run)
+            if may_go_on():  # else it stays open, as after a crash: what came is not all of it
+                self._end_transaction(log, run)
             log.close()
             appended = self._counted.appended(log.end_offset, log.rolled)
             facts = {name: getattr(appended, name) for name in ("first_offset", "end_offset", "records")}
@@ -343,9 +343,15 @@ class _Append:
             log.flush()
             run.change_lines(self._recovery_point(log.end_offset))
 
+    def _end_type(self, *, has_records: bool) -> int | None:
+        """The type of the marker that ends the transaction, if one is here: an earlier run may have left it open."""
+        request = self._request
+        is_open = has_records or request.producer_id in self._target.producers.state.ongoing.values()
+        return ENDS.get(request.transaction or "open") if is_open else None
+
     def _end_transaction(self, log: AppendedLog, run: GrowingRun) -> None:
         request, style = self._request, self._plan.style
-        marker = ENDS.get(request.transaction or "open")
+        marker = self._end_type(has_records=self._counted.records > 0)
         if marker is None:
             return
         header = Batch(

@@ -16,6 +16,7 @@ DECODE_BATCHES = "kafkalog_cli.format.kernels.compiled_records:decode_batches"
 DECODE_PART = "kafkalog_cli.format.kernels.compiled_records:decode_part"
 ENCODE_BATCHES = "kafkalog_cli.format.kernels.compiled_encode:encode_batches"
 READ_LINES = "kafkalog_cli.format.kernels.compiled_ndjson:read_lines"
+JOIN_COLUMNS = "kafkalog_cli.format.kernels.compiled_columns:join_columns"
 PUT_KEYS = "kafkalog_cli.format.kernels.compiled_keys:put_keys"
 MARK_KEYS = "kafkalog_cli.format.kernels.compiled_keys:mark_keys"
 FILL_SLOTS = "kafkalog_cli.format.kernels.compiled_keys:fill_slots"
@@ -71,6 +72,7 @@ def record_capacity(counts: Any, starts: Any, ends: Any) -> int:
 def warm_up() -> None:
     """Compile (or load from Numba's cache) the kernels of this layer: importing them does it."""
     from kafkalog_cli.format.kernels import (
+        compiled_columns,
         compiled_encode,
         compiled_keys,
         compiled_ndjson,
@@ -85,6 +87,7 @@ def warm_up() -> None:
     assert fields.copy_fields.signatures
     assert compiled_encode.encode_batches.signatures
     assert compiled_ndjson.read_lines.signatures
+    assert compiled_columns.join_columns.signatures
     assert compiled_keys.put_keys.signatures
     assert compiled_keys.mark_keys.signatures
     assert compiled_keys.fill_slots.signatures

@@ -45,7 +45,8 @@ def _size_of(value):
 
 
 @inlined
-def _put_varint(out, at, value):
+def put_varint(out, at, value):
+    """Write a number as records have them; the position behind it."""
     bits = _zigzag(value)
     while bits >= 0x80:
         out[at] = np.uint8((bits & np.uint64(0x7F)) | np.uint64(0x80))
@@ -56,8 +57,9 @@ def _put_varint(out, at, value):
 
 
 @inlined
-def _put_field(out, at, buffer, position, size):
-    at = _put_varint(out, at, size)
+def put_field(out, at, buffer, position, size):
+    """Write so many bytes of `buffer` with their length before them, below 0 null; the position behind it."""
+    at = put_varint(out, at, size)
     if size > 0:
         copy(out, at, buffer, position, size)
         at += size
@@ -86,13 +88,13 @@ def _put_record(buffer, records, row, base_offset, base_timestamp, out, at):
     size += _size_of(value_size) + max(value_size, 0) + _size_of(count) + headers_size
     if at + 5 + size > len(out):
         return _NO_ROOM
-    at = _put_varint(out, at, size)
+    at = put_varint(out, at, size)
     out[at] = 0
-    at = _put_varint(out, at + 1, timestamp)
-    at = _put_varint(out, at, offset)
-    at = _put_field(out, at, buffer, records[3, row], key_size)
-    at = _put_field(out, at, buffer, records[5, row], value_size)
-    at = _put_varint(out, at, count)
+    at = put_varint(out, at + 1, timestamp)
+    at = put_varint(out, at, offset)
+    at = put_field(out, at, buffer, records[3, row], key_size)
+    at = put_field(out, at, buffer, records[5, row], value_size)
+    at = put_varint(out, at, count)
     if headers_size > 0:
         copy(out, at, buffer, headers_at, headers_size)
     return at + headers_size

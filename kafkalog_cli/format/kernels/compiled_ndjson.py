@@ -7,6 +7,7 @@ import numpy as np
 from numba import types
 
 from kafkalog_cli.format.kernels.compiled import NDJSON_NAMES as NAMES
+from kafkalog_cli.format.kernels.compiled_encode import put_varint
 from kafkalog_cli.format.kernels.compiling import BYTES, MATRIX, OUT, entry, kernel
 from kafkalog_cli.format.kernels.json_values import (
     BACKSLASH,
@@ -100,13 +101,7 @@ def _sized(text, at, names, out, to):
     if at < 0:
         return ODD, to, size
     start = to + _LONGEST_SIZE
-    bits = np.int64(1) if size < 0 else size << 1
-    while bits >= 0x80:
-        out[to] = np.uint8(bits & 0x7F | 0x80)
-        bits >>= 7
-        to += 1
-    out[to] = np.uint8(bits)
-    to += 1
+    to = put_varint(out, to, size)
     for index in range(size):
         out[to + index] = out[start + index]
     return at, to + max(size, 0), size

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 
-from kafkalog_cli.errors import PathNotFound
+from kafkalog_cli.errors import PathNotFound, SyncFailed
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
-from kafkalog_cli.storage.durable import not_changed, sync, sync_directory, try_to_remove
+from kafkalog_cli.storage.durable import is_of_a_sync, not_changed, sync, sync_directory, try_to_remove
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.manifest import Manifest, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.names import (
@@ -64,24 +64,25 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
                     sync_directory(fs, path)
             sync_directory(fs, path)
             sync_directory(fs, parent)
-        except BaseException:
-            remove_partition(fs, path)
+        except BaseException as error:
+            remove_partition(fs, path, error)
             raise
     except OSError as error:
         raise not_changed(path, error) from error
 
 
-def remove_partition(fs: WritableFilesystem, path: str) -> None:
-    """Take such a directory away again, while an error is on its way; what else is in it keeps it there."""
+def remove_partition(fs: WritableFilesystem, path: str, error: BaseException) -> None:
+    """Take such a directory away again, while `error` is on its way; what else is in it keeps it there."""
     try_to_remove(fs, f"{path}/{OWN_DIRECTORY}/lock")
     with suppress(OSError):
         fs.remove_directory(f"{path}/{OWN_DIRECTORY}")
-    with suppress(OSError, PathNotFound):
+    with suppress(OSError, PathNotFound, SyncFailed):
         if not any(entry.is_directory for entry in fs.list_directory(path)):
             for name in (_METADATA, *_EMPTY):
                 try_to_remove(fs, f"{path}/{name}")
             fs.remove_directory(path)
-            sync_directory(fs, path.rpartition("/")[0] or "/")
+            if not is_of_a_sync(error):
+                sync_directory(fs, path.rpartition("/")[0] or "/")
 
 
 def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> None:

@@ -49,7 +49,7 @@ class OffsetLimit(NamedTuple):
 
 
 def starting_limit(options: dict[str, str]) -> OffsetLimit:
-    """startingTimestamp before startingOffsetsByTimestamp before startingOffsets; earliest. Raises UsageError."""
+    """By startingTimestamp, else startingOffsetsByTimestamp, else startingOffsets; earliest. Raises UsageError."""
     found = _limit(options, "starting", LimitKind.EARLIEST)
     if found.kind is LimitKind.LATEST:
         raise UsageError(reason="starting offset can't be latest for batch queries on Kafka")

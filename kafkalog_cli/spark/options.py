@@ -17,8 +17,8 @@ STRATEGIES = ("assign", "subscribe", "subscribePattern")
 
 OF_RANGES = (
     "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp", "endingOffsets", "endingOffsetsByTimestamp",
-    "endingTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
-    "includeHeaders",
+    "endingTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions",
+    "maxRecordsPerPartition", "includeHeaders",
 )  # fmt: skip
 OF_CONNECTIONS = (
     "groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
@@ -134,7 +134,7 @@ def _paths(options: dict[str, str]) -> tuple[str, ...]:
             raise UsageError(reason=f"paths is a JSON list of paths, not {options['paths']}")
         return tuple(found)
     if not options.get("path"):
-        raise UsageError(reason="option 'path' must be given: a log directory, a partition directory, or a glob of them")
+        raise UsageError(reason="option 'path' must be given: a log directory, a partition's directory, a glob")
     return (options["path"],)
 
 
@@ -152,9 +152,7 @@ def _topics(options: dict[str, str]) -> TopicChoice:
     if name == "subscribe":
         topics = frozenset(word.strip() for word in value.split(",") if word.strip())
         if not topics:
-            raise UsageError(
-                reason=f"No topics to subscribe to as specified value for option 'subscribe' is '{value}'"
-            )
+            raise UsageError(reason=f"No topics to subscribe to as specified value for option 'subscribe' is '{value}'")
         return TopicChoice(subscribed=topics)
     return TopicChoice(pattern=_pattern(value))
 

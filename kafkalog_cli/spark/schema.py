@@ -64,6 +64,7 @@ FAULT = Column("_fault", "string")
 
 BY_NAME = {column.name: column for column in (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, FAULT)}
 
+
 def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tuple[Column, ...]:
     """The columns of a source with these options."""
     found = [*KAFKA_COLUMNS]

@@ -30,7 +30,7 @@ RECORD_FIELDS = (
 """Columns of records, in their order."""
 
 BATCH_FIELDS = ("batch_base_offset", "position", "codec", "control")
-"""Columns that tell of a record's batch, for those who ask: `position` in bytes in the segment, `codec` by its number."""
+"""Columns of a record's batch, for those who ask: `position` in bytes in the segment, `codec` by its number."""
 
 _KEY_ROW, _VALUE_ROW = 3, 5
 _MAX_INT32 = (1 << 31) - 1
@@ -107,9 +107,8 @@ def headers_tell(batches: BatchColumns) -> bool:
     """
     import numpy as np
 
-    base, last, count = (
-        np.asarray(column, dtype=np.int64) for column in (batches.base_offset, batches.last_offset, batches.records_count)
-    )
+    columns = (batches.base_offset, batches.last_offset, batches.records_count)
+    base, last, count = (np.asarray(column, dtype=np.int64) for column in columns)
     dense = (base != NO_OFFSET) & (last - base + 1 == count) & (count >= 0) & (count <= _MOST_CLAIMED)
     return bool(dense.all()) and int(count.sum()) <= _MOST_CLAIMED
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkalog_cli.actions.read.committed import Committed
 from kafkalog_cli.actions.read.request import NO_END
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, BatchColumns
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
 from kafkalog_cli.storage.scan import Chunk, Scan
 from kafkalog_cli.storage.transaction_ends import Ending
 
@@ -101,12 +101,7 @@ class Visibility:
             self._reached = max(low, batch.last_offset + 1)
             if low > self._first and (batch.base_offset < low if known else batch.last_offset < low):
                 self._out_of_order.append(row)
-            if batch.last_offset < low or (known and batch.base_offset >= self._end):
-                continue
-            if batch.is_control:
-                if not self._with_control:
-                    continue
-            elif batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset):
+            if batch.last_offset < low or (known and batch.base_offset >= self._end) or self._is_hidden(batch):
                 if self.is_over:
                     self._reached = low
                     break
@@ -116,6 +111,12 @@ class Visibility:
                 kinds[row] = _CUT if reaches_over or batch.last_offset >= self._end else _WHOLE
                 self._is_first = False
         return kinds
+
+    def _is_hidden(self, batch: Batch) -> bool:
+        """By what it is; `is_over` then, if it belongs to an open transaction."""
+        if batch.is_control:
+            return not self._with_control
+        return batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset)
 
     def _by_matrix(self, batches: BatchColumns) -> list[int]:
         """The same of columns that compiled kernels made."""

@@ -90,7 +90,8 @@ def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions
         count = counts[one.topic]
         if one.number >= count:
             raise UsageError(
-                reason=f"partitioner murmur2: {name_of(one)} is there, but {one.topic} is said to have {count} partitions"
+                reason=f"partitioner murmur2: {name_of(one)} is there, but {one.topic}"
+                f" is said to have {count} partitions"
             )
         if one.number in {partition_of(key, count) for key in pruning.keys}:
             kept.append(one)

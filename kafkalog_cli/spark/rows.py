@@ -175,11 +175,9 @@ class _PieceRows:
         return pa.repeat(pa.scalar(value, kind), part.num_rows) if value is not None else pa.nulls(part.num_rows, kind)
 
     def _of_fault(self, segment: SegmentRead, fault: Fault) -> Iterator[Any]:
-        piece, at = self._piece, (segment.segment.base_offset, fault.position)
-        if (piece.begins_at is not None and at < piece.begins_at) or (
-            piece.ends_at is not None and at >= piece.ends_at
-        ):
-            return  # another task tells
+        piece = self._piece
+        if not piece.tells_of((segment.segment.base_offset, fault.position)):
+            return
         damage = damaged_log(segment.segment.log.path, fault)
         if self._wanted.mode is Mode.FAILFAST:
             raise damage

@@ -91,10 +91,8 @@ def _most_offsets(ranges: list[LogRange], min_partitions: int | None, max_record
     found = []
     for one in ranges:
         length = _length(one)
-        parts = max(round(length / total * wanted), 1)
-        if max_records is not None:
-            parts = max(parts, -(-length // max_records))
-        found.append(max(-(-length // parts), 1))
+        size = length // max(round(length / total * wanted), 1)
+        found.append(max(size if max_records is None else min(size, max_records), 1))
     return found
 
 
@@ -102,7 +100,9 @@ def _pieces(one: LogRange, places: list[Place], fs: Filesystem) -> Iterator[Piec
     partition = one.partition
     end = None if one.end is None else one.end
     cuts = [place for place in places if one.first < place.offset and (end is None or place.offset < end)]
-    cuts = [place for place, before in zip(cuts, [None, *cuts], strict=False) if before is None or place.at > before.at]
+    cuts = [
+        place for place, before in zip(cuts, [None, *cuts], strict=False) if before is None or place.at >= before.at
+    ]
     sizes = _Sizes(fs, partition)
     offsets = [one.first, *(place.offset for place in cuts), end]
     ats = [None, *(place.at for place in cuts), None]

@@ -8,8 +8,9 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothi
 pa = pytest.importorskip("pyarrow")
 
 from pyspark.serializers import CloudPickleSerializer  # noqa: E402
-from pyspark.sql.datasource import InputPartition  # noqa: E402
-from pyspark.sql.types import StructType  # noqa: E402
+from pyspark.sql import datasource as filters  # noqa: E402
+from pyspark.sql import types  # noqa: E402
+from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
 
 from kafkalog_cli.spark.schema import arrow_schema, columns_named, spark_schema  # noqa: E402
 from kafkalog_cli.spark.source import KafkalogDataSource  # noqa: E402
@@ -21,24 +22,24 @@ def source(path, **options):
     return KafkalogDataSource({"path": str(path), **options})
 
 
-def tasks(path, schema=None, filters=(), **options):
+def tasks(path, schema=None, where=(), **options):
     """(reader, partitions), and the filters that Spark has to see to."""
     made = source(path, **options)
     reader = PICKLER.loads(PICKLER.dumps(made)).reader(schema if schema is not None else made.schema())
-    left = list(reader.pushFilters(list(filters))) if filters else []
+    left = list(reader.pushFilters(list(where))) if where else []
     return reader, reader.partitions(), left
 
 
-def rows(path, schema=None, filters=(), **options):
+def rows(path, schema=None, where=(), **options):
     """All rows as one Arrow table with timestamps as microseconds, not every one of which is a datetime."""
-    reader, parts, _ = tasks(path, schema, filters, **options)
+    reader, parts, _ = tasks(path, schema, where, **options)
     return rows_of(reader, parts)
 
 
 def rows_of(reader, parts):
     schema = arrow_schema(reader._columns)
     found = []
-    for part in parts or [InputPartition(None)]:
+    for part in parts or [filters.InputPartition(None)]:
         moved = PICKLER.loads(PICKLER.dumps(reader))
         for batch in moved.read(pickle.loads(pickle.dumps(part))):
             assert batch.schema == schema
@@ -62,4 +63,4 @@ def subset(*names):
     return spark_schema(columns_named(names))
 
 
-__all__ = ["PICKLER", "StructType", "offsets", "pa", "rows", "rows_of", "source", "subset", "tasks"]
+__all__ = ["filters", "offsets", "pa", "rows", "rows_of", "source", "subset", "tasks", "to_arrow_schema", "types"]

@@ -91,7 +91,11 @@ def test_defaults_and_a_job_as_it_is():
 
 
 def test_precedence_of_limits():
-    every = {"startingOffsets": '{"a":{"0":3}}', "startingOffsetsByTimestamp": '{"a":{"0":5}}', "startingTimestamp": "7"}
+    every = {
+        "startingOffsets": '{"a":{"0":3}}',
+        "startingOffsetsByTimestamp": '{"a":{"0":5}}',
+        "startingTimestamp": "7",
+    }
     assert read_options({"path": "x", **every}).starting.time_ms == 7
     del every["startingTimestamp"]
     found = read_options({"path": "x", **every}).starting

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2
-from reading import rows, subset, tasks
+from reading import filters, rows, subset, tasks
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.partitioner import murmur2, partition_of
-from pyspark.sql.datasource import EqualNullSafe, EqualTo, In
 
 KEYS = [f"key-{number}".encode() for number in range(40)]
 COUNT = 6
@@ -51,11 +50,11 @@ def librdkafka(key):
     return zlib.crc32(key) % COUNT
 
 
-def keys(folder, filters, **options):
-    wanted = filters[0].value if isinstance(filters[0], In) else [filters[0].value]
-    _, parts, left = tasks(folder, subset("key"), filters, **options)
-    assert left == filters
-    found = rows(folder, subset("key"), filters, **options).column("key").to_pylist()
+def keys(folder, where, **options):
+    wanted = where[0].value if isinstance(where[0], filters.In) else [where[0].value]
+    _, parts, left = tasks(folder, subset("key"), where, **options)
+    assert left == where
+    found = rows(folder, subset("key"), where, **options).column("key").to_pylist()
     return [key for key in found if key in wanted], sum(len(part.value) for part in parts)
 
 
@@ -63,11 +62,11 @@ def test_only_the_partition_of_a_key_is_read(tmp_path):
     topic(tmp_path, lambda key: partition_of(key, COUNT))
     murmur = {"partitioner": "murmur2", "numPartitions": str(COUNT)}
     for key in KEYS[:10]:
-        assert keys(tmp_path, [EqualTo(("key",), bytearray(key))], **murmur) == ([key], 1)
-        assert keys(tmp_path, [EqualNullSafe(("key",), key)], **murmur) == ([key], 1)
-        assert keys(tmp_path, [EqualTo(("key",), key)]) == ([key], COUNT)
+        assert keys(tmp_path, [filters.EqualTo(("key",), bytearray(key))], **murmur) == ([key], 1)
+        assert keys(tmp_path, [filters.EqualNullSafe(("key",), key)], **murmur) == ([key], 1)
+        assert keys(tmp_path, [filters.EqualTo(("key",), key)]) == ([key], COUNT)
     some = KEYS[:2]
-    found, read = keys(tmp_path, [In(("key",), tuple(map(bytearray, some)))], **murmur)
+    found, read = keys(tmp_path, [filters.In(("key",), tuple(map(bytearray, some)))], **murmur)
     assert (sorted(found), read) == (some, len({partition_of(key, COUNT) for key in some}))
 
 
@@ -76,19 +75,19 @@ def test_a_topic_of_librdkafka_is_not_pruned_by_default(tmp_path):
     elsewhere = [key for key in KEYS if librdkafka(key) != partition_of(key, COUNT)]
     assert len(elsewhere) > 20
     for key in elsewhere[:10]:
-        assert keys(tmp_path, [EqualTo(("key",), key)]) == ([key], COUNT)
+        assert keys(tmp_path, [filters.EqualTo(("key",), key)]) == ([key], COUNT)
         # What somebody would lose who says murmur2 of such a topic.
         murmur = {"partitioner": "murmur2", "numPartitions": str(COUNT)}
-        assert keys(tmp_path, [EqualTo(("key",), key)], **murmur) == ([], 1)
+        assert keys(tmp_path, [filters.EqualTo(("key",), key)], **murmur) == ([], 1)
 
 
 def test_how_many_partitions_there_are(tmp_path):
     topic(tmp_path, lambda key: partition_of(key, COUNT))
-    where = [EqualTo(("key",), KEYS[0])]
+    where = [filters.EqualTo(("key",), KEYS[0])]
     with pytest.raises(UsageError, match=r"how many partitions orders has is in no metadata beside it; give option"):
-        tasks(tmp_path, filters=where, partitioner="murmur2")
+        tasks(tmp_path, where=where, partitioner="murmur2")
     with pytest.raises(UsageError, match="orders-3 is there, but orders is said to have 3 partitions"):
-        tasks(tmp_path, filters=where, partitioner="murmur2", numPartitions="3")
+        tasks(tmp_path, where=where, partitioner="murmur2", numPartitions="3")
     assert tasks(tmp_path, partitioner="murmur2")[1]  # without a filter on keys nobody asks
 
 
@@ -97,5 +96,5 @@ def test_as_many_as_the_metadata_says(corpus):
     topics = {path.name.rpartition("-")[0] for path in log_dir.iterdir() if path.is_dir() and path.name[0] != "_"}
     assert topics
     name = min(topics)
-    _, parts, _ = tasks(log_dir, filters=[EqualTo(("key",), b"k")], subscribe=name, partitioner="murmur2")
+    _, parts, _ = tasks(log_dir, where=[filters.EqualTo(("key",), b"k")], subscribe=name, partitioner="murmur2")
     assert sum(len(part.value) for part in parts) <= 1

@@ -7,23 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, LOG_APPEND_TIME, R, batch_v2, message_set, write_segment
+from reading import filters as f
 from reading import rows, rows_of, source, tasks
 
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.pushdown import push
-from pyspark.sql.datasource import (
-    EqualNullSafe,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringStartsWith,
-)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TOPICS = ("a", "b")
@@ -31,12 +19,12 @@ PARTITIONS = (0, 3)
 BATCHES, OF_BATCH = 12, 3
 SEGMENTS = 2
 COMPARE = {
-    EqualTo: operator.eq,
-    EqualNullSafe: operator.eq,
-    GreaterThan: operator.gt,
-    GreaterThanOrEqual: operator.ge,
-    LessThan: operator.lt,
-    LessThanOrEqual: operator.le,
+    f.EqualTo: operator.eq,
+    f.EqualNullSafe: operator.eq,
+    f.GreaterThan: operator.gt,
+    f.GreaterThanOrEqual: operator.ge,
+    f.LessThan: operator.lt,
+    f.LessThanOrEqual: operator.le,
 }
 
 
@@ -102,38 +90,38 @@ values = {
 
 
 @st.composite
-def filters(draw):
+def any_filters(draw):
     column = draw(st.sampled_from(list(values)))
     value = values[column]
-    kind = draw(st.sampled_from([*COMPARE, In, IsNotNull, IsNull, Not]))
-    if kind is In:
-        return In((column,), tuple(draw(st.lists(value, min_size=1, max_size=3))))
-    if kind in (IsNotNull, IsNull):
+    kind = draw(st.sampled_from([*COMPARE, f.In, f.IsNotNull, f.IsNull, f.Not]))
+    if kind is f.In:
+        return f.In((column,), tuple(draw(st.lists(value, min_size=1, max_size=3))))
+    if kind in (f.IsNotNull, f.IsNull):
         return kind((column,))
-    if kind is Not:
-        return Not(EqualTo((column,), draw(value)))
+    if kind is f.Not:
+        return f.Not(f.EqualTo((column,), draw(value)))
     return kind((column,), draw(value))
 
 
 def holds(one, row):
-    if isinstance(one, Not):
+    if isinstance(one, f.Not):
         return row[one.child.attribute[0]] is not None and not holds(one.child, row)
     found = row[one.attribute[0]]
-    if isinstance(one, IsNull):
+    if isinstance(one, f.IsNull):
         return found is None
-    if isinstance(one, IsNotNull):
+    if isinstance(one, f.IsNotNull):
         return found is not None
     if found is None:
         return False
     if one.attribute[0] == "timestamp":
         found = as_datetime(found)
-    return found in one.value if isinstance(one, In) else COMPARE[type(one)](found, one.value)
+    return found in one.value if isinstance(one, f.In) else COMPARE[type(one)](found, one.value)
 
 
-@given(some=st.lists(filters(), min_size=1, max_size=4), permissive=st.booleans())
+@given(some=st.lists(any_filters(), min_size=1, max_size=4), permissive=st.booleans())
 def test_the_rows_are_those_without(folder, some, permissive):
     mode = "permissive" if permissive else "failfast"
-    reader, parts, left = tasks(folder, filters=some, mode=mode)
+    reader, parts, left = tasks(folder, where=some, mode=mode)
     assert all(one in some for one in left)
     got = [row for row in rows_of(reader, parts).to_pylist() if all(holds(one, row) for one in left)]
     if permissive:
@@ -143,20 +131,20 @@ def test_the_rows_are_those_without(folder, some, permissive):
 
 
 def read_offsets(folder, *some):
-    return rows(folder, filters=some, subscribe="a").column("offset").to_pylist()
+    return rows(folder, where=some, subscribe="a").column("offset").to_pylist()
 
 
 def test_what_is_taken_to_the_last_record(folder):
     since, until = as_datetime((BASE_TIME_MS + 100) * 1000), as_datetime((BASE_TIME_MS + 110) * 1000 + 1)
     exact = [
-        EqualTo(("topic",), "a"), In(("topic",), ("a", "b")), EqualTo(("partition",), 1), In(("partition",), (0, 3)),
-        GreaterThan(("offset",), 7), LessThanOrEqual(("offset",), 90), GreaterThanOrEqual(("timestamp",), since),
-        LessThan(("timestamp",), until), IsNotNull(("offset",)), IsNotNull(("timestamp",)), In(("offset",), (8,)),
+        f.EqualTo(("topic",), "a"), f.In(("topic",), ("a", "b")), f.EqualTo(("partition",), 1), f.In(("partition",), (0, 3)),
+        f.GreaterThan(("offset",), 7), f.LessThanOrEqual(("offset",), 90), f.GreaterThanOrEqual(("timestamp",), since),
+        f.LessThan(("timestamp",), until), f.IsNotNull(("offset",)), f.IsNotNull(("timestamp",)), f.In(("offset",), (8,)),
     ]  # fmt: skip
     left = [
-        EqualTo(("key",), bytearray(b"k")), In(("offset",), (1, 9)), Not(EqualTo(("partition",), 0)),
-        IsNotNull(("key",)), IsNull(("offset",)), StringStartsWith(("topic",), "a"), EqualTo(("headers", "key"), "k"),
-        EqualTo(("timestampType",), 1), GreaterThan(("topic",), "a"), EqualTo(("offset",), None),
+        f.EqualTo(("key",), bytearray(b"k")), f.In(("offset",), (1, 9)), f.Not(f.EqualTo(("partition",), 0)),
+        f.IsNotNull(("key",)), f.IsNull(("offset",)), f.StringStartsWith(("topic",), "a"), f.EqualTo(("headers", "key"), "k"),
+        f.EqualTo(("timestampType",), 1), f.GreaterThan(("topic",), "a"), f.EqualTo(("offset",), None),
     ]  # fmt: skip
     assert push([*exact, *left], Mode.FAILFAST)[1] == left
     assert push([*exact, *left], Mode.PERMISSIVE)[1] == [*exact, *left]
@@ -174,24 +162,22 @@ def test_little_is_read_for_little(folder, monkeypatch):
         return original(self, path)
 
     monkeypatch.setattr(fs.RealFilesystem, "open_read", counted)
-    some = [EqualTo(("topic",), "a"), EqualTo(("partition",), 3), GreaterThanOrEqual(("offset",), 50)]
-    assert rows(folder, filters=some).num_rows == last - 50
+    some = [f.EqualTo(("topic",), "a"), f.EqualTo(("partition",), 3), f.GreaterThanOrEqual(("offset",), 50)]
+    assert rows(folder, where=some).num_rows == last - 50
     assert {path.split("/")[-2] for path in opened} == {"a-3"}
-    reader, (part,), _ = tasks(folder, filters=[*some, LessThan(("offset",), 60)])
+    reader, (part,), _ = tasks(folder, where=[*some, f.LessThan(("offset",), 60)])
     opened.clear()
     assert sum(found.num_rows for found in reader.read(part)) == 10
     assert not [path for path in opened if path.endswith(f"{0:020d}.log")]
-    nothing = [EqualTo(("topic",), "a"), EqualTo(("topic",), "b")]
-    assert tasks(folder, filters=nothing)[1] == []
-    late = [GreaterThan(("timestamp",), as_datetime((BASE_TIME_MS + 10**9) * 1000))]
-    assert tasks(folder, filters=late)[1] == []
+    nothing = [f.EqualTo(("topic",), "a"), f.EqualTo(("topic",), "b")]
+    assert tasks(folder, where=nothing)[1] == []
+    late = [f.GreaterThan(("timestamp",), as_datetime((BASE_TIME_MS + 10**9) * 1000))]
+    assert tasks(folder, where=late)[1] == []
 
 
 def test_a_reader_that_takes_none(folder):
-    from pyspark.sql.datasource import DataSourceReader
-
     for says, takes in (("true", True), ("false", False)):
         made = source(folder, pushdown=says)
         reader = made.reader(made.schema())
-        assert (type(reader).pushFilters is not DataSourceReader.pushFilters) == takes
-    assert read_offsets(folder, LessThan(("offset",), 2)) == [0, 1] * 2
+        assert (type(reader).pushFilters is not f.DataSourceReader.pushFilters) == takes
+    assert read_offsets(folder, f.LessThan(("offset",), 2)) == [0, 1] * 2

@@ -49,7 +49,9 @@ def of_the_core(log, isolation="read_uncommitted"):
 
 
 def plainly(table):
-    found = table.drop_columns([c for c in ("segment", "position", "batch_base_offset", "codec", "control") if c in table.column_names])
+    found = table.drop_columns(
+        [c for c in ("segment", "position", "batch_base_offset", "codec", "control") if c in table.column_names]
+    )
     made = found.to_pylist()
     for row in made:
         if row.get("headers") is not None:

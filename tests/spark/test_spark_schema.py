@@ -1,12 +1,10 @@
 """The columns: those of Spark's Kafka source, the same to Spark and to Arrow; a user's schema is some of them."""
 
 import pytest
-from reading import pa, source, subset
+from reading import source, subset, to_arrow_schema, types
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.schema import BY_NAME, arrow_schema, columns_named, spark_schema
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType, BinaryType, LongType, StringType  # noqa: I001
 
 KAFKA = "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
 
@@ -31,11 +29,25 @@ def test_the_columns_of_sparks_kafka_source():
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (StructType([StructField("colour", StringType())]), "there is no column colour; there are key, value"),
-        (StructType([StructField("key", StringType())]), "column key is binary, which may be null; not string"),
-        (StructType([StructField("offset", LongType(), False)]), "column offset is bigint, .* not bigint not null"),
-        (StructType([StructField("key", BinaryType()), StructField("key", BinaryType())]), "each column once"),
-        (StructType([]), "at least one; not none"),
+        (
+            types.StructType([types.StructField("colour", types.StringType())]),
+            "there is no column colour; there are key, value",
+        ),
+        (
+            types.StructType([types.StructField("key", types.StringType())]),
+            "column key is binary, which may be null; not string",
+        ),
+        (
+            types.StructType([types.StructField("offset", types.LongType(), False)]),
+            "column offset is bigint, .* not bigint not null",
+        ),
+        (
+            types.StructType(
+                [types.StructField("key", types.BinaryType()), types.StructField("key", types.BinaryType())]
+            ),
+            "each column once",
+        ),
+        (types.StructType([]), "at least one; not none"),
         (subset("offset", "_fault"), "the column _fault is there with option"),
     ],
 )
@@ -49,4 +61,3 @@ def test_damage_is_told_somewhere():
         with pytest.raises(UsageError, match="mode permissive tells of damage in the column _fault"):
             source("x", mode="permissive", **given).reader(subset("offset"))
     assert source("x", mode="permissive").reader(subset("_fault", "offset")) is not None
-    assert pa is not None

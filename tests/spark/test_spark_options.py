@@ -1,11 +1,14 @@
 """Options: the names, precedence and refusals of Spark's Kafka source; what is not known is refused."""
 
+from pathlib import Path
+
 import pytest
 
 from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.offset_limits import LimitKind, TopicPartition
-from kafkalog_cli.spark.options import Mode, Partitioner, read_options
+from kafkalog_cli.spark.options import OF_RANGES, OURS, STRATEGIES, Mode, Partitioner, read_options
+from kafkalog_cli.spark.schema import BY_NAME
 
 REFUSED = [
     ({"subscribes": "a"}, "unknown option 'subscribes'; there are assign, "),
@@ -107,3 +110,9 @@ def test_precedence_of_limits():
     assert not read_options({"path": "x", "startingTimestamp": "1"}).starting.or_latest
     latest = {"startingTimestamp": "1", "startingOffsetsByTimestampStrategy": "LATEST"}
     assert read_options({"path": "x", **latest}).starting.or_latest
+
+
+def test_the_page_has_them_all():
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    for name in (*STRATEGIES, *OF_RANGES, *OURS, *BY_NAME):
+        assert re.search(rf"\b{name}\b", page), name

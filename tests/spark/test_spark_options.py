@@ -1,5 +1,6 @@
 """Options: the names, precedence and refusals of Spark's Kafka source; what is not known is refused."""
 
+import re
 from pathlib import Path
 
 import pytest

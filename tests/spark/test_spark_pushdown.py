@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, LOG_APPEND_TIME, R, batch_v2, message_set, write_segment
 from reading import filters as f
-from reading import rows, rows_of, source, tasks
+from reading import rows, rows_of, source, subset, tasks
 
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.pushdown import push
@@ -128,6 +128,30 @@ def test_the_rows_are_those_without(folder, some, permissive):
         assert left == some
         got = [{name: value for name, value in row.items() if name != "_fault"} for row in got]
     assert got == [row for row in everything(folder) if all(holds(one, row) for one in some)]
+
+
+TIME_COMPARISONS = (f.EqualTo, f.GreaterThan, f.GreaterThanOrEqual, f.LessThan, f.LessThanOrEqual)
+
+
+@pytest.mark.parametrize("kind", TIME_COMPARISONS)
+def test_times_to_the_microsecond(folder, kind):
+    """At, just before and just behind the time of each record, also where no column needs the times."""
+    log = folder / "a-0"
+    everything = rows(log, pushdown="false").to_pylist()
+    for at in sorted({row["timestamp"] for row in everything})[::5]:
+        for micros in (at - 1, at, at + 1):
+            where = [kind(("timestamp",), as_datetime(micros))]
+            wanted = [row["offset"] for row in everything if COMPARE[kind](row["timestamp"], micros)]
+            assert rows(log, where=where).column("offset").to_pylist() == wanted
+            assert rows(log, subset("offset"), where).column("offset").to_pylist() == wanted
+
+
+def test_a_time_moves_the_start(folder):
+    """To the first record that is so late: nothing before it is opened."""
+    since = BASE_TIME_MS + 300
+    _, (part,), _ = tasks(folder / "a-0", where=[f.GreaterThanOrEqual(("timestamp",), as_datetime(since * 1000))])
+    first = next(offset for offset in range(last) if time_of(0, offset) >= since)
+    assert part.value[0].first == first > 0
 
 
 def read_offsets(folder, *some):

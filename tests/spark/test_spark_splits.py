@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 from reading import rows, rows_of, subset, tasks
 
+import kafkalog_cli as kl
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark import splits
 
@@ -56,6 +57,10 @@ def test_a_large_log_makes_several_tasks(small, tmp_path):
     assert total // 6000 <= len(parts) <= total // 2000
     assert sum(piece.size_bytes for part in parts for piece in part.value) == total
     assert max(piece.size_bytes for part in parts for piece in part.value) < 8000
+    (log,) = kl.open(tmp_path)
+    begins = {offset for batches in log.batches() for offset in batches.column("base_offset").to_pylist()}
+    behind = {offset + 1 for batches in log.batches() for offset in batches.column("last_offset").to_pylist()}
+    assert all(piece.end in begins | behind for part in parts for piece in part.value if piece.end is not None)
 
 
 LOGS = {}
@@ -118,9 +123,6 @@ def test_damage_is_told_once(small, tmp_path):
     whole = rows(tmp_path, mode="permissive")
     assert len(tasks(tmp_path)[1]) == 1
 
-    def told(table):
-        return sorted(row["_fault"] for row in table.to_pylist() if row["_fault"] is not None)
-
     assert told(split) == told(whole)
     assert len(told(whole)) > 10
     assert len(set(told(whole))) == len(told(whole))
@@ -129,6 +131,40 @@ def test_damage_is_told_once(small, tmp_path):
         return [row for row in table.to_pylist() if row["_fault"] is None]
 
     assert kept(split) == kept(whole)
+
+
+def told(table):
+    return sorted(row["_fault"] for row in table.to_pylist() if row["_fault"] is not None)
+
+
+@pytest.mark.parametrize("beside", [-1, 70])
+def test_damage_beside_a_cut(small, tmp_path, beside):
+    """In the batch that ends at the cut, and in the one that begins there."""
+    write_log(tmp_path, segments=1, batches=300)
+    (log,) = tmp_path.rglob("*.log")
+    _, parts, _ = tasks(tmp_path)
+    cuts = [piece.ends_at for part in parts for piece in part.value][:-1]
+    assert len(cuts) > 3
+    data = bytearray(log.read_bytes())
+    for _, position in cuts:
+        data[position + beside] ^= 0x55
+    log.write_bytes(data)
+    reader, parts, _ = tasks(tmp_path, mode="permissive")
+    assert [piece.ends_at for part in parts for piece in part.value][:-1] == cuts
+    assert len(told(rows_of(reader, parts))) == len(cuts)
+
+
+def test_damage_in_a_batch_that_is_cut(tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    parts = [batch_v2([R(base + i, BASE_TIME_MS, b"k", b"v" * 40) for i in range(5)]) for base in range(0, 20, 5)]
+    parts[2] = parts[2][:-2] + b"xy"
+    (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(b"".join(parts))
+    for most in (1, 2, 3, 7):
+        reader, found, _ = tasks(tmp_path, mode="permissive", maxRecordsPerPartition=str(most))
+        table = rows_of(reader, found)
+        assert len(told(table)) == 1
+        kept = [row["offset"] for row in table.to_pylist() if row["_fault"] is None]
+        assert kept == [*range(10), *range(15, 20)]
 
 
 def test_indexes_that_lie_or_are_not_there(small, tmp_path):

@@ -111,8 +111,7 @@ class _PieceRows:
 
     def _found(self, segment: SegmentRead) -> Iterator[Any]:
         """RecordBatches of the core's columns, and Faults."""
-        is_dense = self._is_dense and not segment.segment.is_seven
-        for found in segment.chunks_or_blocks(_headers_are_enough) if is_dense else segment.blocks():
+        for found in segment.chunks_or_blocks(_headers_are_enough) if self._is_dense else segment.blocks():
             if isinstance(found, Fault):
                 yield found
                 continue

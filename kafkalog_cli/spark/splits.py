@@ -41,7 +41,8 @@ class Place(NamedTuple):
 class Piece(NamedTuple):
     """Offsets of a partition that one task reads; `end` None: to where the log ends.
 
-    What is damaged from `begins_at` up to `ends_at` is this piece's to tell (None: no piece is before, or behind).
+    What is damaged before `ends_at` is this piece's to tell (None: no piece is behind); none sees what is before its
+    own first batch.
     """
 
     path: str
@@ -49,14 +50,12 @@ class Piece(NamedTuple):
     partition: int
     first: int
     end: int | None
-    begins_at: tuple[int, int] | None
     ends_at: tuple[int, int] | None
     size_bytes: int
 
     def tells_of(self, at: tuple[int, int]) -> bool:
-        """Whether damage there is this piece's to tell, or another's that reads the same batch."""
-        begins = self.begins_at is None or at >= self.begins_at
-        return begins and (self.ends_at is None or at < self.ends_at)
+        """Whether damage there is this piece's to tell, or that of one behind, which reads the same batch."""
+        return self.ends_at is None or at < self.ends_at
 
 
 Task = tuple[Piece, ...]
@@ -98,20 +97,19 @@ def _most_offsets(ranges: list[LogRange], min_partitions: int | None, max_record
 
 def _pieces(one: LogRange, places: list[Place], fs: Filesystem) -> Iterator[Piece]:
     partition = one.partition
-    end = None if one.end is None else one.end
+    end = one.end
     cuts = [place for place in places if one.first < place.offset and (end is None or place.offset < end)]
     cuts = [
         place for place, before in zip(cuts, [None, *cuts], strict=False) if before is None or place.at >= before.at
     ]
     sizes = _Sizes(fs, partition)
     offsets = [one.first, *(place.offset for place in cuts), end]
-    ats = [None, *(place.at for place in cuts), None]
+    ends_at = [*(place.at for place in cuts), None]
     edges = [sizes.before(one.first), *(sizes.up_to(place) for place in cuts)]
     edges.append(sizes.total if end is None else max(sizes.before(end), edges[-1]))
-    for number, ((first, behind), (begins, ends)) in enumerate(zip(pairwise(offsets), pairwise(ats), strict=True)):
+    for (first, behind), ends, (start, stop) in zip(pairwise(offsets), ends_at, pairwise(edges), strict=True):
         assert first is not None
-        size = edges[number + 1] - edges[number]
-        yield Piece(partition.path, partition.topic, partition.number, first, behind, begins, ends, size)
+        yield Piece(partition.path, partition.topic, partition.number, first, behind, ends, stop - start)
 
 
 class _Sizes:
@@ -157,11 +155,11 @@ def _in_segment(fs: Filesystem, segment: Segment) -> Iterator[Place]:
     """Behind batches that the index knows: only there the next offset is known in all formats."""
     indexes = SegmentIndexes(fs, segment)
     index = indexes.whole_offset_index.in_use()
-    positions = [entry.position for entry in index]
     parts = round(segment.log.size_bytes / SPLIT_BYTES)
     with fs.open_read(segment.log.path) as log:
         for part in range(1, parts):
-            at = bisect_right(positions, segment.log.size_bytes * part // parts) - 1
+            wanted = segment.log.size_bytes * part // parts
+            at = bisect_right(index, wanted, key=lambda entry: entry.position) - 1
             if at < 0:
                 continue
             header = header_at(log, indexes.before_offset(log, index[at].offset).position)
@@ -174,21 +172,25 @@ def _by_offsets(fs: Filesystem, one: LogRange, most: int) -> Iterator[Place]:
     at, end = one.first, one.first + _length(one)
     segments = one.partition.segments
     bases = [segment.base_offset for segment in segments]
+    indexes: SegmentIndexes | None = None
+    of: Segment | None = None
     while at + most < end:
         segment = segments[max(bisect_right(bases, at + most) - 1, 0)]
         if segment.is_seven:  # offsets are bytes; a file is read whole
             at += most
             continue
-        place = _place(fs, segment, at + most)
+        if indexes is None or segment is not of:
+            indexes, of = SegmentIndexes(fs, segment), segment
+        place = _place(fs, segment, indexes, at + most)
         if place.offset <= at:
             place = place._replace(offset=at + most)
         at = place.offset
         yield place
 
 
-def _place(fs: Filesystem, segment: Segment, offset: int) -> Place:
+def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: int) -> Place:
     with fs.open_read(segment.log.path) as log:
-        near = SegmentIndexes(fs, segment).before_offset(log, offset).position
+        near = indexes.before_offset(log, offset).position
         batch = first_batch_reaching(log, near, offset)
     if batch is None:
         return Place(offset, segment.base_offset, near)
@@ -216,6 +218,6 @@ def _packed(pieces: list[Piece]) -> Iterator[Task]:
 
 def _joined(one: Piece, other: Piece) -> Piece | None:
     """Two that follow each other in a log as one."""
-    if one.path != other.path or one.end != other.first or one.ends_at != other.begins_at:
+    if one.path != other.path or one.end != other.first:
         return None
     return one._replace(end=other.end, ends_at=other.ends_at, size_bytes=one.size_bytes + other.size_bytes)

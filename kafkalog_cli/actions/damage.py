@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
@@ -12,6 +12,14 @@ from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
 
 NOWHERE = -1
+
+
+def damaged_log(path: str, fault: Fault) -> DamagedLog:
+    """What programs get of a fault in a segment file."""
+    return DamagedLog(
+        path=path, position=fault.position, kind=fault.kind.value, message=fault.message,
+        first_offset=fault.base_offset, last_offset=fault.last_offset,
+    )  # fmt: skip
 
 
 class DamageSeen:

@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.damage import damaged_log
 from kafkalog_cli.actions.read.log_read import LogRead
 from kafkalog_cli.actions.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.actions.selection import Selection, select_partitions
@@ -261,10 +262,7 @@ _MILLISECOND = datetime(1970, 1, 1, microsecond=1000) - datetime(1970, 1, 1)
 
 
 def _tell(path: str, fault: Fault, on_damage: OnDamage | None) -> None:
-    damage = DamagedLog(
-        path=path, position=fault.position, kind=fault.kind.value, message=fault.message,
-        first_offset=fault.base_offset, last_offset=fault.last_offset,
-    )  # fmt: skip
+    damage = damaged_log(path, fault)
     if on_damage is None:
         raise damage
     on_damage(damage)

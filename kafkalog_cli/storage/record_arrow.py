@@ -6,9 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, TRANSACTIONAL_MASK, Batch, BatchColumns
+from kafkalog_cli.format.batch import (
+    CODEC_MASK,
+    CONTROL_MASK,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+    Batch,
+    BatchColumns,
+)
 from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.records import RecordBlock, field_bytes, read_headers
+from kafkalog_cli.format.records import RECORD_COLUMN_NAMES, RecordBlock, RecordColumns, field_bytes, read_headers
 
 COPY_FIELDS = "kafkalog_cli.format.kernels.fields:copy_fields"
 HEADER_BYTES = "kafkalog_cli.format.kernels.fields:header_bytes"
@@ -20,12 +29,19 @@ RECORD_FIELDS = (
 )  # fmt: skip
 """Columns of records, in their order."""
 
+BATCH_FIELDS = ("batch_base_offset", "position", "codec", "control")
+"""Columns of a record's batch, for those who ask: `position` in bytes in the segment, `codec` by its number."""
+
 _KEY_ROW, _VALUE_ROW = 3, 5
 _MAX_INT32 = (1 << 31) - 1
+_MOST_CLAIMED = 1 << 22
 
 
 def record_schema(columns: Sequence[str] | None = None) -> Any:
-    """The pyarrow.Schema of records with these columns (None: all). Raises UsageError for one that does not exist."""
+    """The pyarrow.Schema of records with these columns, None: RECORD_FIELDS.
+
+    BATCH_FIELDS are there too. Raises UsageError for a column that does not exist.
+    """
     pa = _pyarrow()
     header = pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())])
     types = {
@@ -40,6 +56,10 @@ def record_schema(columns: Sequence[str] | None = None) -> Any:
         "producer_epoch": pa.int16(),
         "sequence": pa.int32(),
         "transactional": pa.bool_(),
+        "batch_base_offset": pa.int64(),
+        "position": pa.int64(),
+        "codec": pa.int8(),
+        "control": pa.bool_(),
     }
     wanted = RECORD_FIELDS if columns is None else columns
     unknown = [name for name in wanted if name not in types]
@@ -72,6 +92,37 @@ def record_batches(block: RecordBlock, schema: Any) -> list[Any]:
         arrays = [getattr(columns, name)(field.type) for name, field in zip(schema.names, schema, strict=True)]
         found.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return found
+
+
+HEADER_FIELDS = frozenset(
+    {"offset", "timestamp_type", "leader_epoch", "producer_id", "producer_epoch", "transactional", *BATCH_FIELDS}
+)
+"""Columns that need no record to be read where `rows_of_headers` has the rows."""
+
+
+def headers_tell(batches: BatchColumns) -> bool:
+    """Whether the headers tell how many records there are and which offsets they have: no record of theirs is gone.
+
+    Where they claim very many, their records are to be counted, which the limits of reading watch over.
+    """
+    import numpy as np
+
+    columns = (batches.base_offset, batches.last_offset, batches.records_count)
+    base, last, count = (np.asarray(column, dtype=np.int64) for column in columns)
+    dense = (base != NO_OFFSET) & (last - base + 1 == count) & (count >= 0) & (count <= _MOST_CLAIMED)
+    return bool(dense.all()) and int(count.sum()) <= _MOST_CLAIMED
+
+
+def rows_of_headers(batches: BatchColumns) -> RecordBlock:
+    """A row for each record of batches of which `headers_tell`: HEADER_FIELDS of them are right, the others nothing."""
+    import numpy as np
+
+    counts = np.asarray(batches.records_count, dtype=np.int64)
+    bases = np.asarray(batches.base_offset, dtype=np.int64)
+    ends: Any = np.cumsum(counts)
+    rows: Any = np.zeros((len(RECORD_COLUMN_NAMES), int(ends[-1]) if len(ends) else 0), dtype=np.int64)
+    rows[0] = np.repeat(bases - (ends - counts), counts) + np.arange(rows.shape[1])
+    return RecordBlock(memoryview(b""), batches, 0, len(batches), ends, RecordColumns.from_matrix(rows))
 
 
 def arrow_of_batches(batches: BatchColumns) -> Any:
@@ -122,6 +173,20 @@ class _Columns:
     def transactional(self, type: Any) -> Any:  # noqa: A002
         bits = self._of_batch("attributes") & TRANSACTIONAL_MASK
         return _pyarrow().array((bits != 0) & (self._of_batch("magic") >= 2), type)
+
+    def control(self, type: Any) -> Any:  # noqa: A002
+        bits = self._of_batch("attributes") & CONTROL_MASK
+        return _pyarrow().array((bits != 0) & (self._of_batch("magic") >= 2), type)
+
+    def codec(self, type: Any) -> Any:  # noqa: A002
+        return _pyarrow().array((self._of_batch("attributes") & CODEC_MASK).astype("int8"), type)
+
+    def position(self, type: Any) -> Any:  # noqa: A002
+        return _pyarrow().array(self._of_batch("position"), type)
+
+    def batch_base_offset(self, type: Any) -> Any:  # noqa: A002
+        """That of the header; of a compressed message set v0 or v1, whose header has none, -1."""
+        return _pyarrow().array(self._of_batch("base_offset"), type)
 
     def key(self, type: Any) -> Any:  # noqa: A002
         return self._field(_KEY_ROW, type)

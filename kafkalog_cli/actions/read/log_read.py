@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kafkalog_cli.actions.damage import DamageSeen
-from kafkalog_cli.actions.ranges import Range, cut, window
+from kafkalog_cli.actions.ranges import Range, cut, rows_in_range, window
 from kafkalog_cli.actions.read.committed import Committed, Note
 from kafkalog_cli.actions.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
 from kafkalog_cli.actions.read.visible import Visibility, VisibleChunk
@@ -21,7 +21,7 @@ from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.open_transactions import Part
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.read_ahead import ReadAhead, Work
+from kafkalog_cli.storage.read_ahead import ReadAhead, Rows, Work
 from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
 from kafkalog_cli.storage.scan_on import ScanOn
 
@@ -95,7 +95,9 @@ class LogRead:
                     self.fs, self.partition, parts, self.range.first, self.range.bounds.end, self.request.limits,
                     self.choice, self.notes,
                 )  # fmt: skip
-            self._visibility = Visibility(self.range.first, self.range.end, self._committed)
+            self._visibility = Visibility(
+                self.range.first, self.range.end, self._committed, with_control=self.request.with_control
+            )
         return self._visibility
 
     def _note_bounds(self) -> None:
@@ -125,25 +127,56 @@ class SegmentRead:
 
         A block lives until the next is asked for. Raises what `open_read` raises.
         """
-        request = self._log.request
-        is_whole = request.until_ms is None and request.max_records is None
-        for found in self._chunks(work if is_whole else None, with_records=True):
+        for found in self._chunks(work if self._log.request.is_whole else None, self._rows):
             if isinstance(found, Fault):
                 yield found
-                continue
-            chunk, blocks = found
-            for block in blocks:
-                yield from self._shown(block, must_cut=not is_whole or chunk.is_cut)
+            else:
+                yield from self._records(*found)
                 if self._log.is_enough:
                     return
 
+    def chunks_or_blocks(self, by_headers: Callable[[Chunk], bool]) -> Iterator[VisibleChunk | RecordBlock | Fault]:
+        """The records, but for chunks of which `by_headers` says that their headers are enough: those as chunks.
+
+        A chunk that must be cut, or of a request with times or a limit, always comes as blocks. Each lives until the
+        next is asked for.
+        """
+        whole = self._log.request.is_whole
+
+        def is_enough(chunk: Chunk) -> bool:
+            assert isinstance(chunk, VisibleChunk)
+            return whole and not chunk.is_cut and by_headers(chunk)
+
+        for found in self._chunks(None, lambda chunk: [] if is_enough(chunk) else self._rows(chunk)):
+            if isinstance(found, Fault):
+                yield found
+            elif is_enough(found[0]):
+                yield found[0]
+            else:
+                yield from self._records(*found)
+                if self._log.is_enough:
+                    return
+
+    def _records(self, chunk: VisibleChunk, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock | Fault]:
+        for block in blocks:
+            yield from self._shown(block, must_cut=chunk.is_cut or not self._log.request.is_whole)
+            if self._log.is_enough:
+                return
+
+    def _rows(self, chunk: Chunk) -> list[Rows]:
+        """The batches that are to be read: those that may have records of the times that are asked for."""
+        request = self._log.request
+        if request.since_ms is None and request.until_ms is None:
+            return [(0, len(chunk.batches))] if len(chunk.batches) else []
+        return rows_in_range(chunk.batches, Range(since_ms=request.since_ms, until_ms=request.until_ms))
+
     def chunks(self) -> Iterator[VisibleChunk | Fault]:
         """The batches, and the bytes that they lie in, until the next chunk is asked for."""
-        for found in self._chunks(None, with_records=False):
+        for found in self._chunks(None, None):
             yield found if isinstance(found, Fault) else found[0]
 
     def _chunks(
-        self, work: Work | None, *, with_records: bool
+        self, work: Work | None, rows: Callable[[Chunk], list[Rows]] | None
     ) -> Iterator[tuple[VisibleChunk, Iterator[RecordBlock]] | Fault]:
         log, segment = self._log, self.segment
         with log.fs.open_read(segment.log.path) as file:
@@ -160,7 +193,7 @@ class SegmentRead:
             for scan in scans:
                 if visibility.is_over:
                     break
-                ahead = ReadAhead(scan, self._limits, _rows if with_records else None, work, visibility.chunks)
+                ahead = ReadAhead(scan, self._limits, rows, work, visibility.chunks)
                 for chunk, blocks in ahead:
                     assert isinstance(chunk, VisibleChunk)
                     yield from self._bad_batches(chunk)
@@ -214,7 +247,7 @@ class SegmentRead:
             yield from self._bad_messages(block)
             block = _without_bad(block)
         if must_cut:
-            wanted = Range(log.range.first, log.range.end, None, request.until_ms)
+            wanted = Range(log.range.first, log.range.end, request.since_ms, request.until_ms)
             most = None if request.max_records is None else request.max_records - log.shown_records
             block = cut(block, wanted, most)
             if len(block.records):
@@ -253,10 +286,6 @@ class SegmentRead:
             self._log.codes.append(ExitCode.FAILURE)
         else:
             self._log.codes.append(self._damage.exit_code(self._log.fs, file, valid_bytes, self._limits))
-
-
-def _rows(chunk: Chunk) -> list[tuple[int, int]]:
-    return [(0, len(chunk.batches))] if len(chunk.batches) else []
 
 
 def _invalid(batches: BatchColumns) -> list[Batch]:

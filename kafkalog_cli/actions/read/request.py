@@ -38,7 +38,8 @@ class ReadRequest:
     """What a consumer asks for. `start` is an offset or a Start; `from_time_ms`, epoch ms, is stronger.
 
     `to_offset` and `until_ms` are exclusive, None: open. A log is read in chunks of `chunk_bytes`, which double until
-    one batch fits, up to `limits.max_batch_bytes`.
+    one batch fits, up to `limits.max_batch_bytes`. `since_ms` leaves out earlier records, wherever the reading starts;
+    `with_control` shows control records, which a consumer does not get.
     """
 
     start: int | Start = Start.EARLIEST
@@ -49,6 +50,13 @@ class ReadRequest:
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     limits: Limits = DEFAULT_LIMITS
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    since_ms: int | None = None
+    with_control: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every record of its offsets is wanted, so that blocks need not be cut."""
+        return self.since_ms is None and self.until_ms is None and self.max_records is None
 
 
 class ReadRange(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkalog_cli.actions.read.committed import Committed
 from kafkalog_cli.actions.read.request import NO_END
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, BatchColumns
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
 from kafkalog_cli.storage.scan import Chunk, Scan
 from kafkalog_cli.storage.transaction_ends import Ending
 
@@ -33,15 +33,18 @@ class VisibleChunk(Chunk):
 class Visibility:
     """Goes through the batches of a log in order. `first_offset` inclusive, `end_offset` exclusive.
 
-    `is_over`: the consumer gets nothing more.
+    `is_over`: the consumer gets nothing more. `with_control`: control batches are shown as others are.
     """
 
-    def __init__(self, first_offset: int, end_offset: int, committed: Committed | None) -> None:
+    def __init__(
+        self, first_offset: int, end_offset: int, committed: Committed | None, *, with_control: bool = False
+    ) -> None:
         self._first = first_offset
         self._reached = first_offset
         self.is_over = committed is not None and committed.last_stable_offset is not None
         self._end = end_offset
         self._committed = committed
+        self._with_control = with_control
         self._is_first = True
         self._segment = (0, NO_END)
         self._out_of_order: list[int] = []
@@ -98,9 +101,7 @@ class Visibility:
             self._reached = max(low, batch.last_offset + 1)
             if low > self._first and (batch.base_offset < low if known else batch.last_offset < low):
                 self._out_of_order.append(row)
-            if batch.last_offset < low or (known and batch.base_offset >= self._end) or batch.is_control:
-                continue
-            if batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset):
+            if batch.last_offset < low or (known and batch.base_offset >= self._end) or self._is_hidden(batch):
                 if self.is_over:
                     self._reached = low
                     break
@@ -110,6 +111,12 @@ class Visibility:
                 kinds[row] = _CUT if reaches_over or batch.last_offset >= self._end else _WHOLE
                 self._is_first = False
         return kinds
+
+    def _is_hidden(self, batch: Batch) -> bool:
+        """By what it is; `is_over` then, if it belongs to an open transaction."""
+        if batch.is_control:
+            return not self._with_control
+        return batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset)
 
     def _by_matrix(self, batches: BatchColumns) -> list[int]:
         """The same of columns that compiled kernels made."""
@@ -124,10 +131,12 @@ class Visibility:
         self._out_of_order = (back | (good & ~valid)).nonzero()[0].tolist()
         modern = columns.magic >= 2
         control = modern & ((columns.attributes & CONTROL_MASK) != 0)
-        mask = valid & (last >= low) & ~(known & (base >= self._end)) & ~control
+        mask = valid & (last >= low) & ~(known & (base >= self._end))
+        if not self._with_control:
+            mask &= ~control
         stop = len(batches)
         if self._committed is not None:
-            mask, stop = self._without_aborted(columns, mask, modern)
+            mask, stop = self._without_aborted(columns, mask, modern & ~control)
         mask &= columns.records_count != 0
         cut = np.where(known, base < low, False) | (last >= self._end)
         if self._is_first and mask.any():

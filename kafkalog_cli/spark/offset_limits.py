@@ -1,0 +1,137 @@
+"""Where a read starts and ends, as the options say it: offsets, times, earliest, latest. Nothing is looked up here."""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.errors import UsageError
+
+EARLIEST, LATEST = -2, -1
+"""Offsets in the maps of startingOffsets and endingOffsets that are none."""
+
+_MAX_INT64 = (1 << 63) - 1
+
+
+class TopicPartition(NamedTuple):
+    """A partition by its names."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@unique
+class LimitKind(Enum):
+    """How a limit is said."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSETS = "offsets"
+    TIMES = "times"
+    TIME = "time"
+
+
+class OffsetLimit(NamedTuple):
+    """A start or an end. `of_partition` are offsets or epoch ms, `time_ms` is one for all.
+
+    `or_latest`: where no record is so late, the log's end (else an error).
+    """
+
+    kind: LimitKind
+    of_partition: dict[TopicPartition, int] | None = None
+    time_ms: int = 0
+    or_latest: bool = False
+
+
+def starting_limit(options: dict[str, str]) -> OffsetLimit:
+    """By startingTimestamp, else startingOffsetsByTimestamp, else startingOffsets; earliest. Raises UsageError."""
+    found = _limit(options, "starting", LimitKind.EARLIEST)
+    if found.kind is LimitKind.LATEST:
+        raise UsageError(reason="starting offset can't be latest for batch queries on Kafka")
+    for partition, offset in (found.of_partition or {}).items():
+        if found.kind is LimitKind.OFFSETS and offset == LATEST:
+            raise UsageError(reason=f"startingOffsets for {partition} can't be latest for batch queries on Kafka")
+    return found
+
+
+def ending_limit(options: dict[str, str]) -> OffsetLimit:
+    """The same for the end; latest. Raises UsageError."""
+    found = _limit(options, "ending", LimitKind.LATEST)
+    if found.kind is LimitKind.EARLIEST:
+        raise UsageError(reason="ending offset can't be earliest for batch queries on Kafka")
+    for partition, offset in (found.of_partition or {}).items():
+        if found.kind is LimitKind.OFFSETS and offset == EARLIEST:
+            raise UsageError(reason=f"ending offset for {partition} can't be earliest for batch queries on Kafka")
+    return found
+
+
+def check_limits(starting: OffsetLimit, ending: OffsetLimit) -> None:
+    """Where both name partitions: the same ones, and no start behind its end. Raises UsageError."""
+    if starting.kind is not ending.kind or starting.of_partition is None or ending.of_partition is None:
+        return
+    if starting.of_partition.keys() != ending.of_partition.keys():
+        raise UsageError(
+            reason="The specified start offset and end offset should have the same topic-partitions."
+            f" Topic-partitions for start offset: {names_of(starting.of_partition)},"
+            f" topic-partitions for end offset: {names_of(ending.of_partition)}"
+        )
+    what = "offset" if starting.kind is LimitKind.OFFSETS else "timestamp"
+    for partition, start in starting.of_partition.items():
+        end = ending.of_partition[partition]
+        if start > end >= 0 and start >= 0:
+            raise UsageError(
+                reason=f"The specified start {what} {start} is greater than the end {what} {end}"
+                f" for topic {partition.topic} partition {partition.partition}."
+            )
+
+
+def names_of(partitions: object) -> str:
+    """Partitions in words, in order."""
+    assert isinstance(partitions, (dict, set, frozenset))
+    return "[" + ", ".join(str(one) for one in sorted(partitions)) + "]"
+
+
+def _limit(options: dict[str, str], side: str, default: LimitKind) -> OffsetLimit:
+    or_latest = side == "ending" or _strategy(options) == "latest"
+    if f"{side}timestamp" in options:
+        time = options[f"{side}timestamp"].strip()
+        if not re.fullmatch(r"\d{1,19}", time) or int(time) > _MAX_INT64:
+            raise UsageError(reason=f"Expected a single long value, got {time} (option '{side}Timestamp', epoch ms)")
+        return OffsetLimit(LimitKind.TIME, None, int(time), or_latest)
+    if f"{side}offsetsbytimestamp" in options:
+        text = options[f"{side}offsetsbytimestamp"].strip()
+        times = _map(text, '{"topicA": {"0": 123456789, "1": 123456789}}', lowest=0)
+        return OffsetLimit(LimitKind.TIMES, times, 0, or_latest)
+    text = options.get(f"{side}offsets", default.value).strip()
+    if text.lower() in (LimitKind.EARLIEST.value, LimitKind.LATEST.value):
+        return OffsetLimit(LimitKind(text.lower()))
+    return OffsetLimit(LimitKind.OFFSETS, _map(text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}', lowest=EARLIEST))
+
+
+def _strategy(options: dict[str, str]) -> str:
+    word = options.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
+    if word not in ("error", "latest"):
+        raise UsageError(reason=f"startingOffsetsByTimestampStrategy is one of error, latest; not {word}")
+    return word
+
+
+def _map(text: str, example: str, *, lowest: int) -> dict[TopicPartition, int]:
+    wrong = UsageError(reason=f"Expected e.g. {example}, got {text}")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise wrong from None
+    if not isinstance(found, dict) or not all(isinstance(part, dict) for part in found.values()):
+        raise wrong
+    limits = {}
+    for topic, part in found.items():
+        for number, value in part.items():
+            if not re.fullmatch(r"\d{1,9}", number) or type(value) is not int or not lowest <= value <= _MAX_INT64:
+                raise wrong
+            limits[TopicPartition(topic, int(number))] = value
+    return limits

@@ -1,0 +1,242 @@
+"""Options of the source: those of Spark's Kafka source with its names, precedence and refusals, and our own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum, unique
+from typing import Any, NamedTuple, TypeVar
+
+from kafkalog_cli.actions.read.request import Isolation
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.spark.offset_limits import OffsetLimit, TopicPartition, check_limits, ending_limit, starting_limit
+from kafkalog_cli.spark.schema import FAULT, Column, columns_named, default_columns
+
+STRATEGIES = ("assign", "subscribe", "subscribePattern")
+
+OF_RANGES = (
+    "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp", "endingOffsets", "endingOffsetsByTimestamp",
+    "endingTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions",
+    "maxRecordsPerPartition", "includeHeaders",
+)  # fmt: skip
+OF_CONNECTIONS = (
+    "groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
+)  # fmt: skip
+"""Taken, for a job has them, and of no use here: they are about a connection, or about streams."""
+OURS = (
+    "path", "paths", "isolation", "includeBatchMetadata", "includeControl", "mode", "columns", "pushdown",
+    "partitioner", "numPartitions",
+)  # fmt: skip
+KNOWN = {name.lower(): name for name in (*STRATEGIES, *OF_RANGES, *OF_CONNECTIONS, *OURS)}
+
+REFUSED_OF_KAFKA = {
+    "auto.offset.reset": "set the option 'startingOffsets' instead",
+    "key.deserializer": "keys are byte arrays; use DataFrame operations to deserialize them",
+    "value.deserializer": "values are byte arrays; use DataFrame operations to deserialize them",
+    "enable.auto.commit": "nothing is committed",
+    "interceptor.classes": "nothing comes between the files and the rows",
+}
+
+
+@unique
+class Mode(Enum):
+    """What becomes of records that cannot be read; Spark's words."""
+
+    FAILFAST = "failfast"
+    DROPMALFORMED = "dropmalformed"
+    PERMISSIVE = "permissive"
+
+
+@unique
+class Partitioner(Enum):
+    """How producers chose partitions by key, as far as it is known."""
+
+    NONE = "none"
+    MURMUR2 = "murmur2"
+
+
+class TopicChoice(NamedTuple):
+    """Which topics: `assigned` partitions, or `subscribed` names, or those in which `pattern` is found; else all."""
+
+    assigned: frozenset[TopicPartition] | None = None
+    subscribed: frozenset[str] | None = None
+    pattern: str | None = None
+
+
+class SourceOptions(NamedTuple):
+    """The options, checked. `is_pruned`: the user chose columns by the option."""
+
+    paths: tuple[str, ...]
+    topics: TopicChoice
+    starting: OffsetLimit
+    ending: OffsetLimit
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records: int | None
+    isolation: Isolation
+    include_control: bool
+    mode: Mode
+    columns: tuple[Column, ...]
+    pushdown: bool
+    partitioner: Partitioner
+    num_partitions: int | None
+
+
+def read_options(given: Mapping[str, Any]) -> SourceOptions:
+    """The options of a read. Raises UsageError with a message that stands alone."""
+    options = {str(key).lower(): str(value) for key, value in given.items()}
+    _check_names(options)
+    starting, ending = starting_limit(options), ending_limit(options)
+    check_limits(starting, ending)
+    mode = _word(options, "mode", Mode, Mode.FAILFAST)
+    return SourceOptions(
+        _paths(options),
+        _topics(options),
+        starting,
+        ending,
+        _flag(options, "failOnDataLoss", default=True),
+        _positive(options, "minPartitions"),
+        _positive(options, "maxRecordsPerPartition"),
+        _isolation(options),
+        _flag(options, "includeControl", default=False),
+        mode,
+        _columns(options, mode),
+        _flag(options, "pushdown", default=True),
+        _word(options, "partitioner", Partitioner, Partitioner.NONE),
+        _positive(options, "numPartitions"),
+    )
+
+
+def check_faults_are_shown(columns: tuple[Column, ...], mode: Mode) -> None:
+    """Raises UsageError where rows would tell of damage without saying so, or a column could never have anything."""
+    if mode is Mode.PERMISSIVE and FAULT not in columns:
+        raise UsageError(reason=f"mode permissive tells of damage in the column {FAULT.name}: add it to the columns")
+    if mode is not Mode.PERMISSIVE and FAULT in columns:
+        raise UsageError(reason=f"the column {FAULT.name} is there with option('mode', 'permissive') only")
+
+
+def _check_names(options: dict[str, str]) -> None:
+    for name in options:
+        if name.startswith("kafka."):
+            word = name.removeprefix("kafka.")
+            if word in REFUSED_OF_KAFKA:
+                raise UsageError(reason=f"Kafka option '{word}' is not supported: {REFUSED_OF_KAFKA[word]}")
+        elif name not in KNOWN:
+            raise UsageError(reason=f"unknown option '{name}'; there are {', '.join(sorted(KNOWN.values()))}")
+
+
+def _paths(options: dict[str, str]) -> tuple[str, ...]:
+    if "paths" in options:  # load([...]) hands them on as JSON
+        found = _json(options["paths"])
+        if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
+            raise UsageError(reason=f"paths is a JSON list of paths, not {options['paths']}")
+        return tuple(found)
+    if not options.get("path"):
+        raise UsageError(reason="option 'path' must be given: a log directory, a partition's directory, a glob")
+    return (options["path"],)
+
+
+def _topics(options: dict[str, str]) -> TopicChoice:
+    given = [name for name in STRATEGIES if name.lower() in options]
+    if len(given) > 1:
+        names = "subscribe, subscribePattern, assign"
+        raise UsageError(reason=f"Only one of the following options can be specified for Kafka source: {names}")
+    if not given:
+        return TopicChoice()
+    name = given[0]
+    value = options[name.lower()]
+    if name == "assign":
+        return TopicChoice(assigned=_assigned(value))
+    if name == "subscribe":
+        topics = frozenset(word.strip() for word in value.split(",") if word.strip())
+        if not topics:
+            raise UsageError(reason=f"No topics to subscribe to as specified value for option 'subscribe' is '{value}'")
+        return TopicChoice(subscribed=topics)
+    return TopicChoice(pattern=_pattern(value))
+
+
+def _assigned(value: str) -> frozenset[TopicPartition]:
+    if not value.strip().startswith("{"):
+        raise UsageError(reason=f"No topicpartitions to assign as specified value for option 'assign' is '{value}'")
+    found = _json(value)
+    numbers = found.values() if isinstance(found, dict) else [None]
+    if not all(isinstance(part, list) and all(type(one) is int for one in part) for part in numbers):
+        raise UsageError(reason=f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {value}')
+    return frozenset(TopicPartition(topic, number) for topic, part in found.items() for number in part)
+
+
+def _pattern(value: str) -> str:
+    pattern = value.strip()
+    if not pattern:
+        raise UsageError(
+            reason=f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{value}'"
+        )
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UsageError(reason=f"option 'subscribePattern' is no regular expression: {error}") from error
+    return pattern
+
+
+def _isolation(options: dict[str, str]) -> Isolation:
+    word = _word(options, "isolation", Isolation, Isolation.READ_UNCOMMITTED)
+    of_kafka = options.get("kafka.isolation.level")
+    if of_kafka is None:
+        return word
+    found = _word({"kafka.isolation.level": of_kafka}, "kafka.isolation.level", Isolation, word)
+    if "isolation" in options and found is not word:
+        raise UsageError(reason="options 'isolation' and 'kafka.isolation.level' say different things")
+    return found
+
+
+def _columns(options: dict[str, str], mode: Mode) -> tuple[Column, ...]:
+    if "columns" in options:
+        columns = columns_named([name.strip() for name in options["columns"].split(",") if name.strip()])
+        check_faults_are_shown(columns, mode)
+        return columns
+    return default_columns(
+        headers=_flag(options, "includeHeaders", default=False),
+        batch_metadata=_flag(options, "includeBatchMetadata", default=False),
+        faults=mode is Mode.PERMISSIVE,
+    )
+
+
+def _flag(options: dict[str, str], name: str, *, default: bool) -> bool:
+    value = options.get(name.lower(), str(default)).strip().lower()
+    if value not in ("true", "false"):
+        raise UsageError(reason=f"{name} is true or false, not {options[name.lower()]}")
+    return value == "true"
+
+
+def _positive(options: dict[str, str], name: str) -> int | None:
+    if name.lower() not in options:
+        return None
+    value = options[name.lower()].strip()
+    if not re.fullmatch(r"[+-]?\d{1,18}", value):
+        raise UsageError(reason=f"{name} is a number, not {value}")
+    if int(value) <= 0:
+        raise UsageError(reason=f"{name} must be positive")
+    return int(value)
+
+
+_Word = TypeVar("_Word", bound=Enum)
+
+
+def _word(options: dict[str, str], name: str, kind: Callable[[str], _Word], default: _Word) -> _Word:
+    value = options.get(name.lower())
+    if value is None:
+        return default
+    try:
+        return kind(value.strip().lower())
+    except ValueError:
+        words = ", ".join(str(one.value) for one in type(default))
+        raise UsageError(reason=f"{name} is one of {words}; not {value}") from None
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,275 @@
+"""What a task gives: the records of its pieces as RecordBatches of the source's schema, and what is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.damage import damaged_log
+from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
+from kafkalog_cli.actions.read.request import Isolation, ReadRequest
+from kafkalog_cli.actions.read.visible import VisibleChunk
+from kafkalog_cli.errors import KafkalogError, OffsetOutOfRange
+from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.spark.options import Mode
+from kafkalog_cli.spark.schema import FAULT, Column, arrow_schema, arrow_type
+from kafkalog_cli.spark.splits import Piece, Task
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.storage.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
+from kafkalog_cli.storage.scan import Chunk
+
+MOST_ROWS = 1 << 16
+MOST_BYTES = 32 << 20
+"""Of one RecordBatch: Spark does not cut those that it gets."""
+
+_MOST_MS = ((1 << 63) - 1) // 1000
+"""Later, Spark's microseconds do not take a timestamp."""
+
+_CODECS = 8
+
+
+class Wanted(NamedTuple):
+    """What is to be read of each piece. `since_ms` inclusive, `until_ms` exclusive; None: open."""
+
+    columns: tuple[Column, ...]
+    mode: Mode
+    isolation: Isolation
+    include_control: bool
+    fail_on_data_loss: bool
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+def rows_of(fs: Filesystem, task: Task, wanted: Wanted) -> Iterator[Any]:
+    """The RecordBatches of a task, in the order of its pieces.
+
+    Raises DamagedLog for the first damage (mode failfast), OffsetOutOfRange where offsets went since the task was
+    planned (with failOnDataLoss), and what `open_read` raises.
+    """
+    choice = KernelChoice()
+    choice.expect(sum(piece.size_bytes for piece in task))
+    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice).batches())
+    return capped(parts, arrow_schema(wanted.columns))
+
+
+def capped(parts: Iterator[Any], schema: Any) -> Iterator[Any]:
+    """RecordBatches cut or put together so that none is larger than MOST_ROWS and MOST_BYTES, if records let it."""
+    import pyarrow as pa
+
+    held: list[Any] = []
+    rows = size = 0
+    for whole in parts:
+        for part in _cut(whole):
+            if held and (rows + part.num_rows > MOST_ROWS or size + part.nbytes > MOST_BYTES):
+                yield from pa.Table.from_batches(held, schema).combine_chunks().to_batches()
+                held, rows, size = [], 0, 0
+            held.append(part)
+            rows, size = rows + part.num_rows, size + part.nbytes
+    if held:
+        yield from pa.Table.from_batches(held, schema).combine_chunks().to_batches()
+
+
+def _cut(part: Any) -> Iterator[Any]:
+    """Halves of halves, down to what fits."""
+    waiting = [part]
+    while waiting:
+        one = waiting.pop()
+        if one.num_rows > 1 and (one.num_rows > MOST_ROWS or one.nbytes > MOST_BYTES):
+            half = min(one.num_rows // 2, MOST_ROWS)
+            waiting += [one.slice(half), one.slice(0, half)]
+        else:
+            yield one
+
+
+class _PieceRows:
+    """Reads one piece."""
+
+    def __init__(self, fs: Filesystem, piece: Piece, wanted: Wanted, choice: KernelChoice) -> None:
+        self._fs = fs
+        self._piece = piece
+        self._wanted = wanted
+        self._choice = choice
+        names = [column.core for column in wanted.columns if column.core]
+        self._core = record_schema(names) if names else None
+        self._is_dense = not any(column.needs_records for column in wanted.columns)
+
+    def batches(self) -> Iterator[Any]:
+        for segment in self._log().segments():
+            for is_fault, group in groupby(self._found(segment), lambda one: isinstance(one, Fault)):
+                if is_fault:
+                    for fault in group:
+                        yield from self._of_fault(segment, fault)
+                else:  # put together before anything else: small logs come a batch of Kafka at a time
+                    for part in capped(group, self._core or _only_rows()):
+                        yield self._made(segment, part)
+
+    def _found(self, segment: SegmentRead) -> Iterator[Any]:
+        """RecordBatches of the core's columns, and Faults."""
+        for found in segment.chunks_or_blocks(_headers_are_enough) if self._is_dense else segment.blocks():
+            if isinstance(found, Fault):
+                yield found
+                continue
+            block = rows_of_headers(found.batches) if isinstance(found, VisibleChunk) else found
+            if len(block.records):
+                yield from self._core_batches(block)
+
+    def _log(self) -> LogRead:
+        try:
+            return self._log_from(self._piece.first)
+        except OffsetOutOfRange:  # retention was here since the task was planned
+            if self._wanted.fail_on_data_loss:
+                raise
+            bounds = log_bounds(self._fs, open_partition(self._fs, self._piece.path))
+            return self._log_from(min(max(self._piece.first, bounds.start), bounds.end))
+
+    def _log_from(self, first: int) -> LogRead:
+        piece, wanted = self._piece, self._wanted
+        request = ReadRequest(
+            first, to_offset=piece.end, until_ms=wanted.until_ms, isolation=wanted.isolation,
+            since_ms=wanted.since_ms, with_control=wanted.include_control,
+        )  # fmt: skip
+        return LogRead(self._fs, open_partition(self._fs, piece.path), request, self._choice)
+
+    def _core_batches(self, block: RecordBlock) -> list[Any]:
+        if self._core is not None:
+            return record_batches(block, self._core)
+        import pyarrow as pa
+
+        return [pa.RecordBatch.from_arrays([pa.nulls(len(block.records))], schema=_only_rows())]
+
+    def _made(self, segment: SegmentRead, part: Any) -> Any:
+        import pyarrow as pa
+
+        late, mode = _late(part), self._wanted.mode
+        if late is not None and mode is Mode.FAILFAST:
+            raise KafkalogError(
+                reason=f"{segment.segment.log.path}: a timestamp is beyond the year 294247, Spark has none for it;"
+                " a schema without the column timestamp, or mode permissive, reads the record"
+            )
+        if late is not None and mode is Mode.DROPMALFORMED:
+            part, late = part.filter(_inverted(late)), None
+        arrays = [self._array(column, segment, part, late) for column in self._wanted.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._wanted.columns))
+
+    def _array(self, column: Column, segment: SegmentRead, part: Any, late: Any) -> Any:
+        import pyarrow as pa
+
+        kind = arrow_type(column)
+        if column.core:
+            return _CONVERTED.get(column.name, _cast)(part.column(column.core), kind)
+        if column == FAULT and late is not None:
+            said = "a timestamp beyond the year 294247: Spark has none for it"
+            return pa.array([said if one else None for one in late.to_pylist()], kind)
+        value = {
+            "topic": self._piece.topic,
+            "partition": self._piece.partition,
+            "segment": segment.segment.log.path.rpartition("/")[2],
+        }.get(column.name)
+        return pa.repeat(pa.scalar(value, kind), part.num_rows) if value is not None else pa.nulls(part.num_rows, kind)
+
+    def _of_fault(self, segment: SegmentRead, fault: Fault) -> Iterator[Any]:
+        piece = self._piece
+        if not piece.tells_of((segment.segment.base_offset, fault.position)):
+            return
+        damage = damaged_log(segment.segment.log.path, fault)
+        if self._wanted.mode is Mode.FAILFAST:
+            raise damage
+        if self._wanted.mode is Mode.DROPMALFORMED:
+            return
+        import pyarrow as pa
+
+        row = {
+            "topic": piece.topic, "partition": piece.partition, "offset": fault.base_offset, FAULT.name: str(damage),
+            "segment": segment.segment.log.path.rpartition("/")[2], "position": fault.position,
+        }  # fmt: skip
+        names = [column.name for column in self._wanted.columns]
+        known = [{name: row.get(name) for name in names}]
+        yield pa.RecordBatch.from_pylist(known, schema=arrow_schema(self._wanted.columns))
+
+
+def _only_rows() -> Any:
+    """A schema for where each column is a constant: the number of rows is all that is needed."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field("rows", pa.null())])
+
+
+def _headers_are_enough(chunk: Chunk) -> bool:
+    return headers_tell(chunk.batches)
+
+
+def _late(part: Any) -> Any:
+    """Which timestamps Spark has no microseconds for; None if all fit, or none are asked for."""
+    if "timestamp" not in part.schema.names:
+        return None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    millis = part.column("timestamp").cast(pa.int64())
+    late = pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS)).fill_null(fill_value=False)
+    return late if pc.any(late).as_py() else None
+
+
+def _inverted(mask: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.invert(mask)
+
+
+def _cast(array: Any, kind: Any) -> Any:
+    return array.cast(kind)
+
+
+def _timestamps(array: Any, kind: Any) -> Any:
+    """Microseconds. No timestamp is one millisecond before 1970: Spark's Kafka source makes that of Kafka's -1."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    millis = array.cast(pa.int64()).fill_null(-1)
+    beyond = pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS))
+    if pc.any(beyond).as_py():
+        millis = pc.if_else(beyond, pa.scalar(None, pa.int64()), millis)
+    return pc.multiply(millis, 1000).cast(kind)
+
+
+def _codecs(array: Any, kind: Any) -> Any:
+    import pyarrow as pa
+
+    names = pa.array([codec_name(number) for number in range(_CODECS)], kind)
+    return names.take(array)
+
+
+def _headers(array: Any, kind: Any) -> Any:
+    """Keys as text, and null where a record has none: what Spark's Kafka source gives."""
+    import pyarrow as pa
+
+    values = array.values
+    struct = kind.value_type
+    if not len(values):
+        return pa.nulls(len(array), kind)
+    keys, offsets = _text(values.field("key")), array.offsets
+    made = pa.StructArray.from_arrays([keys, values.field("value")], fields=list(struct))
+    import numpy as np
+
+    bounds = np.asarray(offsets)
+    empty = pa.array(bounds[1:] == bounds[:-1])
+    return pa.ListArray.from_arrays(offsets, made, type=kind, mask=empty)
+
+
+def _text(array: Any) -> Any:
+    """UTF-8, with U+FFFD for what is none, as Java decodes it."""
+    import pyarrow as pa
+
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([one.decode("utf-8", "replace") for one in array.to_pylist()], pa.string())
+
+
+_CONVERTED = {"timestamp": _timestamps, "codec": _codecs, "headers": _headers}

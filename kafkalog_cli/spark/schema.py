@@ -1,0 +1,136 @@
+"""The columns of the source: one table, from which Spark's schema and Arrow's come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from kafkalog_cli.errors import UsageError
+
+_HEADERS = {
+    "type": "array",
+    "elementType": {
+        "type": "struct",
+        "fields": [
+            {"name": "key", "type": "string", "nullable": True, "metadata": {}},
+            {"name": "value", "type": "binary", "nullable": True, "metadata": {}},
+        ],
+    },
+    "containsNull": True,
+}
+
+
+class Column(NamedTuple):
+    """A column: `spark` is its type as Spark's JSON has it, `core` the column of `record_schema` that it comes from.
+
+    `core` is empty for what is one value for a whole segment. `needs_records`: headers of batches do not tell it.
+    """
+
+    name: str
+    spark: Any
+    core: str = ""
+    needs_records: bool = False
+
+
+KAFKA_COLUMNS = (
+    Column("key", "binary", "key", needs_records=True),
+    Column("value", "binary", "value", needs_records=True),
+    Column("topic", "string"),
+    Column("partition", "integer"),
+    Column("offset", "long", "offset"),
+    Column("timestamp", "timestamp", "timestamp", needs_records=True),
+    Column("timestampType", "integer", "timestamp_type"),
+)
+"""Those of Spark's own Kafka source, in its order."""
+
+HEADERS = Column("headers", _HEADERS, "headers", needs_records=True)
+
+BATCH_COLUMNS = (
+    Column("segment", "string"),
+    Column("position", "long", "position"),
+    Column("batch_base_offset", "long", "batch_base_offset"),
+    Column("codec", "string", "codec"),
+    Column("producer_id", "long", "producer_id"),
+    Column("producer_epoch", "integer", "producer_epoch"),
+    Column("sequence", "integer", "sequence", needs_records=True),
+    Column("leader_epoch", "integer", "leader_epoch"),
+    Column("transactional", "boolean", "transactional"),
+    Column("control", "boolean", "control"),
+)
+"""What includeBatchMetadata adds: of the batch that a record lies in, and where that lies."""
+
+FAULT = Column("_fault", "string")
+"""What mode permissive adds: what was wrong, in a row of its own; null in the rows of records."""
+
+BY_NAME = {column.name: column for column in (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, FAULT)}
+
+
+def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tuple[Column, ...]:
+    """The columns of a source with these options."""
+    found = [*KAFKA_COLUMNS]
+    if headers:
+        found.append(HEADERS)
+    if batch_metadata:
+        found += BATCH_COLUMNS
+    return (*found, FAULT) if faults else tuple(found)
+
+
+def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
+    """Columns by name, in this order. Raises UsageError for one that does not exist, or twice."""
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown:
+        raise UsageError(reason=f"there is no column {', '.join(unknown)}; there are {', '.join(BY_NAME)}")
+    if len(set(names)) != len(names) or not names:
+        raise UsageError(reason=f"each column once, at least one; not {', '.join(names) or 'none'}")
+    return tuple(BY_NAME[name] for name in names)
+
+
+def columns_of(schema: Any) -> tuple[Column, ...]:
+    """The columns of a StructType that a user gave. Raises UsageError for what the source does not have."""
+    columns = columns_named([field.name for field in schema.fields])
+    for column, field in zip(columns, schema.fields, strict=True):
+        if field.dataType.jsonValue() != column.spark or not field.nullable:
+            kind = field.dataType.simpleString() + ("" if field.nullable else " not null")
+            raise UsageError(reason=f"column {column.name} is {_simple(column)}, which may be null; not {kind}")
+    return columns
+
+
+def spark_schema(columns: Iterable[Column]) -> Any:
+    """Columns as a pyspark StructType, each of which may be null, as in Spark's own source."""
+    from pyspark.sql.types import StructType
+
+    fields = [{"name": one.name, "type": one.spark, "nullable": True, "metadata": {}} for one in columns]
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def arrow_schema(columns: Iterable[Column]) -> Any:
+    """Columns as a pyarrow.Schema, as Spark wants the batches."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(column.name, arrow_type(column)) for column in columns])
+
+
+def arrow_type(column: Column) -> Any:
+    """The Arrow type that Spark takes for a column."""
+    import pyarrow as pa
+
+    types = {
+        "binary": pa.binary(),
+        "string": pa.string(),
+        "integer": pa.int32(),
+        "long": pa.int64(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+    }
+    if isinstance(column.spark, str):
+        return types[column.spark]
+    element = column.spark["elementType"]["fields"]
+    struct = pa.struct([pa.field(part["name"], types[part["type"]], part["nullable"]) for part in element])
+    return pa.list_(pa.field("element", struct, column.spark["containsNull"]))
+
+
+def _simple(column: Column) -> str:
+    names = {"integer": "int", "long": "bigint"}
+    if isinstance(column.spark, str):
+        return names.get(column.spark, column.spark)
+    return "array<struct<key:string,value:binary>>"

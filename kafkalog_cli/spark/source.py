@@ -1,0 +1,73 @@
+"""The data source `kafkalog` of Spark: partitions of log directories as a DataFrame, with no broker running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from kafkalog_cli.spark.offsets import partitions_of, ranges_of
+from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options
+from kafkalog_cli.spark.pushdown import Pruning, push
+from kafkalog_cli.spark.rows import Wanted, rows_of
+from kafkalog_cli.spark.schema import Column, columns_of, spark_schema
+from kafkalog_cli.spark.splits import tasks_of
+from kafkalog_cli.storage.fs import RealFilesystem
+
+
+class KafkalogDataSource(DataSource):
+    """`spark.read.format("kafkalog")`, once registered: `spark.dataSource.register(KafkalogDataSource)`.
+
+    Options and columns are in docs/spark.md. Errors are KafkalogErrors, which Spark wraps.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for `format`."""
+        return "kafkalog"
+
+    def schema(self) -> Any:
+        """The columns that the options ask for, as a StructType."""
+        return spark_schema(read_options(self.options).columns)
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        """A reader of these columns. Filters are handed down to it unless option("pushdown", "false") says no."""
+        options = read_options(self.options)
+        columns = columns_of(schema)
+        check_faults_are_shown(columns, options.mode)
+        return (PushdownReader if options.pushdown else Reader)(options, columns)
+
+
+class Reader(DataSourceReader):
+    """Plans the tasks, and reads them. What it holds goes to every worker."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._pruning = Pruning()
+
+    def partitions(self) -> list[Any]:
+        """A partition of Spark's for each task; its value is a tuple of `splits.Piece`s."""
+        fs, options = RealFilesystem(), self._options
+        ranges = ranges_of(fs, partitions_of(fs, options), options, self._pruning)
+        tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records)
+        return [InputPartition(task) for task in tasks]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        """The RecordBatches of a task. Spark makes one task without a value where there are none."""
+        options = self._options
+        wanted = Wanted(
+            self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss,
+            self._pruning.since_ms, self._pruning.until_ms,
+        )  # fmt: skip
+        return rows_of(RealFilesystem(), partition.value or (), wanted)
+
+
+class PushdownReader(Reader):
+    """Takes filters. Spark refuses such a reader where `spark.sql.python.filterPushdown.enabled` is false."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802 - Spark's name
+        """Take what filters leave, and give back those that Spark has to see to."""
+        self._pruning, left = push(filters, self._options.mode)
+        return iter(left)

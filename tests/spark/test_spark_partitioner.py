@@ -1,0 +1,100 @@
+"""Partitions by key: Kafka's murmur2, asked for; where producers hash otherwise, nothing may be pruned."""
+
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from logs import BASE_TIME_MS, R, batch_v2
+from reading import filters, rows, subset, tasks
+
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.spark.partitioner import murmur2, partition_of
+
+KEYS = [f"key-{number}".encode() for number in range(40)]
+COUNT = 6
+
+VECTORS = {  # org.apache.kafka.common.utils.UtilsTest.testMurmur2
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+def test_the_vectors_of_kafka():
+    assert {key: murmur2(key) for key in VECTORS} == {key: hash_ & 0xFFFFFFFF for key, hash_ in VECTORS.items()}
+
+
+@given(st.binary(max_size=70), st.integers(1, 100))
+def test_the_partition_that_kafka_python_chooses(key, count):
+    from kafka.partitioner.default import murmur2 as of_kafka_python
+
+    assert partition_of(key, count) == (of_kafka_python(key) & 0x7FFFFFFF) % count
+
+
+def topic(folder, partition_for):
+    """A topic of COUNT partitions with a record for each key."""
+    for number in range(COUNT):
+        (folder / f"orders-{number}").mkdir()
+        found = [key for key in KEYS if partition_for(key) == number]
+        made = [R(offset, BASE_TIME_MS, key, b"v") for offset, key in enumerate(found)]
+        (folder / f"orders-{number}" / f"{0:020d}.log").write_bytes(batch_v2(made) if made else b"")
+    return folder
+
+
+def librdkafka(key):
+    """Its default, consistent_random: CRC-32 of the key."""
+    return zlib.crc32(key) % COUNT
+
+
+def keys(folder, where, **options):
+    wanted = where[0].value if isinstance(where[0], filters.In) else [where[0].value]
+    _, parts, left = tasks(folder, subset("key"), where, **options)
+    assert left == where
+    found = rows(folder, subset("key"), where, **options).column("key").to_pylist()
+    return [key for key in found if key in wanted], sum(len(part.value) for part in parts)
+
+
+def test_only_the_partition_of_a_key_is_read(tmp_path):
+    topic(tmp_path, lambda key: partition_of(key, COUNT))
+    murmur = {"partitioner": "murmur2", "numPartitions": str(COUNT)}
+    for key in KEYS[:10]:
+        assert keys(tmp_path, [filters.EqualTo(("key",), bytearray(key))], **murmur) == ([key], 1)
+        assert keys(tmp_path, [filters.EqualNullSafe(("key",), key)], **murmur) == ([key], 1)
+        assert keys(tmp_path, [filters.EqualTo(("key",), key)]) == ([key], COUNT)
+    some = KEYS[:2]
+    found, read = keys(tmp_path, [filters.In(("key",), tuple(map(bytearray, some)))], **murmur)
+    assert (sorted(found), read) == (some, len({partition_of(key, COUNT) for key in some}))
+
+
+def test_a_topic_of_librdkafka_is_not_pruned_by_default(tmp_path):
+    topic(tmp_path, librdkafka)
+    elsewhere = [key for key in KEYS if librdkafka(key) != partition_of(key, COUNT)]
+    assert len(elsewhere) > 20
+    for key in elsewhere[:10]:
+        assert keys(tmp_path, [filters.EqualTo(("key",), key)]) == ([key], COUNT)
+        # What somebody would lose who says murmur2 of such a topic.
+        murmur = {"partitioner": "murmur2", "numPartitions": str(COUNT)}
+        assert keys(tmp_path, [filters.EqualTo(("key",), key)], **murmur) == ([], 1)
+
+
+def test_how_many_partitions_there_are(tmp_path):
+    topic(tmp_path, lambda key: partition_of(key, COUNT))
+    where = [filters.EqualTo(("key",), KEYS[0])]
+    with pytest.raises(UsageError, match=r"how many partitions orders has is in no metadata beside it; give option"):
+        tasks(tmp_path, where=where, partitioner="murmur2")
+    with pytest.raises(UsageError, match="orders-3 is there, but orders is said to have 3 partitions"):
+        tasks(tmp_path, where=where, partitioner="murmur2", numPartitions="3")
+    assert tasks(tmp_path, partitioner="murmur2")[1]  # without a filter on keys nobody asks
+
+
+def test_as_many_as_the_metadata_says(corpus):
+    log_dir = next(path.parent for path in sorted(corpus.rglob("__cluster_metadata-0")) if list(path.glob("*.log")))
+    topics = {path.name.rpartition("-")[0] for path in log_dir.iterdir() if path.is_dir() and path.name[0] != "_"}
+    assert topics
+    name = min(topics)
+    _, parts, _ = tasks(log_dir, where=[filters.EqualTo(("key",), b"k")], subscribe=name, partitioner="murmur2")
+    assert sum(len(part.value) for part in parts) <= 1

@@ -1,0 +1,151 @@
+"""Through Spark itself, one session for all: what it makes of the source's rows, filters, tasks, refusals."""
+
+import os
+import sys
+from datetime import datetime, timezone
+
+import pytest
+from logs import BASE_TIME_MS, R, batch_v2
+from reading import offsets, pa, rows
+
+import kafkalog_cli as kl
+from kafkalog_cli.errors import KafkalogError
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from kafkalog_cli.spark import session
+    from kafkalog_cli.spark.java import java_environment
+
+    try:
+        java_environment(os.environ)
+    except KafkalogError as error:
+        pytest.skip(f"NO SPARK IS STARTED: {error}")
+    started = session("local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def every_log(corpus, tmp_path_factory):
+    """One log directory with a topic for each log of the corpus, of all formats, that is sound; and how many."""
+    made = tmp_path_factory.mktemp("every-log")
+    count = 0
+    for case in ("format-0.7", "v0", "v1", "v2-none", "v2-gzip", "v2-snappy", "v2-lz4", "v2-zstd", "v2-mixed", "txn"):
+        for folder in sorted(path for path in (corpus / case / "data").glob("*-[0-9]*") if path.is_dir()):
+            topic, _, number = folder.name.rpartition("-")
+            if topic.startswith("__") or not any(folder.glob("*0.*")):
+                continue
+            (made / f"{case}.{topic}-{number}").symlink_to(folder)
+            count += 1
+    assert count > 15
+    return made
+
+
+def read(spark, path, **options):
+    return spark.read.format("kafkalog").options(**options).load(str(path))
+
+
+def test_spark_has_the_rows_of_the_core(spark, every_log):
+    found = read(spark, every_log, mode="dropmalformed", includeHeaders="true").toArrow()
+    wanted = rows(every_log, mode="dropmalformed", includeHeaders="true")
+    micros = found.column("timestamp").cast(pa.int64())
+    found = found.set_column(found.column_names.index("timestamp"), "timestamp", micros)
+    assert found.to_pylist() == wanted.to_pylist()  # in the order of the logs
+    lost = []
+    of_the_core = sum(
+        part.num_rows for log in kl.open(every_log) for part in log.records(columns=["offset"], on_damage=lost.append)
+    )
+    assert found.num_rows == of_the_core > 1000
+
+
+def test_sql_and_no_timestamp(spark, tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    data = batch_v2([R(0, -1, b"k", b"v", ((b"h", None),)), R(1, BASE_TIME_MS, None, b"")])
+    (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(data)
+    read(spark, tmp_path, includeHeaders="true").createOrReplaceTempView("orders")
+    found = spark.sql(
+        "select offset, cast(timestamp as string) as at, headers, key is null as bare from orders"
+    ).collect()
+    at = datetime.fromtimestamp(BASE_TIME_MS / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    assert [(row.offset, row["at"], row.bare) for row in found] == [
+        (0, "1969-12-31 23:59:59.999", False),
+        (1, at, True),
+    ]
+    assert [tuple(header) for header in found[0].headers] == [("h", None)]
+    assert found[1].headers is None
+
+
+def test_filters_reach_the_source(spark, every_log):
+    everything = read(spark, every_log, mode="dropmalformed")
+    topic = "v2-mixed." + next(path.name for path in every_log.iterdir() if path.name.startswith("v2-mixed"))[9:-2]
+    since = everything.where(f"topic = '{topic}'").selectExpr("percentile_approx(timestamp, 0.5) as at").first()["at"]
+    where = f"topic = '{topic}' and partition = 0 and offset >= 3 and timestamp >= '{since}' and key is not null"
+    found = everything.where(where)
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert "isnotnull(key" in plan
+    assert "partition#" not in plan.partition("Filter")[2].partition("\n")[0]
+    without = read(spark, every_log, mode="dropmalformed", pushdown="false").where(where)
+    wanted = sorted(row.offset for row in without.collect())
+    assert sorted(row.offset for row in found.collect()) == wanted
+    assert len(wanted) > 3
+
+
+def test_a_session_of_somebody_else(spark, every_log):
+    """Its filters are not handed down; Spark then refuses a reader that would take them."""
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, "false")
+    try:
+        with pytest.raises(Exception, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
+            read(spark, every_log, mode="dropmalformed").count()
+        assert read(spark, every_log, mode="dropmalformed", pushdown="false").where("offset < 2").count() > 10
+    finally:
+        spark.conf.set(setting, "true")
+
+
+def test_tasks_columns_and_nothing(spark, tmp_path):
+    for number in range(3):
+        (tmp_path / f"orders-{number}").mkdir()
+        data = b"".join(batch_v2([R(i, BASE_TIME_MS, b"k", b"v")]) for i in range(8))
+        (tmp_path / f"orders-{number}" / f"{0:020d}.log").write_bytes(data)
+    assert read(spark, tmp_path).rdd.getNumPartitions() == 1  # small: packed
+    by_offset = (
+        spark.read.format("kafkalog").schema("offset long").option("maxRecordsPerPartition", "4").load(str(tmp_path))
+    )
+    assert by_offset.columns == ["offset"]
+    assert by_offset.rdd.glom().map(len).collect() == [4] * 6
+    nothing = read(
+        spark,
+        tmp_path,
+        startingOffsets='{"orders":{"0":8,"1":8,"2":8}}',
+        endingOffsets='{"orders":{"0":8,"1":8,"2":8}}',
+    )
+    assert nothing.count() == 0
+    assert read(spark, tmp_path, columns="partition").groupBy("partition").count().count() == 3
+
+
+def test_what_goes_wrong_is_said(spark, tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
+    path = tmp_path / "orders-0" / f"{0:020d}.log"
+    path.write_bytes(good[0] + good[1][:-3] + b"xyz" + good[2])
+    with pytest.raises(Exception, match=r"UsageError: unknown option 'colour'"):
+        read(spark, tmp_path, colour="red")
+    with pytest.raises(Exception, match=r"NothingSelected: nothing selected: nobody not found under"):
+        read(spark, tmp_path, subscribe="nobody").count()
+    with pytest.raises(Exception, match=rf"DamagedLog: {path}: at byte {len(good[0])}: its CRC does not hold"):
+        read(spark, tmp_path).collect()
+    assert offsets(tmp_path, mode="dropmalformed") == [0, 2]
+    told = read(spark, tmp_path, mode="permissive").where("_fault is not null").collect()
+    assert [(row.topic, row.partition, row.offset, row.key) for row in told] == [("orders", 0, 1, None)]
+
+
+def test_a_session_twice(spark):
+    from kafkalog_cli.spark import session
+
+    again = session("local[7]")
+    assert again.sparkContext is spark.sparkContext
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable

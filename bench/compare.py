@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from append_rows import append_rows
 from compact_rows import compact_rows
 from jvm import KAFKA_VERSION, cache_directory, dump_command, java_version
 from make_inputs import find
@@ -148,8 +149,9 @@ def main() -> int:
         *rows(found, jvm),
         *read_rows(found),
         *recover_rows(found, cache_directory() / f"bench-recover-{options.size}", kafkalog),
+        *append_rows(found, cache_directory() / f"bench-append-{options.size}", kafkalog),
+        *compact_rows(cache_directory() / "bench-compact", options.size),
     ]
-    table_of_rows += compact_rows(cache_directory() / "bench-compact", options.size)
     chosen = [row for row in table_of_rows if re.search(options.only, row.work)]
     results = [measure_row(row, kafkalog, options) for row in chosen]
     note = options.inputs_note or ("logs that exist" if options.directory else "made by bench/make_inputs.py")

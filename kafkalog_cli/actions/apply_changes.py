@@ -8,7 +8,7 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.actions.change_plan import ChangePlan, fingerprints_of
-from kafkalog_cli.actions.recover_repair import plan_repair
+from kafkalog_cli.actions.recover_repair import Scope, plan_repair
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
 from kafkalog_cli.storage import journal
 from kafkalog_cli.storage.clean_marker import hold_marker, release_marker
@@ -88,11 +88,17 @@ def apply_changes(  # noqa: PLR0913
         raise
 
 
-def marker_after(fs: WritableFilesystem, plan: ChangePlan, run_id: str, settings: LoadSettings) -> Marker:
-    """Put the marker back that a run held while it lost nothing, if the partition is sound."""
+def marker_after(
+    fs: WritableFilesystem, plan: ChangePlan, run_id: str, settings: LoadSettings, *, since: int | None = None
+) -> Marker:
+    """Put the marker back that a run held while it lost nothing, if the partition is sound.
+
+    `since`: the segments that end before that offset were not touched, and are left alone. What is latent in them is no
+    worse than it was, and a broker that finds the marker does not look at them either.
+    """
     if plan.log_dir is None:
         return Marker.NONE
-    if not _is_sound(fs, plan.path, settings):
+    if not _is_sound(fs, plan.path, settings, since):
         return Marker.AWAY
     return Marker.BACK if release_marker(fs, plan.log_dir, run_id, [plan.name]) else Marker.NONE
 
@@ -109,9 +115,9 @@ def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, erro
             release_marker(fs, plan.log_dir, run_id, [plan.name])
 
 
-def _is_sound(fs: Filesystem, path: str, settings: LoadSettings) -> bool:
+def _is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:
     """Whether nothing is wrong with the partition, looked at again: every CRC, index, epoch and snapshot."""
     # With room for all entries: one made full under another setting is still right.
     roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
-    again = plan_repair(fs, open_partition(fs, path), StartState(is_clean=False), roomy)
+    again = plan_repair(fs, open_partition(fs, path), StartState(is_clean=False), roomy, Scope(since=since))
     return not again.is_refused and not again.changes and again.exit_code is not ExitCode.CORRUPTION

@@ -9,11 +9,12 @@ from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.errors import KafkalogError, NothingSelected, SyncFailed
+from kafkalog_cli.storage.appending.new_partition import retire_partition
 from kafkalog_cli.storage.clean_marker import hold_marker, read_held_marker, release_marker
 from kafkalog_cli.storage.durable import half_changed, not_changed
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.journal_undo import check_undo, sweep, undo
-from kafkalog_cli.storage.lock import log_dir_of
+from kafkalog_cli.storage.lock import log_dir_of, real_directory
 from kafkalog_cli.storage.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.partition import Partition
 
@@ -112,6 +113,7 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
     manifest = plan.manifest
     if manifest is None or not plan.has_work:
         _finish_earlier(fs, plan)
+        _retire(fs, plan)
         return UndoResult(manifest is None)
     run_id, log_dir = plan.run_id, plan.log_dir
     is_held = plan.moves_marker and log_dir is not None and hold_marker(fs, log_dir, run_id, [plan.name])
@@ -119,9 +121,19 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
         undo(fs, plan.path, manifest, log_dir)
     except (OSError, SyncFailed) as error:
         raise half_changed(plan.path, run_id, error) from error
-    if not is_held or log_dir is None:
-        return UndoResult(True)
-    return UndoResult(True, release_marker(fs, log_dir, run_id, [plan.name]))
+    is_back = None if not is_held or log_dir is None else release_marker(fs, log_dir, run_id, [plan.name])
+    _retire(fs, plan)
+    return UndoResult(True, is_back)
+
+
+def _retire(fs: WritableFilesystem, plan: UndoPlan) -> None:
+    """The run made the partition: it goes too."""
+    if plan.manifest is None or not plan.manifest.run.makes_directory:
+        return
+    try:
+        retire_partition(fs, real_directory(fs, plan.path), plan.manifest)
+    except (OSError, SyncFailed) as error:
+        raise half_changed(plan.path, plan.run_id, error) from error
 
 
 def _finish_earlier(fs: WritableFilesystem, plan: UndoPlan) -> None:
@@ -140,6 +152,8 @@ def _steps(manifest: Manifest) -> tuple[UndoStep, ...]:
     steps = [_step(change) for change in reversed(manifest.changes)]
     for old in manifest.before.lines:
         steps += [UndoStep("checkpoint", old.kind.value, line.text) for line in old.lines]
+    if manifest.run.makes_directory:
+        steps.append(UndoStep("remove", manifest.directory.rpartition("/")[2]))
     return tuple(steps)
 
 

@@ -60,7 +60,10 @@ def append(  # noqa: PLR0913, PLR0917 options
     path: OnePartition,
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE...", help="Files with the records, '-' for standard input, which is the default."),
+        typer.Argument(
+            metavar="FILE...",
+            help="Files with the records, '-' for standard input, which is the default; before them more partitions.",
+        ),
     ] = None,
     input: Annotated[  # noqa: A002
         Input, _option("--input", RECORDS_PANEL, "NDJSON as dump-log prints it, or a record a line.")
@@ -106,6 +109,14 @@ def append(  # noqa: PLR0913, PLR0917 options
             "--topic-id", RECORDS_PANEL, "Of a partition that is not there yet; else the metadata log tells.", "ID"
         ),
     ] = None,
+    keep_offsets: Annotated[
+        bool,
+        typer.Option(
+            "--keep-offsets",
+            rich_help_panel=RECORDS_PANEL,
+            help="Keep offsets, timestamp types and leader epochs of the records, as a follower does.",
+        ),
+    ] = False,
     coordinator_epoch: Annotated[
         int, _option("--coordinator-epoch", PRODUCER_PANEL, "Of the coordinator whose marker ends it.", "N", 0)
     ] = 0,
@@ -125,13 +136,20 @@ def append(  # noqa: PLR0913, PLR0917 options
 ) -> int:
     """Append records to a partition as its leader would, with its offsets, segments, indexes, producers, transactions.
 
-    A partition that is not there is made, where its log directory is. What dump-log --format json prints goes in:
-    keys, values, headers and timestamps, with new offsets. A record that a
-    broker would not take (too large, no key in a compacted topic, a time in the future) ends it, and nothing is
-    appended. A crash leaves what was synced (flush.messages, flush.ms) and at worst a torn tail for `recover`.
-    """
-    from kafkalog_cli.cli.append_run import AppendOptions, AppendRun
+    A partition that is not there is made, where its log directory is. What dump-log and read print with --format json
+    goes in: keys, values, headers and timestamps, with new offsets. A record that a broker would not take (too large,
+    no key in a compacted topic, a time in the future) ends it, and nothing is appended. A crash leaves what was
+    synced (flush.messages, flush.ms) and at worst a torn tail for `recover`.
 
+    With several directories of a topic, or a log directory and --topic, a record goes where a producer of Kafka would
+    send it: by its key (murmur2); without one to the partition that it names, if it is given, else to one for as long
+    as a batch takes to fill, and then to the next. All is read before anything is appended; each partition has its own
+    line, and undo.
+    """
+    from kafkalog_cli.cli.append_run import AppendOptions, AppendRun, paths_and_files
+
+    environment = environment_of(context)
+    more_paths, records = paths_and_files(environment.fs, files or ())
     options = AppendOptions(
         selection=selection_of(topic, partition, None),
         now=now,
@@ -145,7 +163,8 @@ def append(  # noqa: PLR0913, PLR0917 options
         metadata=metadata,
         metrics=metrics,
         single_replica=single_replica,
-        files=tuple(files or ("-",)),
+        files=records,
+        more_paths=more_paths,
         is_ndjson=input is Input.NDJSON,
         key_separator=key_separator,
         codec=codec.value,
@@ -158,6 +177,7 @@ def append(  # noqa: PLR0913, PLR0917 options
         transaction=None if transaction is None else transaction.value,
         coordinator_epoch=coordinator_epoch,
         topic_id=topic_id,
+        keeps_offsets=keep_offsets,
     )
-    run = AppendRun(environment_of(context), options)
-    return run.run_on(run.target(path))
+    run = AppendRun(environment, options)
+    return run.run_on(run.targets(path))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from kafkalog_cli.actions.append.append import (
@@ -15,9 +17,12 @@ from kafkalog_cli.actions.append.append import (
     plan_append,
     rehearse,
 )
+from kafkalog_cli.actions.append.columns import NdjsonReader, RecordRun
+from kafkalog_cli.actions.append.partitioning import Partitioner, SortedLines, number_of_partitions
 from kafkalog_cli.actions.append.reading import (
     LineFormat,
     NewRecord,
+    Parse,
     PieceLines,
     file_pieces,
     line_parser,
@@ -25,7 +30,7 @@ from kafkalog_cli.actions.append.reading import (
     read_records,
 )
 from kafkalog_cli.actions.apply_changes import Applied
-from kafkalog_cli.actions.partition_facts import topic_id_of
+from kafkalog_cli.actions.partition_facts import places_of_partitions, topic_id_of
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.cli.environment import Environment
@@ -39,7 +44,9 @@ from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.output.append_json import APPENDED, appended_fields
 from kafkalog_cli.output.append_text import append_words
 from kafkalog_cli.output.log_change_text import Said, undo_words
-from kafkalog_cli.storage.appending.new_partition import make_partition, remove_partition
+from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.manifest import RunInfo
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, segment_file_name
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
@@ -53,6 +60,7 @@ class AppendOptions(LogRunOptions):
     """The command line of append, as it is."""
 
     files: tuple[str, ...] = field(kw_only=True)
+    more_paths: tuple[str, ...] = field(default=(), kw_only=True)
     is_ndjson: bool = field(kw_only=True)
     key_separator: str | None = field(kw_only=True)
     codec: str = field(kw_only=True)
@@ -65,6 +73,7 @@ class AppendOptions(LogRunOptions):
     transaction: str | None = field(kw_only=True)
     coordinator_epoch: int = field(kw_only=True)
     topic_id: str | None = field(default=None, kw_only=True)
+    keeps_offsets: bool = field(default=False, kw_only=True)
 
     def check(self) -> None:
         """Raises UsageError for what contradicts itself."""
@@ -72,6 +81,10 @@ class AppendOptions(LogRunOptions):
             raise UsageError(reason="--transaction needs a --producer-id")
         if self.first_sequence is not None and self.producer_id is None:
             raise UsageError(reason="--first-sequence needs a --producer-id")
+        if self.keeps_offsets and not self.is_ndjson:
+            raise UsageError(reason="--keep-offsets is for --input ndjson: lines have none")
+        if self.keeps_offsets and (self.producer_id is not None or self.leader_epoch is not None):
+            raise UsageError(reason="--keep-offsets does not go with --producer-id or --leader-epoch")
         if self.key_separator is not None and self.is_ndjson:
             raise UsageError(reason="--key-separator is for --input lines")
         if self.key_separator == "":
@@ -84,8 +97,15 @@ class AppendOptions(LogRunOptions):
             raise UsageError(reason=f"--compression-level: {error}") from error
 
 
+def paths_and_files(fs: Filesystem, arguments: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the arguments that are directories, and so further partitions, and those that are files of records."""
+    statuses = {name: None if name == _STDIN else fs.status(name) for name in arguments}
+    paths = tuple(name for name in arguments if (found := statuses[name]) is not None and found.is_directory)
+    return paths, tuple(name for name in arguments if name not in paths) or (_STDIN,)
+
+
 class AppendRun(LogWriter[AppendPlan]):
-    """Appends to a partition what the files hold."""
+    """Appends to a partition, or to those of a topic, what the files hold."""
 
     verb = "append"
     action = Action.APPEND
@@ -96,23 +116,62 @@ class AppendRun(LogWriter[AppendPlan]):
         super().__init__(environment, options)
         self._appending = options
         self._made: str | None = None
+        self._sorted: SortedLines | None = None
         self.counts.update(records=0, batches=0, appended_bytes=0)
 
-    def target(self, path: str) -> list[Partition]:
-        """The partition that `path` and the selection name; one that is not there yet is made when it is its turn.
+    def targets(self, path: str) -> list[Partition]:
+        """The partitions that the paths and the selection name; one that is not there yet is made when it is its turn.
 
-        Raises as `one` does, UsageError for a --topic-id where nothing is to be made.
+        Raises as `ours` does, UsageError for several that are not of one topic, and for a --topic-id where nothing is
+        to be made.
         """
         full_path = os.path.abspath(path)  # noqa: PTH100
         name, above = directory_name(path), self._fs.status(full_path.rpartition("/")[0] or "/")
-        is_new = self._fs.status(path) is None and name.kind is DirectoryKind.PARTITION
-        if not is_new or above is None or not above.is_directory:
-            if self._appending.topic_id is not None:
-                raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {path}")
-            return self.one(path)
+        is_there = self._fs.status(path) is not None
+        is_new = name.kind is DirectoryKind.PARTITION and (not is_there or is_unfinished(self._fs, path))
+        if not is_new or above is None or not above.is_directory or self._appending.more_paths:
+            found = self._of_one_topic([path, *self._appending.more_paths])
+            self._check_topic_id(found)
+            return found
         self._made = full_path
         self._named = frozenset({full_path})
         return [Partition(full_path, name, ())]
+
+    def _check_topic_id(self, partitions: list[Partition]) -> None:
+        """That of the command line is for what is to be made, or was by a run that was cut off."""
+        wanted = self._appending.topic_id
+        for partition in partitions if wanted is not None else ():
+            if topic_id_of(self._fs, partition) != wanted:
+                raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {partition.path}")
+
+    def _of_one_topic(self, paths: list[str]) -> list[Partition]:
+        selection = self._options.selection
+        if len(paths) == 1 and (selection is None or not selection.topics):
+            return self.one(paths[0])
+        found = self.ours(paths)
+        topics = sorted({partition.topic for partition in found})
+        if len(topics) > 1:
+            raise UsageError(reason=f"append takes partitions of one topic, not of {', '.join(topics[:3])}")
+        return found
+
+    def run_on(self, partitions: list[Partition]) -> int:
+        """See LogRun; what is for several partitions is read to its end first."""
+        if len(partitions) == 1:
+            return super().run_on(partitions)
+        self._settings = self._source(partitions)
+        log_dirs = {log_dir_of(self._fs, partition.path): None for partition in partitions}
+        metadata = self._settings.metadata(next(iter(log_dirs)))
+        topic = None if metadata is None else metadata.topics.get(partitions[0].topic)
+        places = places_of_partitions(self._fs, [log_dir for log_dir in log_dirs if log_dir is not None])
+        count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
+        numbers = [partition.number for partition in partitions]
+        self._sorted = SortedLines(Partitioner(numbers, count, self._appending.batch_bytes), numbers)
+        with closing(self._sorted):
+            sort = self._sorted.sorting(self._parse(with_origin=True))
+            for name, pieces in self._inputs():  # nothing is locked or changed yet: an interruption ends it here
+                for _ in read_records(PieceLines(pieces), name, sort):
+                    pass
+            return super().run_on(partitions)
 
     def partition(self, work: Work) -> Changed[AppendPlan]:
         """See PartitionRun."""
@@ -127,7 +186,7 @@ class AppendRun(LogWriter[AppendPlan]):
         except (BadInput, Refused, UnsupportedFormat):
             remove_partition(work.fs, self._made)
             raise
-        work.tell("new-partition", "this partition was made; undo leaves it there, empty", self._made)
+        work.tell("new-partition", "this partition was made; undo takes it away", self._made)
         return changed
 
     def _topic_id(self, work: Work) -> str | None:
@@ -141,7 +200,7 @@ class AppendRun(LogWriter[AppendPlan]):
     def _append_to(self, work: Work) -> Changed[AppendPlan]:
         plan = self.plan(work, self.begin(work))
         if self._writing.dry_run and not plan.is_refused:
-            return Changed(plan.after(rehearse(plan, self._records(), self._request())), None)
+            return Changed(plan.after(rehearse(plan, self._records(work), self._request())), None)
         return self.carry_out(work, plan)
 
     def plan(self, work: Work, root: RootState) -> AppendPlan:
@@ -155,8 +214,9 @@ class AppendRun(LogWriter[AppendPlan]):
 
     def apply(self, work: Work, plan: AppendPlan, run: RunInfo) -> Changed[AppendPlan]:
         """See LogWriter."""
+        info = replace(run, makes_directory=self._made is not None)
         result = apply_append(
-            *(work.fs, plan, self._records(), run, self._request()),
+            *(work.fs, plan, self._records(work), info, self._request()),
             held=work.lock,
             may_go_on=lambda: not self._interruptions.are_asked_for,
         )
@@ -183,17 +243,35 @@ class AppendRun(LogWriter[AppendPlan]):
             self.counts["batches"] += plan.appended.batches
             self.counts["appended_bytes"] += plan.appended.size_bytes
 
-    def _records(self) -> Iterator[NewRecord | None]:
-        """What all files hold. Raises BadInput, and as `open_read` does."""
+    def _records(self, work: Work) -> Iterator[NewRecord | RecordRun | None]:
+        """What is for a partition. Raises BadInput, and as `open_read` does."""
+        if self._sorted is not None:
+            yield from self._taken_apart("the input", self._sorted.pieces(work.partition.number))
+            return
+        for name, pieces in self._inputs():
+            yield from self._taken_apart(name, pieces)
+
+    def _taken_apart(self, name: str, pieces: Iterator[bytes]) -> Iterator[NewRecord | RecordRun | None]:
         options = self._appending
+        if options.is_ndjson and not options.keeps_offsets:
+            return NdjsonReader(self._environment.kernels, self._clock.now_ms).records(pieces, name)
+        return read_records(PieceLines(pieces), name, self._parse(with_origin=options.keeps_offsets))
+
+    def _parse(self, *, with_origin: bool) -> Parse:
+        options = self._appending
+        if options.is_ndjson:
+            return partial(parse_ndjson, with_origin=with_origin)
         separator = None if options.key_separator is None else options.key_separator.encode("utf-8", "surrogateescape")
-        parse = parse_ndjson if options.is_ndjson else line_parser(LineFormat(separator))
-        for path in options.files:
+        return line_parser(LineFormat(separator))
+
+    def _inputs(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """All files, by the name that messages give them, in pieces."""
+        for path in self._appending.files:
             if path == _STDIN:
-                yield from read_records(PieceLines(self._stdin()), "standard input", parse)
+                yield "standard input", self._stdin()
             else:
                 with self._environment.fs.open_read(path) as file:
-                    yield from read_records(PieceLines(file_pieces(file)), path, parse)
+                    yield path, file_pieces(file)
 
     def _stdin(self) -> Iterator[bytes]:
         """What comes on standard input, until its end or an interruption."""
@@ -223,6 +301,7 @@ class AppendRun(LogWriter[AppendPlan]):
             first_sequence=options.first_sequence,
             transaction=options.transaction,
             coordinator_epoch=options.coordinator_epoch,
+            keeps_offsets=options.keeps_offsets,
             clock=lambda: int(self._environment.clock() * 1000),
         )
 

@@ -50,7 +50,8 @@ class ChangeKind(Enum):
 class RunInfo:
     """What a command tells of itself: `run_id` is the directory's name, `settings` what JSON can hold.
 
-    `holds_marker`: the clean-shutdown marker is away while it works (storage/clean_marker.py).
+    `holds_marker`: the clean-shutdown marker is away while it works (storage/clean_marker.py). `makes_directory`: the
+    partition was not there before.
     """
 
     run_id: str
@@ -60,6 +61,7 @@ class RunInfo:
     settings: Mapping[str, object] = field(default_factory=dict)
     version: str = ""
     holds_marker: bool = False
+    makes_directory: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,7 +294,35 @@ def test_a_partition_is_made(root):
     assert kafkalog("verify", root, "--level", "deep")[0] == 0
     assert kafkalog("append", made, "--input", "lines", *NOW, stdin=b"c\n")[0] == 0
     assert end_of(made) == 3
-    assert kafkalog("append", made, "--topic-id", ID, *NOW)[0] == 2
+    assert kafkalog("append", made, "--topic-id", ID, *NOW)[0] == 0  # as when it is run again
+    assert kafkalog("append", made, "--topic-id", ID[::-1], *NOW)[0] == 2
+
+
+def test_undo_takes_away_what_was_made(root):
+    before, made = tree(root), root / "new-3"
+    argv = ("append", made, "--input", "lines", "--topic-id", ID, *NOW)
+    _, out, _ = kafkalog(*argv, stdin=b"a\n")
+    undo = out.rpartition("kafkalog ")[2].split()
+    _, later, _ = kafkalog(*argv, "--now", NOW_MS + 1, stdin=b"b\n")
+    assert kafkalog(*undo, *NOW[:2])[0] == 14  # something came since
+    assert kafkalog(*later.rpartition("kafkalog ")[2].split(), *NOW[:2])[0] == 0
+    assert made.exists()
+    code, out, err = kafkalog(*undo, *NOW[:2])
+    assert (code, "new-3: removed, it was new" in out) == (0, True), err
+    assert tree(root) == before
+    assert not list(root.glob("new-*"))
+    assert kafkalog(*undo, *NOW[:2])[0] == 10
+
+
+def test_a_partition_that_was_not_made_to_its_end(root):
+    made = root / "new-3"
+    made.mkdir()
+    (made / "partition.metadata").write_bytes(b"ver")
+    (made / "leader-epoch-checkpoint").touch()
+    code, _, err = kafkalog("append", made, "--input", "lines", "--topic-id", ID, *NOW, stdin=b"a\n")
+    assert (code, "was made" in err) == (0, True), err
+    assert (made / "partition.metadata").read_text() == f"version: 0\ntopic_id: {ID}"
+    assert kafkalog("verify", root, "--level", "deep")[0] == 0
 
 
 def test_a_partition_is_made_by_the_clock_of_the_machine(root):
@@ -345,6 +373,7 @@ BAD = [
     (b'{"timestamp_ms":-2}\n', "timestamp_ms -2"),
     (b'{"timestamp_ms":true}\n', "timestamp_ms must be"),
     (b'{"type":"finding"}\n', "type 'finding'"),
+    (b'{"type":[]}\n', "type []"),
     (b'{"timestamp_ms":%d}\n' % (NOW_MS + 3_600_001), "in the future"),
 ]
 
@@ -409,6 +438,28 @@ def test_a_second_name_of_the_log_is_refused(root, partition):
     (root.parent / "backup").hardlink_to(log)
     code, _, err = kafkalog("append", partition, *NOW, stdin=b"{}\n")
     assert (code, "more than one name" in err or "link" in err) == (14, True)
+
+
+# -- the marker of a clean shutdown
+
+
+@pytest.mark.parametrize("name", ["idem-0", "tx-0"])
+def test_only_what_was_touched_is_looked_at_again(root, name):
+    """What is latent in an older segment was there before; a broker that finds the marker does not look at it either."""
+    partition, lines = root / name, b"".join(b"%d\n" % at for at in range(90))
+    few = ("--batch-bytes", 200, "--config", "internal.segment.bytes=1000", "--input", "lines", *NOW)
+    assert kafkalog("append", partition, *few, stdin=lines)[0] == 0
+    logs = sorted(partition.glob("*.log"))
+    assert len(logs) > 4
+    assert (root / MARKER).exists()
+    data = bytearray(logs[1].read_bytes())
+    data[100] ^= 1
+    logs[1].write_bytes(data)
+    for _ in range(2):
+        code, _, err = kafkalog("append", partition, *few, stdin=lines)
+        assert (code, "stays away" in err) == (0, False), err
+        assert (root / MARKER).exists()
+    assert kafkalog("verify", partition)[0] == 4
 
 
 def test_the_marker_stays_away_where_the_segment_that_grew_is_damaged(root, partition):

@@ -193,9 +193,10 @@ def test_a_damaged_log_stays_and_the_others_go_on(root):
 
 
 def test_little_memory_gives_the_same(root, tmp_path):
+    one_by_one = ("--jobs", "1")  # side by side, whichever is done first has the first line in the checkpoint
     shutil.copytree(root, tmp_path / "other")
-    assert kafkalog("compact", root, *COMPACT, *NOW)[0] == 0
-    assert kafkalog("compact", tmp_path / "other", *COMPACT, *NOW, "--memory", "1000")[0] == 0
+    assert kafkalog("compact", root, *COMPACT, *NOW, *one_by_one)[0] == 0
+    assert kafkalog("compact", tmp_path / "other", *COMPACT, *NOW, *one_by_one, "--memory", "1000")[0] == 0
     mine, other = ({name: facts[0] for name, facts in tree(each).items()} for each in (root, tmp_path / "other"))
     assert mine == other
 

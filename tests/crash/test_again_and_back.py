@@ -7,10 +7,12 @@ from test_recover_crashes import CASES as CORPUS_CASES
 from test_recover_crashes import load
 from watched_fs import RecordingFilesystem, WatchedFilesystem
 from writer_matrix import own_tree
-from writers import CASES, LIKE_BROKER, RUN_ID, SALVAGE, WRITERS, Kind, Writer, ids, kafkalog
+from writers import APPENDS, CASES, LIKE_BROKER, RUN_ID, SALVAGE, WRITERS, Kind, Writer, ids, kafkalog
 
 UNDOABLE = [
-    (one, name) for one, name in CASES if one.kind in (Kind.REPAIRS, Kind.CHANGES, Kind.CLEANS) and one.comes_back
+    (one, name)
+    for one, name in (*CASES, *APPENDS)
+    if one.kind in (Kind.REPAIRS, Kind.CHANGES, Kind.CLEANS, Kind.APPENDS) and one.comes_back
 ]
 SETTINGS = ("--config", "segment.index.bytes=4096", "--config", "index.interval.bytes=300")
 

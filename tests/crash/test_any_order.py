@@ -165,6 +165,66 @@ class Log(RuleBasedStateMachine):
         self.disk.settle()
         self.before.clear()
 
+    def append_lines(self, fs, count):
+        self.number += 1
+        self.now_ms += 1000
+        argv = ("append", PARTITION, "--input", "lines", "--single-replica", "--batch-bytes", "120", *SETTINGS)
+        lines = b"".join(b"%d\n" % at for at in range(count))
+        return kafkalog(fs, *argv, now_ms=self.now_ms, token=f"{self.number:04d}", stdin=lines)
+
+    def check_appended(self, disk, count, *, is_whole):
+        """What was there, and all of what came, or a part of it."""
+        found = records(disk)
+        assert found[: len(self.wanted)] == self.wanted
+        new = [value for _, _, value in found[len(self.wanted) :]]
+        assert new == [b"%d" % at for at in range(count)][: len(new)]
+        assert not is_whole or len(new) == count
+        return found
+
+    @rule(count=st.integers(1, 4))
+    def append_by_command(self, count):
+        before, outcome = own_tree(self.disk), self.append_lines(self.disk, count)
+        assert outcome.code in (0, 14), outcome
+        was_taken_back = "was cut off half way, and is taken back" in outcome.err
+        if outcome.code and was_taken_back:  # that was a change; now there is none left to be made
+            before, outcome = own_tree(self.disk), self.append_lines(self.disk, count)
+            assert outcome.code == 14, outcome
+        if outcome.code:  # it is to be recovered first
+            assert without_times(own_tree(self.disk)) == without_times(before), "refused, and changed"
+        else:
+            self.wanted = self.check_appended(self.disk, count, is_whole=True)
+            if not was_taken_back:
+                self.before[runs_of(self.disk)[0]] = before
+        self.disk.settle()
+
+    @rule(count=st.integers(1, 4), at=st.floats(0, 1), survival=st.sampled_from(SURVIVALS))
+    def append_and_power_cut(self, count, at, survival):
+        images: list[MemoryFilesystem] = []
+        recorder = RecordingFilesystem(self.disk.image(KEPT))
+        assert self.append_lines(recorder, count).code in (0, 14)
+        place, counted, disk_again = int(at * len(recorder.changes)), 0, self.disk.image(KEPT)
+
+        def cut(call):
+            nonlocal counted
+            counted += 1
+            if counted >= place and not images:
+                images.append(disk_again.image(survival))
+
+        self.number -= 1
+        self.now_ms -= 1000
+        self.append_lines(RecordingFilesystem(disk_again, cut), count)
+        if images:
+            self.disk = images[0]
+            self.wanted = self.check_appended(self.disk, count, is_whole=False)
+        self.before.clear()
+
+    @rule(count=st.integers(1, 4), fault=st.sampled_from(sorted(FAULTS)), n=st.integers(0, 90), ever=st.booleans())
+    def append_with_a_fault(self, count, fault, n, ever):
+        self.append_lines(FailingFilesystem(self.disk, fault, n, for_ever=ever), count)
+        self.wanted = self.check_appended(self.disk, count, is_whole=False)
+        self.disk.settle()
+        self.before.clear()
+
     @precondition(lambda self: runs_of(self.disk))
     @rule()
     def undo_the_last(self):
@@ -179,6 +239,10 @@ class Log(RuleBasedStateMachine):
             assert run_id not in self.before, outcome
         elif run_id in self.before and "undone before" not in outcome.out:
             assert without_times(own_tree(self.disk)) == without_times(self.before.pop(run_id))
+        if "-append-" in run_id and outcome.code != 14:  # what came with it goes
+            found = records(self.disk)
+            assert found == self.wanted[: len(found)]
+            self.wanted = found
         self.disk.settle()
 
     @rule()

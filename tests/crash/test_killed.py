@@ -21,7 +21,7 @@ GROUPS = 4
 AT_WORK = """
     import sys
     from unittest import mock
-    from kafkalog_cli.cli import app, recover_run, retain_run, roll_run, undo_run
+    from kafkalog_cli.cli import app, append_run, recover_run, retain_run, roll_run, undo_run
     from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.storage import journal, journal_undo
     {planted}
@@ -116,13 +116,18 @@ def whole(tmp_path_factory):
     return length, all_records(read(root))
 
 
+def kill_at_times(name, evidence, kill):
+    """Call `kill` with a number and a share of the whole time, all over it; `name` chooses where exactly."""
+    chance = random.Random(f"{name} {SCALE}")
+    kills = KILLS // GROUPS
+    hits = [kill(n, (n + chance.random()) / kills) for n in range(kills)]
+    assert any(hits), "never while it wrote"
+    evidence("R5", kills, GROUPS + len(CHANGERS) + 1)
+
+
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_killed_at_any_time(group, whole, tmp_path, evidence):
-    chance = random.Random(f"{group} {SCALE}")
-    kills = KILLS // GROUPS
-    hits = [kill_at(tmp_path / f"log-{n}", (n + chance.random()) / kills, whole) for n in range(kills)]
-    assert any(hits), "never while it wrote"
-    evidence("R5", kills, GROUPS + len(CHANGERS))
+    kill_at_times(group, evidence, lambda n, share: kill_at(tmp_path / f"log-{n}", share, whole))
 
 
 # -- of sound logs
@@ -162,13 +167,49 @@ def test_a_change_that_is_killed(writer, tmp_path, evidence):
     argv = [str(tmp_path / "whole") if word == ROOT else word for word in writer.argv]
     code, length_s = end(process([*argv, "--quiet"]))
     assert code == 0
-    chance = random.Random(f"{writer.name} {SCALE}")
-    kills = KILLS // GROUPS
-    hits = [
-        kill_a_change_at(tmp_path / f"log-{n}", writer, (n + chance.random()) / kills, length_s) for n in range(kills)
-    ]
-    assert any(hits), "never while it wrote"
-    evidence("R5", kills, GROUPS + len(CHANGERS))
+    kill_at_times(
+        writer.name, evidence, lambda n, share: kill_a_change_at(tmp_path / f"log-{n}", writer, share, length_s)
+    )
+
+
+# -- appends
+
+APPENDED = [b"appended %d" % at for at in range(4000)]
+
+
+def append_argv(root, lines):
+    options = "--input lines --single-replica --batch-bytes 300"
+    settings = "--config internal.segment.bytes=20000 --config flush.messages=50"
+    return ["append", str(root / SOUND_NAMES["sound"]), str(lines), *f"{options} {settings}".split(), *SETTINGS]
+
+
+def kill_an_append_at(root, lines, share, length_s):
+    """Kill it after that share of its time: whether that was while it wrote."""
+    write(root, LOGS)
+    before = read(root)
+    code, _ = end(process(append_argv(root, lines)), share * length_s)
+    was_hit = code == -signal.SIGKILL and read(root) != before
+    grown = SOUND_NAMES["sound"]
+    for _ in range(2):
+        for directory, found in all_records(read(root)).items():
+            whole = all_records(before)[directory]
+            assert found[: len(whole)] == whole, directory
+            new = [value for _, _, value in found[len(whole) :]]
+            assert new == (APPENDED[: len(new)] if directory == grown else []), directory
+        recovered = in_process("recover", str(root), *SETTINGS, token="0002")
+        assert recovered.code == 0, recovered
+    undo_all(root)
+    assert read(root) == before, "what came was not all taken back"
+    return was_hit
+
+
+def test_an_append_that_is_killed(tmp_path, evidence):
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"\n".join(APPENDED))
+    write(tmp_path / "whole", LOGS)
+    code, length_s = end(process(append_argv(tmp_path / "whole", lines)))
+    assert code == 0
+    kill_at_times("append", evidence, lambda n, share: kill_an_append_at(tmp_path / f"log-{n}", lines, share, length_s))
 
 
 # -- what the harness finds

@@ -9,6 +9,7 @@ from evidence import SCALE
 from log_directories import END, PARTITION, ROOT, batch, log_directory
 from watched_fs import WatchedFilesystem
 from writers import (
+    APPENDERS,
     DELETE_RECORDS,
     NOW_MS,
     RETAIN,
@@ -51,7 +52,8 @@ def append(size_bytes):
 
 CHANGES = {
     **{writer.name: writer.act for writer in (ROLL, RETAIN, RETAIN_NOTHING, RETAIN_AT_ONCE, DELETE_RECORDS)},
-    "append": append(None),
+    **{writer.name: writer.act for writer in APPENDERS},
+    "a batch": append(None),
     "half a batch": append(50),
     "some bytes": append(7),
 }

@@ -48,6 +48,24 @@ for forced in (False, True):
         answers.append([code, out.getvalue().decode("latin-1"), err.getvalue().decode("latin-1")])
 sys.stdout.write(json.dumps([answers, "numba" in sys.modules]))
 """
+ASK_AT_ONCE = """
+import sys, json, threading
+import llvmlite.binding as llvm
+from kafkalog_cli.format.kernels import native
+from kafkalog_cli.storage import kernels
+native.use(native.unpack(kernels._machine_code_file().read_bytes(), kernels._made_for()))
+make, made = llvm.create_mcjit_compiler, []
+llvm.create_mcjit_compiler = lambda *arguments: made.append(make(*arguments)) or made[-1]
+sys.setswitchinterval(1e-6)
+names, asked, start = list(native._machine_code), [], threading.Barrier(8)
+def ask():
+    start.wait()
+    asked.extend(callable(native.function(name)) for name in names)
+threads = [threading.Thread(target=ask) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+sys.stdout.write(json.dumps([len(names), sum(asked), len(made), "numba" in sys.modules]))
+"""
 
 
 @pytest.mark.slow
@@ -61,3 +79,9 @@ def test_a_warm_run_reads_with_machine_code_and_without_numba(tmp_path):
     assert not has_numba
     assert answers[:4] == answers[4:]
     assert all(code == 0 and out for code, out, _ in answers)
+    command = [sys.executable, "-c", ASK_AT_ONCE]
+    done = subprocess.run(command, env=environment, check=True, cwd=ROOT, capture_output=True, text=True)
+    kernels, asked, engines, has_numba = json.loads(done.stdout)
+    # With an engine goes the code that it loaded.
+    assert (asked, engines, has_numba) == (8 * kernels, 1, False)
+    assert kernels

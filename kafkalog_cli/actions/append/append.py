@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
-from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, blocks
+from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, ColumnBlock, blocks
 from kafkalog_cli.actions.append.checks import Checks
-from kafkalog_cli.actions.append.reading import Incoming
+from kafkalog_cli.actions.append.columns import Arriving
 from kafkalog_cli.actions.apply_changes import Applied, Marker, give_marker_back, marker_after
 from kafkalog_cli.actions.change_plan import fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
@@ -51,7 +51,8 @@ ENDS = {"commit": COMMIT, "abort": ABORT, "open": None}
 class AppendRequest(LogRequest):
     """How to append. `codec` None: none; the topic's compression.type comes first. `leader_epoch` None: the latest.
 
-    `transaction`: one of ENDS, None for none. `clock` tells the time in ms, for flush.ms.
+    `transaction`: one of ENDS, None for none. `clock` tells the time in ms, for flush.ms. `keeps_offsets`: records have
+    offsets, timestamp types and leader epochs already, as what comes to a follower has (UnifiedLog.appendAsFollower).
     """
 
     codec: Codec | None = None
@@ -63,13 +64,18 @@ class AppendRequest(LogRequest):
     first_sequence: int | None = None
     transaction: str | None = None
     coordinator_epoch: int = 0
+    keeps_offsets: bool = False
     clock: Callable[[], int] | None = None
 
 
 class Appended(NamedTuple):
-    """What was appended: records and batches (a marker is one of each), their bytes, the segments that began."""
+    """What was appended: records and batches (a marker is one of each), their bytes, the segments that began.
+
+    `end_offset` is that of the log then.
+    """
 
     first_offset: int
+    end_offset: int
     records: int = 0
     batches: int = 0
     size_bytes: int = 0
@@ -100,8 +106,7 @@ class AppendPlan(LogPlan):
 
     def after(self, appended: Appended, *, is_cut_short: bool = False) -> AppendPlan:
         """The same when the records have come."""
-        end_offset = appended.first_offset + appended.records
-        return replace(self, appended=appended, log_end_offset=end_offset, is_cut_short=is_cut_short)
+        return replace(self, appended=appended, log_end_offset=appended.end_offset, is_cut_short=is_cut_short)
 
 
 def plan_append(fs: Filesystem, partition: Partition, root: RootState, request: AppendRequest) -> AppendPlan:
@@ -163,10 +168,11 @@ def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) ->
         level,
         request.batch_bytes,
         0 if epoch is None else epoch,
-        request.now_ms if is_append_time else None,
+        request.now_ms if is_append_time and not request.keeps_offsets else None,
         -1 if request.producer_id is None else request.producer_id,
         -1 if request.producer_id is None else request.producer_epoch,
         request.transaction is not None,
+        request.keeps_offsets,
     )
 
 
@@ -185,18 +191,41 @@ def next_sequence(state: ProducerState, request: AppendRequest) -> int:
     return increment_sequence(known.last_sequence, 1) if known.has_batch else 0
 
 
-def rehearse(plan: AppendPlan, records: Incoming, request: AppendRequest) -> Appended:
+def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> Appended:
     """What would be appended, as far as that is known without a log. Raises BadInput as the append would."""
-    checks = Checks(request.settings.topic_config(plan.log_dir, plan.topic), plan.style, request.now_ms)
-    maker = BatchMaker(plan.style, 0, request.kernels)
     assert plan.log_end_offset is not None
-    found = Appended(plan.log_end_offset)
+    config, end_offset = request.settings.topic_config(plan.log_dir, plan.topic), plan.log_end_offset
+    checks = Checks(config, plan.style, request.now_ms, end_offset)
+    maker = BatchMaker(plan.style, 0, request.kernels)
+    counted = _Counted(end_offset)
     for block in blocks(checks.records(records), plan.style, request.now_ms):
-        made = maker.encode(block, found.first_offset + found.records)
+        made = maker.encode(block, end_offset)
         checks.batches(made)
-        counts = found.records + len(block.rows), found.batches + len(made.batches), found.size_bytes + len(made.data)
-        found = Appended(found.first_offset, *counts)
-    return found
+        counted.add(made)
+        end_offset = made.batches.row(len(made.batches) - 1).last_offset + 1
+    return counted.appended(end_offset)
+
+
+class _Counted:
+    """What has come so far."""
+
+    def __init__(self, end_offset: int) -> None:
+        self.records = 0
+        self._first_offset = end_offset
+        self._batches = self._size_bytes = 0
+
+    def add(self, made: EncodedBatches) -> int:
+        """Count batches; how many records are in them."""
+        if not self._batches:
+            self._first_offset = made.batches.row(0).base_offset
+        records = int(sum(made.batches.records_count))
+        self.records += records
+        self._batches += len(made.batches)
+        self._size_bytes += len(made.data)
+        return records
+
+    def appended(self, end_offset: int, rolled: Sequence[Rolled] = ()) -> Appended:
+        return Appended(self._first_offset, end_offset, self.records, self._batches, self._size_bytes, tuple(rolled))
 
 
 # -- the append
@@ -213,7 +242,7 @@ class AppendResult:
 def apply_append(  # noqa: PLR0913
     fs: WritableFilesystem,
     plan: AppendPlan,
-    records: Incoming,
+    records: Arriving,
     run: RunInfo,
     request: AppendRequest,
     *,
@@ -242,15 +271,14 @@ class _Append:
         self._fs, self._plan, self._info, self._request = fs, plan, run, request
         self._config = request.settings.topic_config(plan.log_dir, plan.topic)
         self._target = _target(fs, plan, request)
-        self._checks = Checks(self._config, plan.style, request.now_ms)
+        self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
         sequence = next_sequence(self._target.producers.state, request)
         self._maker = BatchMaker(plan.style, sequence, request.kernels)
-        self._records = self._batches = self._size_bytes = 0
+        self._counted = _Counted(self._target.end_offset)
         self._flusher = _Flusher(self._config, request)
 
-    def run(self, records: Incoming, may_go_on: Callable[[], bool]) -> AppendResult:
+    def run(self, records: Arriving, may_go_on: Callable[[], bool]) -> AppendResult:
         plan = self._plan
-        first_offset = self._target.end_offset
         flusher = self._flusher
         made = blocks(
             self._checks.records(records),
@@ -262,7 +290,7 @@ class _Append:
         first = next(made, None)
         marker = ENDS.get(self._request.transaction or "open")
         if first is None and marker is None:
-            return AppendResult(Appended(first_offset), None)
+            return AppendResult(self._counted.appended(self._target.end_offset), None)
         is_held = False
         try:
             if plan.log_dir is not None:
@@ -271,12 +299,16 @@ class _Append:
         except BaseException as error:
             give_marker_back(self._fs, plan, self._info.run_id, error)
             raise
-        settings = self._request.load_settings(plan.log_dir, plan.topic)
-        left = marker_after(self._fs, plan, self._info.run_id, settings) if is_held else Marker.NONE
+        settings, since = self._request.load_settings(plan.log_dir, plan.topic), self._target.base_offset
+        left = marker_after(self._fs, plan, self._info.run_id, settings, since=since) if is_held else Marker.NONE
         return AppendResult(appended, Applied(manifest, left))
 
     def _grow(
-        self, info: RunInfo, first: Block | None, made: Iterator[Block], may_go_on: Callable[[], bool]
+        self,
+        info: RunInfo,
+        first: Block | ColumnBlock | None,
+        made: Iterator[Block | ColumnBlock],
+        may_go_on: Callable[[], bool],
     ) -> tuple[Manifest, Appended]:
         target, plan = self._target, self._plan
         edits = self._recovery_point(target.end_offset)
@@ -286,15 +318,14 @@ class _Append:
             config = self._config
             limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
             log = AppendedLog(target, run, limits, self._request.now_ms)
-            first_offset = target.end_offset
             if first is not None:
                 self._append(log, run, self._maker.encode(first, log.end_offset))
             while may_go_on() and (block := next(made, None)) is not None:
                 self._append(log, run, self._maker.encode(block, log.end_offset))
             self._end_transaction(log, run)
             log.close()
-            appended = Appended(first_offset, self._records, self._batches, self._size_bytes, tuple(log.rolled))
-            facts = {"first_offset": first_offset, "end_offset": log.end_offset, "records": self._records}
+            appended = self._counted.appended(log.end_offset, log.rolled)
+            facts = {name: getattr(appended, name) for name in ("first_offset", "end_offset", "records")}
             return run.finish(facts, self._recovery_point(log.end_offset)), appended
         except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
             run.take_back(error)
@@ -308,11 +339,7 @@ class _Append:
     def _append(self, log: AppendedLog, run: GrowingRun, made: EncodedBatches) -> None:
         self._checks.batches(made)
         log.append(made)
-        records = sum(made.batches.records_count)
-        self._records += int(records)
-        self._batches += len(made.batches)
-        self._size_bytes += len(made.data)
-        if self._flusher.is_due(int(records)):
+        if self._flusher.is_due(self._counted.add(made)):
             log.flush()
             run.change_lines(self._recovery_point(log.end_offset))
 

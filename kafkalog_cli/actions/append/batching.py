@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.reading import Incoming, NewRecord
+from kafkalog_cli.actions.append.columns import Arriving, RecordRun
+from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.format.batch import (
     NO_SEQUENCE,
     RECORD_BATCH,
@@ -25,6 +27,8 @@ RECORD_OVERHEAD_BYTES = 21
 """What a record can have besides key, value and headers (DefaultRecord.MAX_RECORD_OVERHEAD)."""
 BLOCK_BYTES = 1 << 20
 BLOCK_RECORDS = 1 << 14
+_RECORD_ROWS = 11
+_MOST_DELTA = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class BatchStyle:
     producer_id: int = -1
     producer_epoch: int = -1
     is_transactional: bool = False
+    keeps_offsets: bool = False
 
     @property
     def attributes(self) -> int:
@@ -49,56 +54,135 @@ class BatchStyle:
         bits = TIMESTAMP_TYPE_MASK if self.append_time_ms is not None else 0
         return self.codec | bits | (TRANSACTIONAL_MASK if self.is_transactional else 0)
 
+    def of(self, record: NewRecord) -> BatchStyle:
+        """The style of a batch that this record can be in: where offsets are kept, epoch and append time are too."""
+        if not self.keeps_offsets:
+            return self
+        epoch = self.leader_epoch if record.origin.leader_epoch is None else record.origin.leader_epoch
+        append_time_ms = record.timestamp if record.origin.is_append_time else None
+        if (epoch, append_time_ms) == (self.leader_epoch, self.append_time_ms):
+            return self
+        return replace(self, leader_epoch=epoch, append_time_ms=append_time_ms)
+
 
 class Block(NamedTuple):
-    """Some whole batches: rows of RecordColumns with offsets from 0 on, and where each batch ends."""
+    """Some whole batches: rows of RecordColumns, where each batch ends, and of which style each is.
+
+    Offsets are from 0 on, or those of the input where they are kept.
+    """
 
     buffer: bytearray
     rows: list[tuple[int, ...]]
     ends: list[int]
+    styles: list[BatchStyle]
+
+
+class ColumnBlock(NamedTuple):
+    """The same of one style, as columns: those of a RecordRun, whose offsets do not count."""
+
+    buffer: Any
+    matrix: Any
+    ends: list[int]
 
 
 def blocks(
-    records: Incoming,
+    records: Arriving,
     style: BatchStyle,
     now_ms: int,
     *,
     most_records: int = BLOCK_RECORDS,
     is_due: Callable[[], bool] = lambda: False,
-) -> Iterator[Block]:
+) -> Iterator[Block | ColumnBlock]:
     """Records gathered into batches, some batches at a time. `now_ms` is for records without a timestamp.
 
-    A block has `most_records` or less, and ends early where `is_due` says so, asked when none comes for a while.
+    A batch has no more than BLOCK_RECORDS. Where `most_records` is less, a block has no more than that. It ends early
+    where `is_due` says so, asked when none comes for a while.
     """
-    buffer = bytearray()
-    rows: list[tuple[int, ...]] = []
-    ends: list[int] = []
-    batch_bytes = RECORD_BATCH.size
-    for record in records:
-        if record is None or len(rows) >= most_records:
-            if rows and (record is not None or is_due()):
-                yield Block(buffer, rows, [*ends, len(rows)])
-                buffer, rows, ends, batch_bytes = bytearray(), [], [], RECORD_BATCH.size
+    gathered, arriving = _Gathered(style, now_ms), iter(records)
+    for record in arriving:
+        if isinstance(record, RecordRun):  # from the first on all are columns, with what was gathered before
+            from kafkalog_cli.actions.append.column_batches import ColumnBatches
+
+            columns = ColumnBatches(style, now_ms, most_records)
+            yield from columns.blocks(chain(gathered.records, (record,), arriving), is_due)
+            return
+        if record is None or BLOCK_RECORDS > most_records <= len(gathered.rows):
+            if gathered.rows and (record is not None or is_due()):
+                yield gathered.block()
+                gathered = _Gathered(gathered.style, now_ms)
             if record is None:
                 continue
-        start = len(buffer)
-        row = _put(buffer, record, len(rows), now_ms)
-        size = RECORD_OVERHEAD_BYTES + len(buffer) - start
-        begun = ends[-1] if ends else 0
-        if batch_bytes + size > style.batch_bytes and len(rows) > begun:
-            ends.append(len(rows))
-            batch_bytes = RECORD_BATCH.size
-            if start > BLOCK_BYTES or len(rows) > BLOCK_RECORDS // 2:
-                yield Block(buffer[:start], rows, ends)
-                buffer, rows, ends = bytearray(), [], []
-                row = _put(buffer, record, 0, now_ms)
-        rows.append(row)
-        batch_bytes += size
-    if rows:
-        yield Block(buffer, rows, [*ends, len(rows)])
+        if not gathered.has_room(record) and gathered.end_batch():
+            yield gathered.block()
+            gathered = _Gathered(gathered.style, now_ms)
+        gathered.add(record)
+    if gathered.rows:
+        yield gathered.block()
 
 
-def _put(buffer: bytearray, record: NewRecord, offset: int, now_ms: int) -> tuple[int, ...]:
+class _Gathered:
+    """Batches that fill."""
+
+    def __init__(self, style: BatchStyle, now_ms: int) -> None:
+        self.rows: list[tuple[int, ...]] = []
+        self.style = style
+        self._buffer = bytearray()
+        self._now_ms = now_ms
+        self._ends: list[int] = []
+        self._styles: list[BatchStyle] = []
+        self._batch_bytes = RECORD_BATCH.size
+        self.records: list[NewRecord] = []
+
+    def has_room(self, record: NewRecord) -> bool:
+        """Whether the record can be in the batch that fills; in an empty one it always can."""
+        begun = self._ends[-1] if self._ends else 0
+        if len(self.rows) == begun:
+            return True
+        if len(self.rows) - begun >= BLOCK_RECORDS:
+            return False
+        style = self.style
+        if style.keeps_offsets:
+            offset = record.origin.offset or 0
+            if style.of(record) is not style or offset - self.rows[begun][0] > _MOST_DELTA:
+                return False
+        return self._batch_bytes + _most_bytes(record) <= style.batch_bytes
+
+    def end_batch(self) -> bool:
+        """The batch is full; whether the block is too."""
+        self._ends.append(len(self.rows))
+        self._styles.append(self.style)
+        self._batch_bytes = RECORD_BATCH.size
+        return len(self._buffer) > BLOCK_BYTES or len(self.rows) > BLOCK_RECORDS // 2
+
+    def add(self, record: NewRecord) -> None:
+        self.style = self.style.of(record)
+        offset = record.origin.offset if self.style.keeps_offsets else None
+        self._batch_bytes += _most_bytes(record)
+        self.records.append(record)
+        self.rows.append(put_record(self._buffer, record, len(self.rows) if offset is None else offset, self._now_ms))
+
+    def block(self) -> Block:
+        """All of it; the last batch ends here."""
+        if len(self.rows) > (self._ends[-1] if self._ends else 0):
+            self.end_batch()
+        return Block(self._buffer, self.rows, self._ends, self._styles)
+
+
+def _most_bytes(record: NewRecord) -> int:
+    """What the record may take in a batch."""
+    size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+    for key, value in record.headers:
+        size += _length_bytes(len(key)) + len(key)
+        size += 1 if value is None else _length_bytes(len(value)) + len(value)
+    return size
+
+
+def _length_bytes(length: int) -> int:
+    return len(encode_zigzag(length))
+
+
+def put_record(buffer: bytearray, record: NewRecord, offset: int, now_ms: int) -> tuple[int, ...]:
+    """Put what a record has into `buffer`; its row, as RecordColumns have it."""
     places: list[int] = []
     for field in (record.key, record.value):
         places += (len(buffer), -1 if field is None else len(field))
@@ -124,26 +208,41 @@ class BatchMaker:
         self._encoder = BatchEncoder(style.level)
         self._kernels = kernels
 
-    def encode(self, block: Block, base_offset: int) -> EncodedBatches:
-        """The block's batches, the first of which is at `base_offset`; they live until the next call."""
+    def encode(self, block: Block | ColumnBlock, base_offset: int) -> EncodedBatches:
+        """The block's batches, the first of which is at `base_offset`; they live until the next call.
+
+        Where offsets are kept, `base_offset` does not count.
+        """
+        base_offset = 0 if self.style.keeps_offsets else base_offset
         begins = [0, *block.ends[:-1]]
+        if isinstance(block, ColumnBlock):
+            offsets = [(begin, end - 1, self.style) for begin, end in zip(begins, block.ends, strict=True)]
+            records = _of_matrix(block.matrix, base_offset)
+        else:
+            batches = zip(begins, block.ends, block.styles, strict=True)
+            offsets = [(block.rows[begin][0], block.rows[end - 1][0], style) for begin, end, style in batches]
+            kernels = None if self._kernels is None else self._kernels.compiled(len(block.rows), len(block.rows))
+            records = _columns(block.rows, base_offset, compiled=kernels is not None)
         headers = BatchColumns.from_rows(
-            [
-                self._header(base_offset + begin, base_offset + end - 1)
-                for begin, end in zip(begins, block.ends, strict=True)
-            ]
+            [self._header(base_offset + first, base_offset + last, style) for first, last, style in offsets]
         )
-        kernels = None if self._kernels is None else self._kernels.compiled(len(block.rows), len(block.rows))
-        records = _columns(block.rows, base_offset, compiled=kernels is not None)
         return self._encoder.encode(memoryview(block.buffer), records, WantedBatches(headers, begins, block.ends))
 
-    def _header(self, first: int, last: int) -> Batch:
-        style, sequence = self.style, self.next_sequence
+    def _header(self, first: int, last: int, style: BatchStyle) -> Batch:
+        sequence = self.next_sequence
         if style.producer_id >= 0:
             self.next_sequence = increment_sequence(sequence, last - first + 1)
         timestamp = -1 if style.append_time_ms is None else style.append_time_ms
         producer = (style.producer_id, style.producer_epoch, sequence)
         return Batch(0, 0, first, last, style.leader_epoch, 2, 0, style.attributes, -1, timestamp, *producer, 0, 1)
+
+
+def _of_matrix(matrix: Any, base_offset: int) -> RecordColumns:
+    import numpy as np
+
+    numbered: Any = matrix[:_RECORD_ROWS].copy()
+    numbered[0] = np.arange(base_offset, base_offset + matrix.shape[1])
+    return RecordColumns.from_matrix(numbered)
 
 
 def _columns(rows: list[tuple[int, ...]], base_offset: int, *, compiled: bool) -> RecordColumns:

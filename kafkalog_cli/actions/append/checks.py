@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import cast
 
 from kafkalog_cli.actions.append.batching import BatchStyle
-from kafkalog_cli.actions.append.reading import Incoming, NewRecord
+from kafkalog_cli.actions.append.columns import Arriving, RecordRun
+from kafkalog_cli.actions.append.reading import NewRecord, Origin
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.batch_encoder import EncodedBatches
@@ -14,38 +15,80 @@ from kafkalog_cli.storage.topic_config import TopicConfig
 
 
 class Checks:
-    """Looks at records and batches under the settings of a topic, at `now_ms`."""
+    """Looks at records and batches under the settings of a topic, at `now_ms`, on their way to the log's end."""
 
-    def __init__(self, config: TopicConfig, style: BatchStyle, now_ms: int) -> None:
-        self._needs_keys = config.is_compacted
+    def __init__(self, config: TopicConfig, style: BatchStyle, now_ms: int, end_offset: int) -> None:
+        self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader in all but these
+        self._next_offset = end_offset
+        self._leader_epoch = style.leader_epoch
+        self._needs_keys = config.is_compacted and not style.keeps_offsets
         self._most_bytes = min(cast(int, config["max.message.bytes"].value), config.segment_bytes)
-        is_by_clock = style.append_time_ms is not None
+        if style.keeps_offsets:
+            self._most_bytes = config.segment_bytes
+        is_by_clock = style.append_time_ms is not None or style.keeps_offsets
         self._before_ms = None if is_by_clock else cast(int, config["message.timestamp.before.max.ms"].value)
         self._after_ms = None if is_by_clock else cast(int, config["message.timestamp.after.max.ms"].value)
         self._now_ms = now_ms
 
-    def records(self, records: Incoming) -> Iterator[NewRecord | None]:
+    def records(self, records: Arriving) -> Iterator[NewRecord | RecordRun | None]:
         """The same records. Raises BadInput at the first that is refused."""
         number = 0
         for record in records:
             if record is None:
                 yield None
                 continue
+            if isinstance(record, RecordRun):
+                self._check_run(number, record)
+                number += len(record)
+                yield record
+                continue
             number += 1
             if self._needs_keys and record.key is None:
-                raise BadInput(path=f"record {number}", reason="it has no key, and the topic is compacted")
+                raise _no_key(number)
+            if self._keeps_offsets:
+                self._check_place(number, record.origin)
             timestamp = record.timestamp
             if timestamp is not None and timestamp != NO_TIMESTAMP and self._before_ms is not None:
                 self._check_timestamp(number, timestamp)
             yield record
 
+    def _check_run(self, number: int, run: RecordRun) -> None:
+        """As `records` does, all at once; `number`: the records before them."""
+        import numpy as np
+
+        timestamps, key_bytes = run.matrix[1], run.matrix[4]
+        wrong = (key_bytes < 0) if self._needs_keys else np.zeros(len(run), dtype=bool)
+        given = timestamps != NO_TIMESTAMP
+        if self._before_ms is not None:
+            wrong = wrong | (given & (self._now_ms - timestamps > self._before_ms))
+        if self._after_ms is not None:
+            wrong = wrong | (given & (timestamps - self._now_ms > self._after_ms))
+        if not wrong.any():
+            return
+        first = int(wrong.argmax())
+        if self._needs_keys and key_bytes[first] < 0:
+            raise _no_key(number + first + 1)
+        self._check_timestamp(number + first + 1, int(timestamps[first]))
+
     def batches(self, made: EncodedBatches) -> None:
         """Raises BadInput for a batch that is too large."""
         for batch in made.batches.rows():
             if batch.size_bytes > self._most_bytes:
-                limit = f"{self._most_bytes} (max.message.bytes, segment.bytes)"
+                names = "segment.bytes" if self._keeps_offsets else "max.message.bytes, segment.bytes"
+                limit = f"{self._most_bytes} ({names})"
                 reason = f"a batch of {batch.size_bytes} bytes is over {limit}"
                 raise BadInput(path=f"offset {batch.base_offset}", reason=reason)
+
+    def _check_place(self, number: int, origin: Origin) -> None:
+        offset, epoch = origin.offset, origin.leader_epoch
+        if offset is None or offset < self._next_offset:
+            found = "no offset" if offset is None else f"offset {offset}"
+            raise BadInput(path=f"record {number}", reason=f"{found}: the log's end is {self._next_offset} by then")
+        self._next_offset = offset + 1
+        if epoch is not None and epoch >= 0:
+            if epoch < self._leader_epoch:
+                raise BadInput(path=f"record {number}", reason=f"leader epoch {epoch} comes after {self._leader_epoch}")
+            self._leader_epoch = epoch
 
     def _check_timestamp(self, number: int, timestamp: int) -> None:
         early, late = self._now_ms - timestamp, timestamp - self._now_ms
@@ -53,6 +96,10 @@ class Checks:
             raise _bad_time(number, timestamp, "too old (message.timestamp.before.max.ms)")
         if self._after_ms is not None and late > self._after_ms:
             raise _bad_time(number, timestamp, "in the future (message.timestamp.after.max.ms)")
+
+
+def _no_key(number: int) -> BadInput:
+    return BadInput(path=f"record {number}", reason="it has no key, and the topic is compacted")
 
 
 def _bad_time(number: int, timestamp: int, why: str) -> BadInput:

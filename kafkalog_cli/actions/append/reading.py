@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
@@ -16,6 +16,8 @@ from kafkalog_cli.storage.fs import ReadableFile
 _SKIPPED = frozenset({"batch", "summary", "progress"})
 """Lines of dump-log that are no records."""
 _LARGEST_TIMESTAMP = (1 << 63) - 1
+_LARGEST_INT, _LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 2
+_TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
 _PIECE_BYTES = 1 << 20
 
 
@@ -45,13 +47,26 @@ def file_pieces(file: ReadableFile) -> Iterator[bytes]:
         position += got
 
 
+class Origin(NamedTuple):
+    """Where a record comes from, each None where the input does not say; `is_append_time`: what its timestamp is."""
+
+    partition: int | None = None
+    offset: int | None = None
+    leader_epoch: int | None = None
+    is_append_time: bool = False
+
+
+NO_ORIGIN = Origin()
+
+
 class NewRecord(NamedTuple):
-    """A record without an offset. `timestamp` in ms is -1 for none, None where the input leaves it to the clock."""
+    """A record to be appended. `timestamp` in ms is -1 for none, None where the input leaves it to the clock."""
 
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
     timestamp: int | None = None
+    origin: Origin = NO_ORIGIN
 
 
 class LineFormat(NamedTuple):
@@ -60,13 +75,14 @@ class LineFormat(NamedTuple):
     key_separator: bytes | None = None
 
 
-Incoming = Iterable["NewRecord | None"]
-"""Records as they come; None where none has come for a while."""
 Parse = Callable[[bytes], NewRecord | None]
 """A line without its end to a record; None for one that is none. Raises ValueError."""
+RecordT = TypeVar("RecordT")
 
 
-def read_records(lines: Iterable[bytes | None], path: str, parse: Parse) -> Iterator[NewRecord | None]:
+def read_records(
+    lines: Iterable[bytes | None], path: str, parse: Callable[[bytes], RecordT | None]
+) -> Iterator[RecordT | None]:
     """The records of a stream, which `path` names, and None for None. Raises BadInput with the number of the line."""
     number = 0
     for line in lines:
@@ -82,10 +98,10 @@ def read_records(lines: Iterable[bytes | None], path: str, parse: Parse) -> Iter
             yield record
 
 
-def parse_ndjson(line: bytes) -> NewRecord | None:
+def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
     """A record of dump-log's NDJSON; key, value and header values may be plain strings too.
 
-    Control records are left out: markers of transactions are not data.
+    Control records are left out: markers of transactions are not data. What is not used is not looked at.
     """
     if not line.strip():
         return None
@@ -96,7 +112,7 @@ def parse_ndjson(line: bytes) -> NewRecord | None:
     if not isinstance(found, dict):
         raise ValueError("no JSON object")
     kind = found.get("type", "record")
-    if kind in _SKIPPED or found.get("control") is not None:
+    if (isinstance(kind, str) and kind in _SKIPPED) or found.get("control") is not None:
         return None
     if kind != "record":
         raise ValueError(f"an object of type {kind!r}, not a record")
@@ -108,6 +124,7 @@ def parse_ndjson(line: bytes) -> NewRecord | None:
         _bytes(found.get("value"), "value"),
         tuple(map(_header, headers)),
         _timestamp(found),
+        _origin(found) if with_origin else NO_ORIGIN,
     )
 
 
@@ -137,6 +154,27 @@ def _timestamp(found: dict[str, Any]) -> int | None:
     if not NO_TIMESTAMP <= timestamp <= _LARGEST_TIMESTAMP:
         raise ValueError(f"timestamp_ms {timestamp} is none that a record can have")
     return timestamp
+
+
+def _origin(found: dict[str, Any]) -> Origin:
+    kind = found.get("timestamp_type")
+    if kind not in _TIMESTAMP_TYPES:
+        raise _not("timestamp_type", "CreateTime, LogAppendTime or NoTimestampType")
+    return Origin(
+        _number(found, "partition", 0, _LARGEST_INT),
+        _number(found, "offset", 0, _LARGEST_OFFSET),
+        _number(found, "leader_epoch", -1, _LARGEST_INT),
+        kind == "LogAppendTime",
+    )
+
+
+def _number(found: dict[str, Any], name: str, least: int, most: int) -> int | None:
+    number = found.get(name)
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise _not(name, f"a number from {least} to {most}")
+    return number
 
 
 def _header(found: Any) -> Header:

@@ -15,6 +15,7 @@ SCAN = "kafkalog_cli.format.kernels.compiled_scan:scan"
 DECODE_BATCHES = "kafkalog_cli.format.kernels.compiled_records:decode_batches"
 DECODE_PART = "kafkalog_cli.format.kernels.compiled_records:decode_part"
 ENCODE_BATCHES = "kafkalog_cli.format.kernels.compiled_encode:encode_batches"
+READ_LINES = "kafkalog_cli.format.kernels.compiled_ndjson:read_lines"
 PUT_KEYS = "kafkalog_cli.format.kernels.compiled_keys:put_keys"
 MARK_KEYS = "kafkalog_cli.format.kernels.compiled_keys:mark_keys"
 FILL_SLOTS = "kafkalog_cli.format.kernels.compiled_keys:fill_slots"
@@ -22,6 +23,11 @@ KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL = range(4)
 """Why `put_keys` ended."""
 KEYS_AHEAD = 16
 """So many hashes the kernels of keys have room for."""
+NDJSON_NAMES = (
+    b'null true false utf-8" base64" record" batch" summary" progress" encoding" data" key" value" headers" type" '
+    b'timestamp_ms" control" '
+)
+"""What READ_LINES compares with."""
 
 SCAN_ROWS = 1 << 16
 """Batches that one call of the scan kernel can hold."""
@@ -64,13 +70,21 @@ def record_capacity(counts: Any, starts: Any, ends: Any) -> int:
 
 def warm_up() -> None:
     """Compile (or load from Numba's cache) the kernels of this layer: importing them does it."""
-    from kafkalog_cli.format.kernels import compiled_encode, compiled_keys, compiled_records, compiled_scan, fields
+    from kafkalog_cli.format.kernels import (
+        compiled_encode,
+        compiled_keys,
+        compiled_ndjson,
+        compiled_records,
+        compiled_scan,
+        fields,
+    )
 
     assert compiled_scan.scan.signatures
     assert compiled_records.decode_batches.signatures
     assert compiled_records.decode_part.signatures
     assert fields.copy_fields.signatures
     assert compiled_encode.encode_batches.signatures
+    assert compiled_ndjson.read_lines.signatures
     assert compiled_keys.put_keys.signatures
     assert compiled_keys.mark_keys.signatures
     assert compiled_keys.fill_slots.signatures

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -29,8 +30,9 @@ class MachineCode(NamedTuple):
 
 
 _machine_code: dict[str, MachineCode] = {}
-_engines: list[Any] = []
-"""What owns the memory of the code; never given back."""
+_addresses: dict[str, int] = {}
+_loading = Lock()
+"""An engine takes a symbol once, and threads may ask for a kernel at the same time."""
 
 
 @cache
@@ -136,17 +138,18 @@ def _codes(arguments: Any) -> Iterator[str]:
 def _address(kernel: MachineCode) -> int:
     import llvmlite.binding as llvm
 
-    _prepare()
-    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(kernel.code))
-    engine.finalize_object()
-    _engines.append(engine)
-    return int(engine.get_function_address(kernel.symbol))
+    with _loading:
+        if kernel.symbol not in _addresses:
+            engine = _engine()
+            engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(kernel.code))
+            engine.finalize_object()
+            _addresses[kernel.symbol] = int(engine.get_function_address(kernel.symbol))
+        return _addresses[kernel.symbol]
 
 
 @cache
-def _prepare() -> None:
+def _engine() -> Any:
+    """What owns the memory of the code, which is never given back: one for all, as each makes tables of its own."""
     import ctypes
 
     import llvmlite.binding as llvm
@@ -156,6 +159,8 @@ def _prepare() -> None:
     process = ctypes.CDLL(None)
     for name in _CALLED_BY_LLVM:
         llvm.add_symbol(name, ctypes.cast(getattr(process, name), ctypes.c_void_p).value)
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
 def _callable(kernel: MachineCode, address: int) -> Callable[..., Any]:

@@ -2,42 +2,66 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.storage.durable import not_changed, sync, sync_directory, try_to_remove
-from kafkalog_cli.storage.fs import WritableFilesystem
-from kafkalog_cli.storage.names import OWN_DIRECTORY, FileKind, segment_file_name
+from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
+from kafkalog_cli.storage.manifest import Manifest, RunState, read_manifest, run_ids
+from kafkalog_cli.storage.names import (
+    OWN_DIRECTORY,
+    DirectoryKind,
+    FileKind,
+    classify_directory,
+    marked_directory_name,
+    segment_file_name,
+)
+from kafkalog_cli.storage.partition_state import difference_of_files, snapshot
 
+_METADATA = FileKind.PARTITION_METADATA.value
 _EMPTY = (
     FileKind.LEADER_EPOCH_CHECKPOINT.value,
     *(segment_file_name(0, kind) for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)),
 )
 
 
+def is_unfinished(fs: Filesystem, path: str) -> bool:
+    """Whether a directory holds no more than what a `make_partition` that was cut off leaves, and no log."""
+    names = {entry.path.rpartition("/")[2] for entry in fs.list_directory(path)}
+    return names <= {_METADATA, OWN_DIRECTORY, *_EMPTY} and segment_file_name(0, FileKind.LOG) not in names
+
+
 def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int) -> None:
     """Make the directory at `now_ms`, with owner, group and mode of the one that it lies in; it is on the disk then.
 
-    A crash leaves what a broker takes for an empty partition. Raises NotChanged, NoSpace.
+    One that `is_unfinished` is finished. A crash leaves such a one, or what a broker takes for an empty partition.
+    Raises NotChanged, NoSpace.
     """
     try:
         parent = path.rpartition("/")[0] or "/"
-        fs.make_directory(path)
+        if fs.status(path) is None:
+            fs.make_directory(path)
         try:
             attributes = fs.attributes(parent)
             fs.set_attributes(path, attributes._replace(xattrs=()))
             of_files = attributes._replace(mode=attributes.mode & 0o666, xattrs=(), mtime_ns=now_ms * 1_000_000)
             contents = dict.fromkeys(_EMPTY, b"")
-            if topic_id is not None:  # first: without it a broker sets the directory aside
+            if topic_id is not None:  # first, and its name too: without it a broker sets the directory aside
                 metadata = partition_metadata.encode(PartitionMetadata(partition_metadata.VERSION, topic_id))
-                contents = {FileKind.PARTITION_METADATA.value: metadata, **contents}
+                contents = {_METADATA: metadata, **contents}
             for name, data in contents.items():
-                with fs.create(f"{path}/{name}", of_files) as file:
+                is_there = fs.status(f"{path}/{name}") is not None
+                with fs.open_write(f"{path}/{name}") if is_there else fs.create(f"{path}/{name}", of_files) as file:
+                    if is_there:
+                        file.truncate(0)
                     file.write(0, data)
                     fs.set_attributes(f"{path}/{name}", of_files)
                     sync(file)
+                if data:
+                    sync_directory(fs, path)
             sync_directory(fs, path)
             sync_directory(fs, parent)
         except BaseException:
@@ -54,7 +78,41 @@ def remove_partition(fs: WritableFilesystem, path: str) -> None:
         fs.remove_directory(f"{path}/{OWN_DIRECTORY}")
     with suppress(OSError, PathNotFound):
         if not any(entry.is_directory for entry in fs.list_directory(path)):
-            for name in (FileKind.PARTITION_METADATA.value, *_EMPTY):
+            for name in (_METADATA, *_EMPTY):
                 try_to_remove(fs, f"{path}/{name}")
             fs.remove_directory(path)
             sync_directory(fs, path.rpartition("/")[0] or "/")
+
+
+def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> None:
+    """Take away the directory that a run made, now that the run is taken back; not if it is not as it was made.
+
+    It goes at once, by the name of one that a broker removes when it starts: a crash leaves the one or the other.
+    Raises OSError and SyncFailed as the disk has it.
+    """
+    if difference_of_files(manifest.before.files, snapshot(fs, path).files) is not None:
+        return
+    for run_id in run_ids(fs, path):
+        other = read_manifest(fs, path, run_id)
+        if other is not None and other.state is not RunState.UNDONE:
+            return
+    parent, _, name = path.rpartition("/")
+    directory = classify_directory(name)
+    assert directory.topic is not None
+    assert directory.partition is not None
+    unique_id = hashlib.sha256(manifest.run.run_id.encode()).hexdigest()[:32]
+    gone = marked_directory_name(directory.topic, directory.partition, DirectoryKind.DELETE, unique_id)
+    fs.rename(path, f"{parent}/{gone}")
+    sync_directory(fs, parent or "/")
+    _remove_all(fs, f"{parent}/{gone}")
+
+
+def _remove_all(fs: WritableFilesystem, path: str) -> None:
+    """What cannot be removed stays for the broker."""
+    with suppress(OSError, PathNotFound):
+        for entry in fs.list_directory(path):
+            if entry.is_directory:
+                _remove_all(fs, entry.path)
+            else:
+                try_to_remove(fs, entry.path)
+        fs.remove_directory(path)

@@ -1,0 +1,292 @@
+"""Lines of NDJSON to record columns, compiled: those that are as dump-log prints them; others are left to Python."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from kafkalog_cli.format.kernels.compiled import NDJSON_NAMES as NAMES
+from kafkalog_cli.format.kernels.compiling import BYTES, MATRIX, OUT, entry, kernel
+from kafkalog_cli.format.kernels.json_values import (
+    BACKSLASH,
+    CLOSE,
+    CLOSE_LIST,
+    COLON,
+    COMMA,
+    NEWLINE,
+    ODD,
+    OPEN,
+    OPEN_LIST,
+    QUOTE,
+    base64,
+    behind,
+    behind_blanks,
+    behind_char,
+    number,
+    string,
+)
+
+_NULL, _TRUE, _FALSE = (NAMES.index(word) for word in (b"null ", b"true ", b"false "))
+_UTF_8, _BASE64 = NAMES.index(b'utf-8" '), NAMES.index(b'base64" ')
+_RECORD, _BATCH = NAMES.index(b'record" '), NAMES.index(b'batch" ')
+_SUMMARY, _PROGRESS = NAMES.index(b'summary" '), NAMES.index(b'progress" ')
+_ENCODING, _DATA = NAMES.index(b'encoding" '), NAMES.index(b'data" ')
+_KEY, _VALUE = NAMES.index(b'key" '), NAMES.index(b'value" ')
+_HEADERS, _TYPE = NAMES.index(b'headers" '), NAMES.index(b'type" ')
+_TIMESTAMP, _CONTROL = NAMES.index(b'timestamp_ms" '), NAMES.index(b'control" ')
+
+_FIELDS = (_KEY, _VALUE, _HEADERS, _TYPE, _TIMESTAMP, _CONTROL)
+_IS_KEY, _IS_VALUE, _IS_HEADERS, _IS_TYPE, _IS_TIMESTAMP, _IS_CONTROL = range(6)
+_UNKNOWN = np.int64(-1)
+
+_NO_VALUE = np.int64(-1)
+_MOST_DIGITS = 18
+_LONGEST_SIZE = 5
+"""Bytes of the varint of a length, at most."""
+
+
+@kernel
+def _behind_name(text, at, names, word):
+    """The position of the value behind a quoted word of the names, a colon and blanks; ODD if it is another one."""
+    at = behind_blanks(text, at)
+    if text[at] != QUOTE:
+        return ODD
+    at = behind(text, at + 1, names, word)
+    if at < 0:
+        return ODD
+    return behind_char(text, at, COLON)
+
+
+@kernel
+def _field(text, at, names, out, to):
+    """Null, a string, or an object with encoding and data; (the position behind it, or ODD, and the size or -1)."""
+    if text[at] == QUOTE:
+        at, end = string(text, at + 1, out, to)
+        return at, end - to
+    if text[at] != OPEN:
+        return behind(text, at, names, _NULL), _NO_VALUE
+    at = _behind_name(text, at + 1, names, _ENCODING)
+    if at < 0 or text[at] != QUOTE:
+        return ODD, _NO_VALUE
+    after = behind(text, at + 1, names, _UTF_8)
+    is_text = after >= 0
+    if not is_text:
+        after = behind(text, at + 1, names, _BASE64)
+        if after < 0:
+            return ODD, _NO_VALUE
+    at = behind_char(text, after, COMMA)
+    if at < 0:
+        return ODD, _NO_VALUE
+    at = _behind_name(text, at, names, _DATA)
+    if at < 0 or text[at] != QUOTE:
+        return ODD, _NO_VALUE
+    if is_text:
+        at, end = string(text, at + 1, out, to)
+    else:
+        at, end = base64(text, at + 1, out, to)
+    if at < 0:
+        return ODD, _NO_VALUE
+    at = behind_blanks(text, at)
+    if text[at] != CLOSE:
+        return ODD, _NO_VALUE
+    return np.int64(at + 1), end - to
+
+
+@kernel
+def _sized(text, at, names, out, to):
+    """A field with its length before it, as headers have it; (the position behind it, or ODD; that in `out`; size)."""
+    at, size = _field(text, at, names, out, to + _LONGEST_SIZE)
+    if at < 0:
+        return ODD, to, size
+    start = to + _LONGEST_SIZE
+    bits = np.int64(1) if size < 0 else size << 1
+    while bits >= 0x80:
+        out[to] = np.uint8(bits & 0x7F | 0x80)
+        bits >>= 7
+        to += 1
+    out[to] = np.uint8(bits)
+    to += 1
+    for index in range(size):
+        out[to + index] = out[start + index]
+    return at, to + max(size, 0), size
+
+
+@kernel
+def _headers(text, at, names, out, to):
+    """A list of headers, or null; (the position behind it, or ODD; that in `out`; how many)."""
+    count = np.int64(0)
+    if text[at] != OPEN_LIST:
+        return behind(text, at, names, _NULL), to, count
+    at = behind_blanks(text, at + 1)
+    if text[at] == CLOSE_LIST:
+        return np.int64(at + 1), to, count
+    while True:
+        at = behind_char(text, at, OPEN)
+        if at < 0:
+            return ODD, to, count
+        at = _behind_name(text, at, names, _KEY)
+        if at < 0:
+            return ODD, to, count
+        at, to, size = _sized(text, at, names, out, to)
+        if at < 0 or size < 0:
+            return ODD, to, count
+        at = behind_char(text, at, COMMA)
+        if at < 0:
+            return ODD, to, count
+        at = _behind_name(text, at, names, _VALUE)
+        if at < 0:
+            return ODD, to, count
+        at, to, size = _sized(text, at, names, out, to)
+        if at < 0:
+            return ODD, to, count
+        at = behind_char(text, at, CLOSE)
+        if at < 0:
+            return ODD, to, count
+        count += 1
+        if text[at] == CLOSE_LIST:
+            return np.int64(at + 1), to, count
+        if text[at] != COMMA:
+            return ODD, to, count
+        at += 1
+
+
+@kernel
+def _skipped(text, at, names):
+    """The position behind a value that does not count: a plain string, an integer, a literal; ODD for any other."""
+    char = text[at]
+    if char == QUOTE:
+        at += 1
+        while text[at] != QUOTE:
+            if text[at] < 32 or text[at] == BACKSLASH:
+                return ODD
+            at += 1
+        return np.int64(at + 1)
+    if char == 110:
+        return behind(text, at, names, _NULL)
+    if char == 116:
+        return behind(text, at, names, _TRUE)
+    if char == 102:
+        return behind(text, at, names, _FALSE)
+    at, _, _ = number(text, at)
+    return at
+
+
+@kernel
+def _kind(text, at, names):
+    """What a line is by its type; (the position behind it, or ODD; whether it is a record)."""
+    if text[at] != QUOTE:
+        return ODD, False
+    after = behind(text, at + 1, names, _RECORD)
+    if after >= 0:
+        return after, True
+    after = behind(text, at + 1, names, _BATCH)
+    if after < 0:
+        after = behind(text, at + 1, names, _SUMMARY)
+    if after < 0:
+        after = behind(text, at + 1, names, _PROGRESS)
+    return after, False
+
+
+@kernel
+def _named(text, at, names):
+    """(The position behind the name of a field that counts, and which of _FIELDS; else `at`, and _UNKNOWN)."""
+    char, field = text[at], np.int64(0)
+    for word in _FIELDS:
+        if char == names[word]:
+            after = behind(text, at, names, word)
+            if after >= 0:
+                return after, field
+        field += 1
+    return np.int64(at), _UNKNOWN
+
+
+@kernel
+def _line(text, at, names, out, to, rows, row):
+    """A line that is no blank one, without its end; (the position behind it, or ODD; that in `out`; whether a record).
+
+    The row is set, but for a timestamp that is not named.
+    """
+    is_record, seen = True, np.int64(0)
+    at = behind_blanks(text, at + 1)
+    while True:
+        if text[at] != QUOTE:
+            return ODD, to, False
+        at, field = _named(text, at + 1, names)
+        if field == _UNKNOWN:
+            at = _skipped(text, at - 1, names)  # its name
+            if at < 0:
+                return ODD, to, False
+        elif seen >> field & 1:
+            return ODD, to, False
+        else:
+            seen |= np.int64(1) << field
+        at = behind_char(text, at, COLON)
+        if at < 0:
+            return ODD, to, False
+        if field == _IS_KEY:
+            at, size = _field(text, at, names, out, to)
+            rows[3, row], rows[4, row] = to, size
+            to += max(size, 0)
+        elif field == _IS_VALUE:
+            at, size = _field(text, at, names, out, to)
+            rows[5, row], rows[6, row] = to, size
+            to += max(size, 0)
+        elif field == _IS_HEADERS:
+            rows[7, row] = to
+            at, to, rows[8, row] = _headers(text, at, names, out, to)
+            rows[11, row] = to - rows[7, row]
+        elif field == _IS_TYPE:
+            at, is_record = _kind(text, at, names)
+        elif field == _IS_TIMESTAMP:
+            if text[at] == 110:
+                rows[1, row] = -1
+                at = behind(text, at, names, _NULL)
+            else:
+                at, rows[1, row], digits = number(text, at)
+                if digits > _MOST_DIGITS or rows[1, row] < -1:
+                    return ODD, to, False
+        elif field == _IS_CONTROL:
+            at = behind(text, at, names, _NULL)
+        else:
+            at = _skipped(text, at, names)
+        if at < 0:
+            return ODD, to, False
+        at = behind_blanks(text, at)
+        if text[at] == CLOSE:
+            return np.int64(at + 1), to, is_record
+        if text[at] != COMMA:
+            return ODD, to, False
+        at = behind_blanks(text, at + 1)
+
+
+@entry(BYTES, types.int64, types.int64, BYTES, OUT, types.int64, MATRIX, types.int64, types.int64)
+def read_lines(text, at, end, names, out, to, rows, row, now_ms):
+    """Take lines until one is odd; (its position or `end`, the bytes in `out`, the rows).
+
+    `text` is valid UTF-8, and ends in a newline at `end`. `names`: NDJSON_NAMES. `out` has room for as many bytes as
+    come, and 64 more, `rows` for as many rows as lines come: 11 as RecordColumns has them, the bytes of the headers,
+    and where in `out` what the record has begins. `now_ms`: the timestamp where none is named.
+    """
+    while at < end:
+        here = behind_blanks(text, at)
+        if text[here] == NEWLINE:
+            at = here + 1
+            continue
+        if text[here] != OPEN:
+            break
+        rows[0, row], rows[1, row], rows[2, row] = row, now_ms, -1
+        rows[3, row], rows[4, row], rows[5, row], rows[6, row] = to, -1, to, -1
+        rows[7, row], rows[8, row], rows[9, row], rows[10, row] = to, 0, -1, 1
+        rows[11, row], rows[12, row] = 0, to
+        here, after, is_record = _line(text, here, names, out, to, rows, row)
+        if here < 0:
+            break
+        here = behind_blanks(text, here)
+        if text[here] != NEWLINE:
+            break
+        at = here + 1
+        if is_record:
+            to = after
+            row += 1
+    return np.int64(at), np.int64(to), np.int64(row)

@@ -1,0 +1,208 @@
+"""Values of JSON in bytes that end in a newline, which no value holds: strings, base64, integers; compiled."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+
+from kafkalog_cli.format.kernels.compiling import inlined, kernel
+
+ODD = np.int64(-1)
+"""In place of a position: not as we print it, or wrong."""
+QUOTE, BACKSLASH, COMMA, COLON, NEWLINE = ord('"'), ord("\\"), ord(","), ord(":"), ord("\n")
+OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = ord("{"), ord("}"), ord("["), ord("]")
+
+
+@inlined
+def behind_blanks(text, at):
+    """The position behind spaces, tabs and carriage returns."""
+    while text[at] == 32 or text[at] == 9 or text[at] == 13:
+        at += 1
+    return at
+
+
+@inlined
+def behind(text, at, names, word):
+    """The position behind a word of the names, ODD if it is another one."""
+    while names[word] != 32:
+        if text[at] != names[word]:
+            return ODD
+        at += 1
+        word += 1
+    return np.int64(at)
+
+
+@inlined
+def behind_char(text, at, char):
+    """The position behind a character and the blanks around it, ODD if it is another one."""
+    at = behind_blanks(text, at)
+    if text[at] != char:
+        return ODD
+    return np.int64(behind_blanks(text, at + 1))
+
+
+@inlined
+def _hex_digit(char):
+    if 48 <= char <= 57:
+        return np.int64(char) - 48
+    if 97 <= char <= 102:
+        return np.int64(char) - 87
+    if 65 <= char <= 70:
+        return np.int64(char) - 55
+    return ODD
+
+
+@inlined
+def _unit(text, at):
+    """The number of four hexadecimal digits, ODD if they are none."""
+    value = np.int64(0)
+    for index in range(4):
+        digit = _hex_digit(text[at + index])
+        if digit < 0:
+            return ODD
+        value = value * 16 + digit
+    return value
+
+
+@inlined
+def _put_utf_8(out, to, point):
+    if point < 0x80:
+        out[to] = np.uint8(point)
+        return to + 1
+    if point < 0x800:
+        out[to] = np.uint8(0xC0 | point >> 6)
+        out[to + 1] = np.uint8(0x80 | point & 0x3F)
+        return to + 2
+    if point < 0x10000:
+        out[to] = np.uint8(0xE0 | point >> 12)
+        out[to + 1] = np.uint8(0x80 | point >> 6 & 0x3F)
+        out[to + 2] = np.uint8(0x80 | point & 0x3F)
+        return to + 3
+    out[to] = np.uint8(0xF0 | point >> 18)
+    out[to + 1] = np.uint8(0x80 | point >> 12 & 0x3F)
+    out[to + 2] = np.uint8(0x80 | point >> 6 & 0x3F)
+    out[to + 3] = np.uint8(0x80 | point & 0x3F)
+    return to + 4
+
+
+@kernel
+def _escaped(text, at, out, to):
+    """What a backslash at `at` stands for; (the position behind it, or ODD, and that in `out`)."""
+    char = text[at + 1]
+    if char == 117:  # u
+        point = _unit(text, at + 2)
+        at += 6
+        if point >= 0xDC00 and point <= 0xDFFF:
+            return ODD, to
+        if point >= 0xD800 and point <= 0xDBFF:
+            if text[at] != BACKSLASH or text[at + 1] != 117:
+                return ODD, to
+            low = _unit(text, at + 2)
+            if low < 0xDC00 or low > 0xDFFF:
+                return ODD, to
+            point = 0x10000 + ((point - 0xD800) << 10) + low - 0xDC00
+            at += 6
+        if point < 0:
+            return ODD, to
+        return np.int64(at), _put_utf_8(out, to, point)
+    value = np.int64(-1)
+    if char in (QUOTE, BACKSLASH, 47):
+        value = np.int64(char)
+    elif char == 98:
+        value = np.int64(8)
+    elif char == 102:
+        value = np.int64(12)
+    elif char == 110:
+        value = np.int64(10)
+    elif char == 114:
+        value = np.int64(13)
+    elif char == 116:
+        value = np.int64(9)
+    if value < 0:
+        return ODD, to
+    out[to] = np.uint8(value)
+    return np.int64(at + 2), to + 1
+
+
+@kernel
+def string(text, at, out, to):
+    """The string behind whose first quote `at` is; (the position behind it, or ODD, and that in `out`)."""
+    while True:
+        char = text[at]
+        if char == QUOTE:
+            return np.int64(at + 1), to
+        if char < 32:
+            return ODD, to
+        if char == BACKSLASH:
+            at, to = _escaped(text, at, out, to)
+            if at < 0:
+                return ODD, to
+        else:
+            out[to] = char
+            at += 1
+            to += 1
+
+
+@inlined
+def _sextet(char):
+    if 65 <= char <= 90:
+        return np.int64(char) - 65
+    if 97 <= char <= 122:
+        return np.int64(char) - 71
+    if 48 <= char <= 57:
+        return np.int64(char) + 4
+    if char == 43:
+        return np.int64(62)
+    if char == 47:
+        return np.int64(63)
+    return ODD
+
+
+@kernel
+def base64(text, at, out, to):
+    """As `string`, of base64 with all its padding and no bits to spare."""
+    while text[at] != QUOTE:
+        first = _sextet(text[at])
+        if first < 0:
+            return ODD, to
+        second = _sextet(text[at + 1])
+        if second < 0:
+            return ODD, to
+        out[to] = np.uint8(first << 2 | second >> 4)
+        to += 1
+        if text[at + 2] == 61:  # =
+            if text[at + 3] != 61 or text[at + 4] != QUOTE or second & 15:
+                return ODD, to
+            return np.int64(at + 5), to
+        third = _sextet(text[at + 2])
+        if third < 0:
+            return ODD, to
+        out[to] = np.uint8((second & 15) << 4 | third >> 2)
+        to += 1
+        if text[at + 3] == 61:
+            if text[at + 4] != QUOTE or third & 3:
+                return ODD, to
+            return np.int64(at + 5), to
+        fourth = _sextet(text[at + 3])
+        if fourth < 0:
+            return ODD, to
+        out[to] = np.uint8((third & 3) << 6 | fourth)
+        to += 1
+        at += 4
+    return np.int64(at + 1), to
+
+
+@kernel
+def number(text, at):
+    """An integer; (the position behind it, or ODD; its value; how many digits)."""
+    is_negative = text[at] == 45
+    if is_negative:
+        at += 1
+    start, value = at, np.int64(0)
+    while 48 <= text[at] <= 57:
+        value = value * 10 + np.int64(text[at]) - 48
+        at += 1
+    digits = np.int64(at - start)
+    if digits == 0 or (text[start] == 48 and digits > 1) or text[at] in (46, 69, 101):  # . E e
+        return ODD, value, digits
+    return np.int64(at), -value if is_negative else value, digits

@@ -2,6 +2,7 @@
 
 import random
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import pytest
@@ -177,16 +178,38 @@ def test_many_keys_are_found(compiled):
     wanted = [b"user-%d" % at if at % 2 else chosen[at] for at in range(0, 900, 3)]
     wanted += wanted[:5]
     sought, found, at = SoughtKeys(wanted), [], 0
+    finder = sought.finder()
     for block in blocks(data, compiled):
         assert block.is_compiled == compiled
-        rows = sought.rows(block)
-        assert all(wanted[sought.number_of(block, row)] == chosen[at + row] for row in rows)
-        assert all(sought.number_of(block, row) < len(wanted) - 5 for row in rows)
+        rows = finder.rows(block)
+        assert all(wanted[finder.number_of(block, row)] == chosen[at + row] for row in rows)
+        assert all(finder.number_of(block, row) < len(wanted) - 5 for row in rows)
         found += [at + row for row in rows]
         at += block.record_count
     assert found == [at for at, key in enumerate(chosen) if key in wanted]
     assert 0 < len(found) < len(chosen)
     assert len(sought) == len(set(wanted))
+
+
+@pytest.mark.slow
+def test_threads_find_keys_side_by_side():
+    """As partitions are erased with --jobs: each thread has a finder of its own."""
+    chosen, data = keyed_log(20_000, 900, 30)
+    sought = SoughtKeys(chosen[:300])
+    reading = [blocks(data, True), blocks(data[: len(data) // 20], True)]
+    block, other = map(next, reading)
+    wanted = set(chosen[:300])
+    want = [at for at, key in enumerate(chosen[: block.record_count]) if key in wanted]
+    assert 0 < other.record_count < block.record_count
+
+    def find(its_block):
+        finder = sought.finder()
+        return {tuple(finder.rows(its_block)) for _ in range(200)}
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(find, [block, other, block, other]))
+    assert found[0] == found[2] == {tuple(want)}
+    assert found[1] == found[3] == {tuple(at for at in want if at < other.record_count)}
 
 
 def blocks(data, compiled):

@@ -74,7 +74,8 @@ class ErasureProof:
 
     def __init__(self, fs: Filesystem, keys: KeyFile, request: CompactRequest) -> None:
         self._fs = fs
-        self._keys = keys
+        self._lines = keys.lines
+        self._finder = keys.sought.finder()
         self._request = request
         self._tallies: dict[int, _Tally] = {}
 
@@ -89,7 +90,7 @@ class ErasureProof:
         holders = [holder for holder in holders if holder.place is not Place.CLEANED]
         holders += self._elsewhere(partition, plan)
         keys = (
-            ErasedKey(self._keys.lines[number], tally.records, tuple(tally.offsets), tally.last_offset)
+            ErasedKey(self._lines[number], tally.records, tuple(tally.offsets), tally.last_offset)
             for number, tally in sorted(self._tallies.items())
         )
         erasure = plan.erasure._replace(keys=tuple(keys), before=tuple(before), holders=tuple(holders))
@@ -182,10 +183,10 @@ class ErasureProof:
                 for block in reader.blocks(chunk):
                     for fault in block.faults.values():
                         return count, fault.message
-                    rows = [row for row in self._keys.sought.rows(block) if not _is_control(block, row)]
+                    rows = [row for row in self._finder.rows(block) if not _is_control(block, row)]
                     count += len(rows)
                     for row in rows if tally else ():
-                        self._note(self._keys.sought.number_of(block, row), int(block.records.offset[row]))
+                        self._note(self._finder.number_of(block, row), int(block.records.offset[row]))
             return count, None if scan.fault is None else scan.fault.message
 
     def _note(self, number: int, offset: int) -> None:

@@ -76,7 +76,7 @@ class _Search:
     def __init__(self, log: CleanableLog, request: MarkingRequest, key: bytes) -> None:
         self._log = log
         self._request = request
-        self._sought = SoughtKeys([key])
+        self._finder = SoughtKeys([key]).finder()
         self._reader = RecordReader(log.limits)
         self._aborts = log.aborts()
 
@@ -137,7 +137,7 @@ class _Search:
 
     def _in_block(self, segment: Segment, block: RecordBlock, aborted: set[int]) -> Iterator[_Found]:
         columns = block.records
-        for row in self._sought.rows(block):
+        for row in self._finder.rows(block):
             batch_row = block.first_row + bisect_right(block.record_ends, row)
             batch = block.batches.row(batch_row)
             if not batch.is_control:

@@ -74,6 +74,7 @@ class _Marking:
         self._marks = Marks()
         self._reader = RecordReader(log.limits)
         self._sizes = log.sizes
+        self._erased = None if request.erased is None else request.erased.finder()
         self._latest = -1
         self._is_broker_full = False
 
@@ -232,8 +233,8 @@ class _Marking:
         is_old = segment.log.mtime_ms <= request.legacy_horizon_ms
         for first, end in _expired(block, request.now_ms, is_old=is_old):
             marks.expire(place + first, place + min(end, known))
-        if request.erased is not None:
-            marks.take(place + row for row in request.erased.rows(block))
+        if self._erased is not None:
+            marks.take(place + row for row in self._erased.rows(block))
 
 
 def _index_floor(log: CleanableLog, segment: Segment, offset: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.records import RECORD_COLUMN_NAMES, RecordBlock, RecordColumns, field_bytes
@@ -19,11 +19,22 @@ class SoughtKeys:
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._numbers = {key: number for number, key in reversed(list(enumerate(keys)))}
-        self._table: CompiledKeyTable | None = None
-        self._marks = Marks()
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def finder(self) -> KeyFinder:
+        """What finds them, for one thread."""
+        return KeyFinder(self._numbers)
+
+
+class KeyFinder:
+    """Finds records by their keys, of which it is given the numbers; it is not for several threads."""
+
+    def __init__(self, numbers: Mapping[bytes, int]) -> None:
+        self._numbers = numbers
+        self._table: CompiledKeyTable | None = None
+        self._marks = Marks()
 
     def rows(self, block: RecordBlock) -> list[int]:
         """The records of a block that have one of the keys."""

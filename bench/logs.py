@@ -120,6 +120,42 @@ def write_segment(log: Log, path: Path, records_count: int, source: random.Rando
             indexes.appended(base_offset + written - 1, position, size, last_ms)
 
 
+_NUMBERED_RECORDS, _NUMBERED_BATCHES = 64, 1024
+"""Records of a batch, so few that every delta takes one byte, and batches that are made at once."""
+
+
+def write_numbered_keys(path: Path, records_count: int, keys: int) -> None:
+    """Write a segment that begins at the offset that its name says: the record at an offset has the key of that number.
+
+    The numbers begin again after `keys` of them; a key has 12 bytes, a value 16. Many millions, all batches alike but
+    for the last.
+    """
+    import crc32c
+    import numpy as np
+
+    base_offset = int(path.stem)
+    record = b"\0\0" + b"\0" + bytes([24]) + bytes(12) + bytes([32]) + b"sixteen bytes..." + b"\0"
+    record = bytes([2 * len(record)]) + record
+    deltas = np.arange(_NUMBERED_RECORDS)
+    with path.open("wb", buffering=1 << 20) as segment, Indexes(path) as indexes:
+        for begin in range(0, records_count, _NUMBERED_RECORDS * _NUMBERED_BATCHES):
+            count = min(_NUMBERED_RECORDS * _NUMBERED_BATCHES, records_count - begin)
+            numbers = (base_offset + begin + np.arange(count)) % keys
+            made = np.tile(np.frombuffer(record, dtype=np.uint8), (count, 1))
+            made[:, 3] = 2 * np.resize(deltas, count)
+            digits = numbers[:, None] // 10 ** np.arange(11, -1, -1) % 10
+            made[:, 5:17] = digits + ord("0")
+            for first in range(0, count, _NUMBERED_RECORDS):
+                data = made[first : first + _NUMBERED_RECORDS].tobytes()
+                held = len(data) // len(record)
+                offset, position = base_offset + begin + first, segment.tell()
+                checked = _CHECKED.pack(0, held - 1, BASE_TIMESTAMP_MS, BASE_TIMESTAMP_MS, -1, -1, -1, held)
+                crc = crc32c.crc32c(data, crc32c.crc32c(checked))
+                size = HEADER.size + len(data)
+                segment.write(struct.pack(">qiibI", offset, size - 12, 0, 2, crc) + checked + data)
+                indexes.appended(offset + held - 1, position, size, BASE_TIMESTAMP_MS)
+
+
 class Indexes:
     """The offset and the time index of one segment, entries as a broker adds them, batch by batch (since 4.1)."""
 

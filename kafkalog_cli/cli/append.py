@@ -12,6 +12,7 @@ from kafkalog_cli.cli.options import (
     ConfigOption,
     DryRun,
     Format,
+    Input,
     MetadataOption,
     Metrics,
     Now,
@@ -29,13 +30,6 @@ command = typer.Typer(add_completion=False)
 
 RECORDS_PANEL = "Records and batches"
 PRODUCER_PANEL = "Producer"
-
-
-class Input(Enum):
-    """What the records come as."""
-
-    NDJSON = "ndjson"
-    LINES = "lines"
 
 
 class CodecName(Enum):

@@ -12,6 +12,7 @@ from kafkalog_cli.cli.options import (
     Delay,
     DryRun,
     Format,
+    Input,
     IoRate,
     Jobs,
     MetadataOption,
@@ -59,6 +60,19 @@ def compact(  # noqa: PLR0913, PLR0917 options
         str | None,
         typer.Option(metavar="KEY", help="With --dry-run: say of each record of a key why it stays or goes, and when."),
     ] = None,
+    erase_keys: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Take out all records of these keys, at once and for good, prove it, and tell what still holds them.",
+        ),
+    ] = None,
+    input: Annotated[  # noqa: A002
+        Input,
+        typer.Option(
+            "--input", help="How FILE has the keys: of records in NDJSON as dump-log prints it, or a line each."
+        ),
+    ] = Input.NDJSON,
     memory: Annotated[
         str,
         typer.Option(
@@ -85,7 +99,7 @@ def compact(  # noqa: PLR0913, PLR0917 options
 
     Only topics whose cleanup.policy has compact are touched: by --config, the metadata log, or --broker-config. A log
     is cleaned if it is dirty enough (min.cleanable.dirty.ratio), the dirtiest first. What is replaced is renamed to
-    .deleted, and unlinked by a later run once file.delete.delay.ms has gone.
+    .deleted, and unlinked by a later run once file.delete.delay.ms has gone; with --erase-keys at once.
     """
     from kafkalog_cli.actions.size_spec import parse_size_bytes
     from kafkalog_cli.cli.compact_run import CompactOptions, CompactRun
@@ -94,6 +108,8 @@ def compact(  # noqa: PLR0913, PLR0917 options
         raise UsageError(reason="--estimate goes with --dry-run")
     if explain is not None and not dry_run:
         raise UsageError(reason="--explain goes with --dry-run")
+    if erase_keys is not None and (delay is not None or explain is not None):
+        raise UsageError(reason="--erase-keys goes neither with --delay, as nothing waits, nor with --explain")
     options = CompactOptions(
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
@@ -111,6 +127,8 @@ def compact(  # noqa: PLR0913, PLR0917 options
         estimate=estimate,
         passes=_passes(passes),
         explain=explain,
+        erase_keys=erase_keys,
+        is_ndjson=input is Input.NDJSON,
         memory_bytes=parse_size_bytes(memory),
         delay=delay,
     )

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkalog_cli.actions.append.reading import PieceLines, file_pieces
 from kafkalog_cli.actions.apply_changes import Applied, Marker
 from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate, explain
 from kafkalog_cli.actions.compact.choose import plan_compact
+from kafkalog_cli.actions.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
+from kafkalog_cli.actions.compact.erasure import Erasure
 from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain import apply_retain, partly, plan_retain
@@ -23,6 +26,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.output.compact_explain_text import explain_lines
 from kafkalog_cli.output.compact_json import COMPACTION, compaction_fields
 from kafkalog_cli.output.compact_text import compaction_undo_words, compaction_words, dry_run_table
+from kafkalog_cli.output.erasure_text import erasure_lines
 from kafkalog_cli.output.human import write_table
 from kafkalog_cli.output.log_change_text import Said
 from kafkalog_cli.output.recover_text import remark_lines
@@ -42,6 +46,8 @@ class CompactOptions(LogRunOptions):
     memory_bytes: int = field(kw_only=True)
     passes: int | None = field(default=1, kw_only=True)
     explain: str | None = field(default=None, kw_only=True)
+    erase_keys: str | None = field(default=None, kw_only=True)
+    is_ndjson: bool = field(default=True, kw_only=True)
     delay: str | None = field(default=None, kw_only=True)
 
 
@@ -58,14 +64,18 @@ class CompactRun(LogWriter[CompactPlan]):
         self.explains = options.explain is not None
         self._has_table = False
         self._rows: list[CompactPlan] = []
-        self._delay_ms = delay_of(options.delay, keeps=False)
+        self._delay_ms = delay_of(options.delay, keeps=False) if options.erase_keys is None else 0
+        self._keys: KeyFile | None = None
         self.counts.update(cleaned=0, records_gone=0, bytes_read=0, bytes_written=0, unlinked_files=0, unlinked_bytes=0)
         self.counts.update(removed_segments=0, removed_bytes=0)
+        if options.erase_keys is not None:
+            self.counts.update(records_erased=0)
 
     def run_on(self, partitions: list[Partition]) -> int:
         """See LogRun; the dirtiest first, as a broker's cleaner picks them."""
         self._settings = self._source(partitions)
-        self._has_table = self._writing.dry_run and not self.explains and len(partitions) > 1
+        self._keys = self._read_keys()
+        self._has_table = self._writing.dry_run and not self.explains and self._keys is None and len(partitions) > 1
         ratios = {partition.path: self._ratio(partition) for partition in partitions} if len(partitions) > 1 else {}
         return super().run_on(sorted(partitions, key=lambda partition: -ratios.get(partition.path, 0.0)))
 
@@ -99,11 +109,15 @@ class CompactRun(LogWriter[CompactPlan]):
         """See PartitionRun."""
         plan = self.plan(work, self.begin(work))
         try:
+            if self._keys is not None and not plan.is_refused:
+                plan = ErasureProof(work.fs, self._keys, self._request()).look(plan)
             if self._writing.dry_run:
-                return Changed(self._looked_into(work, plan), None)
-            return self.carry_out(work, plan)
+                changed = Changed(self._looked_into(work, plan), None)
+            else:
+                changed = self.carry_out(work, plan)
         except Damaged as damage:
             return Changed(damaged(plan, damage), None)
+        return replace(changed, plan=with_holders(changed.plan))
 
     def _looked_into(self, work: Work, plan: CompactPlan) -> CompactPlan:
         """The plan with what only reading the log tells, as far as it is asked for. Raises Damaged."""
@@ -118,6 +132,9 @@ class CompactRun(LogWriter[CompactPlan]):
         """See LogWriter."""
         facts = self.check(work)
         plan = plan_compact(work.fs, work.partition, root, self._request(), self._places)
+        if self._keys is not None:
+            known = replication_words(facts.replication, facts.unknown_because)
+            plan = replace(plan, erasure=Erasure(known, len(self._keys.sought)))
         if plan.is_refused or not (facts.config.is_compacted and facts.config.is_deleted):
             return plan
         try:
@@ -145,6 +162,8 @@ class CompactRun(LogWriter[CompactPlan]):
             return Changed(plan, None)
         with partly(plan.path, is_begun=made.manifest is not None):
             plan = self._retain(work, replace(plan, outcome=made.compaction))
+            if self._keys is not None:
+                plan = ErasureProof(work.fs, self._keys, self._request()).look_again(plan)
         return Changed(plan, None if made.manifest is None else Applied(made.manifest, Marker.NONE))
 
     def said(self, plan: CompactPlan, done: Applied | None) -> Said:
@@ -161,7 +180,8 @@ class CompactRun(LogWriter[CompactPlan]):
 
     def more_lines(self, plan: CompactPlan) -> Iterator[str]:
         """See LogWriter."""
-        return explain_lines(plan)
+        yield from explain_lines(plan)
+        yield from erasure_lines(plan)
 
     def count(self, plan: CompactPlan, done: Applied | None) -> None:
         """See LogWriter."""
@@ -172,12 +192,22 @@ class CompactRun(LogWriter[CompactPlan]):
             self.counts["records_gone"] += outcome.counts.records_read - outcome.counts.records_kept
             self.counts["bytes_read"] += outcome.counts.bytes_read
             self.counts["bytes_written"] += outcome.counts.bytes_written
+        if plan.erasure is not None and plan.erasure.after is not None:
+            self.counts["records_erased"] += sum(key.records for key in plan.erasure.keys)
         if plan.retention is not None:
             self.counts["removed_segments"] += len(plan.retention.removed)
             self.counts["removed_bytes"] += plan.retention.removed_bytes
         if due is not None:
             self.counts["unlinked_files"] += len(due.files)
             self.counts["unlinked_bytes"] += due.size_bytes
+
+    def _read_keys(self) -> KeyFile | None:
+        """What is to be erased. Raises BadInput, and as `open_read` does."""
+        path = self._compacting.erase_keys
+        if path is None:
+            return None
+        with self._environment.fs.open_read(path) as file:
+            return read_keys(PieceLines(file_pieces(file)), path, is_ndjson=self._compacting.is_ndjson)
 
     def _retention(self) -> RetainRequest:
         return RetainRequest(
@@ -198,4 +228,5 @@ class CompactRun(LogWriter[CompactPlan]):
             delay_ms=self._delay_ms,
             now_is_given=self._clock.is_given,
             passes=self._compacting.passes,
+            erased=None if self._keys is None else self._keys.sought,
         )

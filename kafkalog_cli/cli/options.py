@@ -68,6 +68,13 @@ MaxRatio = Annotated[
 ]
 
 
+class Input(Enum):
+    """What records come as."""
+
+    NDJSON = "ndjson"
+    LINES = "lines"
+
+
 class OutputFormat(Enum):
     """What results are printed as."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkalog_cli.actions.compact.erasure import Erasure, Holder
 from kafkalog_cli.actions.compact.plan import Compaction, CompactPlan
 from kafkalog_cli.actions.retain_plan import RetainPlan
 from kafkalog_cli.output.log_change_json import retention_fields
+from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.storage.cleaning.explaining import RecordFate
 
 COMPACTION = "kafkalog.compaction/1"
@@ -32,6 +34,7 @@ def compaction_fields(plan: CompactPlan) -> dict[str, Any]:
         "estimate": None if plan.estimate is None else plan.estimate._asdict(),
         "outcome": None if plan.outcome is None else _outcome(plan.outcome),
         **({} if plan.explained is None else {"explained": [_fate(fate) for fate in plan.explained]}),
+        **({} if plan.erasure is None else {"erasure": _erasure(plan.erasure)}),
         "retention": None if plan.retention is None else _retention(plan.retention, plan.retention_run),
     }
 
@@ -42,6 +45,23 @@ def _retention(retention: RetainPlan, run_id: str | None) -> dict[str, Any]:
 
 def _fate(fate: RecordFate) -> dict[str, Any]:
     return {**fate._asdict(), "goes": fate.reason.goes, "reason": fate.reason.value}
+
+
+def _erasure(erasure: Erasure) -> dict[str, Any]:
+    after = erasure.after
+    return {
+        "replication": erasure.replication,
+        "keys_wanted": erasure.wanted,
+        "keys": [key._asdict() for key in erasure.keys],
+        "before": [log._asdict() for log in erasure.before],
+        "after": None if after is None else [log._asdict() for log in after],
+        "holders": [_holder(holder) for holder in erasure.holders],
+    }
+
+
+def _holder(holder: Holder) -> dict[str, Any]:
+    found = {"place": holder.place.value, "records": holder.records, "unread": holder.unread}
+    return {**json_path(holder.path), **found}
 
 
 def _outcome(outcome: Compaction) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from kafkalog_cli.storage.cleaning.choosing import UpTo
 
 _WHY_NOT = {
     Choice.NOTHING_DIRTY: "nothing is dirty",
+    Choice.NOTHING_TO_ERASE: "no record that may be cleaned has one of the keys",
     Choice.NOT_COMPACTED: "cleanup.policy has no compact",
     Choice.EMPTY: "it has no segment",
     Choice.DAMAGED: "it is damaged",

@@ -128,6 +128,8 @@ class Writer:
 @functools.cache
 def _disk(writer: Writer, fixture: str) -> MemoryFilesystem:
     fs = log_directory(fixture)
+    if writer is ERASE:
+        fs.add(KEYS, b"k1\ne\nx\nb\n")
     if writer.kind in (Kind.UNDOES, Kind.REMOVES):
         assert RECOVER.act(fs).code == 0
         assert fs.status(f"{OWN}/{RUN_ID}") is not None
@@ -178,18 +180,20 @@ TRUNCATE_IN_A_BATCH = _truncates("truncate-in-a-batch", 17)
 TRUNCATE_FULLY = _truncates("truncate-fully", 3)
 DELETE_RECORDS = _deletes("delete-records", 15)
 DELETE_ALL_RECORDS = _deletes("delete-all-records", -1)
-COMPACT = Writer(
-    "compact",
+_COMPACTS = ("compact", ROOT, *SETTINGS, "--config", "cleanup.policy=compact", "--config", "segment.bytes=320")
+COMPACT = Writer("compact", Kind.CLEANS, (*_COMPACTS, "--config", "min.cleanable.dirty.ratio=0"), keeps_marker=True)
+KEYS = "/keys"
+ERASE = Writer(
+    "erase",
     Kind.CLEANS,
-    (
-        *("compact", ROOT, *SETTINGS, "--config", "cleanup.policy=compact", "--config", "segment.bytes=320"),
-        *("--config", "min.cleanable.dirty.ratio=0"),
-    ),
+    (*_COMPACTS, "--config", "min.cleanable.dirty.ratio=1", "--erase-keys", KEYS, "--input", "lines"),
+    codes=frozenset({0, 3}),  # what is in the active segment stays
     keeps_marker=True,
+    comes_back=False,
 )
 CHANGERS = (
     *(ROLL, RETAIN, RETAIN_NOTHING, RETAIN_AND_KEEP, RETAIN_AT_ONCE, FREE),
-    *(TRUNCATE, TRUNCATE_IN_A_BATCH, TRUNCATE_FULLY, DELETE_RECORDS, DELETE_ALL_RECORDS, COMPACT),
+    *(TRUNCATE, TRUNCATE_IN_A_BATCH, TRUNCATE_FULLY, DELETE_RECORDS, DELETE_ALL_RECORDS, COMPACT, ERASE),
 )
 WRITERS = (*REPAIRERS, *CHANGERS)
 

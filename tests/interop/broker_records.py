@@ -59,7 +59,8 @@ def uncommitted_offsets(records):
 
 def line_of(record):
     headers = " ".join(f"{bytes_of(header['key']).decode()}={hex_of(header['value'])}" for header in record["headers"])
-    fields = record["offset"], record["timestamp_ms"], hex_of(record["key"]), hex_of(record["value"]), headers
+    timestamp = -1 if record["timestamp_ms"] is None else record["timestamp_ms"]  # as consumers have it
+    fields = record["offset"], timestamp, hex_of(record["key"]), hex_of(record["value"]), headers
     return "\t".join(map(str, fields))
 
 

@@ -44,7 +44,7 @@ def result(request, real_kafka, corpus, tmp_path_factory):
         for case in cases:
             client.do("create", case, **settings_of(corpus / case))
         one.stop()
-        put_in_place(cases, corpus, one.data)
+        put_in_place({case: corpus / case / "before" for case in cases}, one.data)
         if request.param == "crash":
             (one.data / MARKER).unlink()
         yield recover_and_start(cases, one, client)
@@ -56,19 +56,19 @@ def settings_of(case):
     return dict(word.split("=", 1) for word in topic[1].split())
 
 
-def put_in_place(cases, corpus, data):
-    """The files and checkpoint lines of the cases; topic ids stay those of the new topics."""
-    for case in cases:
-        source, target = corpus / case / "before" / f"{case}-0", data / f"{case}-0"
+def put_in_place(log_dirs, data):
+    """The files and checkpoint lines of topics from the log directory of each; topic ids stay those of the new ones."""
+    for topic, log_dir in log_dirs.items():
+        source, target = log_dir / f"{topic}-0", data / f"{topic}-0"
         topic_id = (target / "partition.metadata").read_bytes()
         shutil.rmtree(target)
         shutil.copytree(source, target)
         (target / "partition.metadata").write_bytes(topic_id)
     for name in CHECKPOINTS:
-        lines = [line for line in entries_of(data / name) if line.split()[0] not in cases]
-        for case in cases:
-            path = corpus / case / "before" / name
-            lines += [line for line in entries_of(path) if line.split()[0] == case] if path.exists() else []
+        lines = [line for line in entries_of(data / name) if line.split()[0] not in log_dirs]
+        for topic, log_dir in log_dirs.items():
+            path = log_dir / name
+            lines += [line for line in entries_of(path) if line.split()[0] == topic] if path.exists() else []
         (data / name).write_text("".join(f"{line}\n" for line in ["0", len(lines), *lines]))
 
 

@@ -2,6 +2,7 @@
 
 import random
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import pytest
@@ -19,6 +20,7 @@ from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged
 from kafkalog_cli.storage.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.storage.cleaning.marks import GONE, TOMBSTONE, Marks
 from kafkalog_cli.storage.cleaning.output import IndexLimits
+from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.storage.cleaning.transactions import aborted_between
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import open_partition
@@ -94,11 +96,11 @@ def disk_of(segments):
     return fs
 
 
-def cleaned(segments, first_dirty, *, compiled, memory_bytes=1 << 20, group_bytes=GROUP_BYTES):
+def cleaned(segments, first_dirty, *, compiled, memory_bytes=1 << 20, group_bytes=GROUP_BYTES, erased=None):
     fs = disk_of(segments)
     partition = open_partition(fs, DIRECTORY)
     log = CleanableLog(fs, partition.segments, kernels=KernelChoice(forced=compiled))
-    marks = mark(log, MarkingRequest(first_dirty, 10**6, NOW_MS, memory_bytes=memory_bytes))
+    marks = mark(log, MarkingRequest(first_dirty, 10**6, NOW_MS, memory_bytes=memory_bytes, erased=erased))
     files = Files()
     request = CleaningRequest(NOW_MS, RETENTION_MS, 10**6, group_bytes, IndexLimits(50, 4096), {})
     cleaner = Cleaner(log, marks, request, files)
@@ -106,7 +108,7 @@ def cleaned(segments, first_dirty, *, compiled, memory_bytes=1 << 20, group_byte
     return marks, cleaner, groups, files
 
 
-def expected(segments, first_dirty):
+def expected(segments, first_dirty, erased=()):
     """(offset, key, value) of what stays."""
     last = {}
     for _, batches in segments:
@@ -117,7 +119,7 @@ def expected(segments, first_dirty):
         for kind, _, records in batches:
             for r in records:
                 is_last = r.key is not None and r.offset >= last.get(r.key, -1)
-                if is_last and not (r.value is None and kind == "passed"):
+                if is_last and r.key not in erased and not (r.value is None and kind == "passed"):
                     found.append((r.offset, r.key, r.value))
     return found
 
@@ -153,6 +155,61 @@ def test_what_a_dictionary_says(compiled, case, memory_bytes):
         assert batch.base_offset <= records[0][0] <= records[-1][0] <= batch.last_offset
         if any(value is None for _, _, value in records):
             assert batch.attributes & 0x40, "a tombstone without a horizon"
+
+
+@pytest.mark.parametrize("compiled", KERNELS)
+@given(
+    case=logs_and_cuts(),
+    erased=st.lists(st.sampled_from([b"a", b"b", b"d" * 40, b"", b"none"]), min_size=1),
+    memory_bytes=st.sampled_from([1 << 20, 500]),
+)
+def test_erased_keys_are_gone_and_no_other(compiled, case, erased, memory_bytes):
+    segments, first_dirty = case
+    options = {"compiled": compiled, "memory_bytes": memory_bytes, "erased": SoughtKeys(erased)}
+    marks, cleaner, _, files = cleaned(segments, first_dirty, **options)
+    want = expected(segments, first_dirty, erased)
+    assert [record for _, records in written(files) for record in records] == want
+    assert (marks.end_offset, cleaner.counts.records_kept) == (10**6, len(want))
+
+
+@pytest.mark.parametrize("compiled", KERNELS)
+def test_many_keys_are_found(compiled):
+    chosen, data = keyed_log(3000, 900, 30)
+    wanted = [b"user-%d" % at if at % 2 else chosen[at] for at in range(0, 900, 3)]
+    wanted += wanted[:5]
+    sought, found, at = SoughtKeys(wanted), [], 0
+    finder = sought.finder()
+    for block in blocks(data, compiled):
+        assert block.is_compiled == compiled
+        rows = finder.rows(block)
+        assert all(wanted[finder.number_of(block, row)] == chosen[at + row] for row in rows)
+        assert all(finder.number_of(block, row) < len(wanted) - 5 for row in rows)
+        found += [at + row for row in rows]
+        at += block.record_count
+    assert found == [at for at, key in enumerate(chosen) if key in wanted]
+    assert 0 < len(found) < len(chosen)
+    assert len(sought) == len(set(wanted))
+
+
+@pytest.mark.slow
+def test_threads_find_keys_side_by_side():
+    """As partitions are erased with --jobs: each thread has a finder of its own."""
+    chosen, data = keyed_log(20_000, 900, 30)
+    sought = SoughtKeys(chosen[:300])
+    reading = [blocks(data, True), blocks(data[: len(data) // 20], True)]
+    block, other = map(next, reading)
+    wanted = set(chosen[:300])
+    want = [at for at, key in enumerate(chosen[: block.record_count]) if key in wanted]
+    assert 0 < other.record_count < block.record_count
+
+    def find(its_block):
+        finder = sought.finder()
+        return {tuple(finder.rows(its_block)) for _ in range(200)}
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(find, [block, other, block, other]))
+    assert found[0] == found[2] == {tuple(want)}
+    assert found[1] == found[3] == {tuple(at for at in want if at < other.record_count)}
 
 
 def blocks(data, compiled):

@@ -143,6 +143,8 @@ class _Planning:
             return Choice.DIRTY if is_dirty else Choice.OVERDUE
         if self._request.is_forced and dirt.first_uncleanable > first_base:
             return Choice.FORCED
+        if self._request.erased is not None and dirt.first_uncleanable > first_base:
+            return Choice.ERASING
         return Choice.NOT_DIRTY_ENOUGH if dirt.cleanable_bytes else Choice.NOTHING_DIRTY
 
     def _edits(self, dirt: Dirt, choice: Choice) -> tuple[LineEdit, ...]:

@@ -50,6 +50,7 @@ def marking_request(segments: Sequence[Segment], plan: CompactPlan, request: Com
         clean[-1].log.mtime_ms - plan.number_of("delete.retention.ms") if clean else 0,
         request.memory_bytes,
         request.most_keys,
+        request.erased,
     )
 
 

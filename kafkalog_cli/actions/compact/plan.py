@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, unique
 from typing import NamedTuple
 
+from kafkalog_cli.actions.compact.erasure import Erasure
 from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import PurgePlan
@@ -15,6 +16,7 @@ from kafkalog_cli.storage.cleaning.choosing import Dirt
 from kafkalog_cli.storage.cleaning.cleaner import CleaningCounts, LastRecord
 from kafkalog_cli.storage.cleaning.explaining import RecordFate
 from kafkalog_cli.storage.cleaning.marking import MEMORY_BYTES
+from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class CompactRequest(LogRequest):
 
     `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says. `now_is_given`: by `--now`.
     `most_keys`: end short of the end, as a broker does whose table is full with so many. `passes`: how often a log is
-    gone through at most, None: until a further one would change nothing.
+    gone through at most, None: until a further one would change nothing. `erased`: keys of which no record is to stay.
     """
 
     is_forced: bool = False
@@ -32,6 +34,7 @@ class CompactRequest(LogRequest):
     now_is_given: bool = False
     most_keys: int | None = None
     passes: int | None = 1
+    erased: SoughtKeys | None = None
 
     @property
     def clock(self) -> Clock:
@@ -46,8 +49,10 @@ class Choice(Enum):
     DIRTY = "dirty"  # its ratio is above min.cleanable.dirty.ratio
     OVERDUE = "max-compaction-lag"
     FORCED = "forced"
+    ERASING = "erase-keys"
     NOT_DIRTY_ENOUGH = "not-dirty-enough"
     NOTHING_DIRTY = "nothing-dirty"
+    NOTHING_TO_ERASE = "no-such-key"  # and not dirty enough
     NOT_COMPACTED = "cleanup-policy"  # cleanup.policy has no "compact"
     EMPTY = "no-segment"
     DAMAGED = "damaged"  # something in it is not as it should be, and it stays as it is
@@ -55,7 +60,7 @@ class Choice(Enum):
     @property
     def is_cleaned(self) -> bool:
         """Whether there is something to do."""
-        return self in (Choice.DIRTY, Choice.OVERDUE, Choice.FORCED)
+        return self in (Choice.DIRTY, Choice.OVERDUE, Choice.FORCED, Choice.ERASING)
 
 
 class Estimate(NamedTuple):
@@ -91,7 +96,7 @@ class CompactPlan(LogPlan):
     segments that are made into one each. `due` is what went in earlier runs, and is unlinked now; `delay_ms`: so
     long the files of this run stay. `outcome` and `estimate` are there when it was made, or tried. `retention` is what
     follows where cleanup.policy has delete too, `retention_run` the run that did it. `explained` are the records of
-    a key that was asked for.
+    a key that was asked for. `erasure` is there where keys are to be erased.
     """
 
     choice: Choice = Choice.NOT_COMPACTED
@@ -106,6 +111,7 @@ class CompactPlan(LogPlan):
     retention: RetainPlan | None = None
     retention_run: str | None = None
     explained: tuple[RecordFate, ...] | None = None
+    erasure: Erasure | None = None
 
     def number_of(self, name: str) -> int:
         """The value of a setting."""

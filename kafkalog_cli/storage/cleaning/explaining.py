@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import Enum, unique
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, in_transactions, type_of_control
 from kafkalog_cli.storage.cleaning.marking import MarkingRequest
+from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
 from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.read import RecordReader
@@ -75,7 +76,7 @@ class _Search:
     def __init__(self, log: CleanableLog, request: MarkingRequest, key: bytes) -> None:
         self._log = log
         self._request = request
-        self._key = key
+        self._finder = SoughtKeys([key]).finder()
         self._reader = RecordReader(log.limits)
         self._aborts = log.aborts()
 
@@ -136,28 +137,10 @@ class _Search:
 
     def _in_block(self, segment: Segment, block: RecordBlock, aborted: set[int]) -> Iterator[_Found]:
         columns = block.records
-        for row in _rows_with(block, self._key):
+        for row in self._finder.rows(block):
             batch_row = block.first_row + bisect_right(block.record_ends, row)
             batch = block.batches.row(batch_row)
             if not batch.is_control:
                 offset, timestamp_ms = int(columns.offset[row]), int(columns.timestamp[row])
                 size = int(columns.value_size[row])
                 yield _Found(segment, offset, timestamp_ms, size, batch, batch_row in aborted)
-
-
-def _rows_with(block: RecordBlock, key: bytes) -> list[int]:
-    """The records of a block that have this key."""
-    records: Any = block.records
-    if records.matrix is None:
-        pairs = enumerate(zip(records.key_position, records.key_size, strict=True))
-        return [row for row, (at, size) in pairs if size == len(key) and block.buffer[at : at + size] == key]
-    import numpy as np
-
-    rows = np.flatnonzero((records.key_size == len(key)) & (records.key_position >= 0))
-    data = np.frombuffer(block.buffer, dtype=np.uint8)
-    for at, byte in enumerate(key):
-        if not len(rows):
-            break
-        rows = rows[data[records.key_position[rows] + at] == byte]
-    found: list[int] = rows.tolist()
-    return found

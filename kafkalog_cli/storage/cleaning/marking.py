@@ -28,6 +28,7 @@ from kafkalog_cli.storage.cleaning.log import (
     type_of_control,
 )
 from kafkalog_cli.storage.cleaning.marks import Marks
+from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
 from kafkalog_cli.storage.index_end import entries_in_use
 from kafkalog_cli.storage.partition import Segment
@@ -47,7 +48,7 @@ class MarkingRequest:
 
     Tombstones go whose horizon has come at `now_ms`; those of v0 and v1, which have none, in segments whose file is no
     younger than `legacy_horizon_ms`. `memory_bytes` are for keys. `most_keys`: end as a broker does whose table is
-    full with so many, short of `first_uncleanable`.
+    full with so many, short of `first_uncleanable`. `erased` are keys of which no record stays.
     """
 
     first_dirty: int
@@ -56,6 +57,7 @@ class MarkingRequest:
     legacy_horizon_ms: int = 0
     memory_bytes: int = MEMORY_BYTES
     most_keys: int | None = None
+    erased: SoughtKeys | None = None
 
 
 def mark(log: CleanableLog, request: MarkingRequest) -> Marks:
@@ -72,6 +74,7 @@ class _Marking:
         self._marks = Marks()
         self._reader = RecordReader(log.limits)
         self._sizes = log.sizes
+        self._erased = None if request.erased is None else request.erased.finder()
         self._latest = -1
         self._is_broker_full = False
 
@@ -230,6 +233,8 @@ class _Marking:
         is_old = segment.log.mtime_ms <= request.legacy_horizon_ms
         for first, end in _expired(block, request.now_ms, is_old=is_old):
             marks.expire(place + first, place + min(end, known))
+        if self._erased is not None:
+            marks.take(place + row for row in self._erased.rows(block))
 
 
 def _index_floor(log: CleanableLog, segment: Segment, offset: int) -> int:

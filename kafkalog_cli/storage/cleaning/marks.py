@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kafkalog_cli.format.records import RecordBlock
@@ -93,6 +93,11 @@ class Marks:
         for at in range(first, end):
             if flags[at] & TOMBSTONE:
                 flags[at] |= GONE
+
+    def take(self, places: Iterable[int]) -> None:
+        """Have the records with marks at these places go."""
+        for at in places:
+            self.flags[at] |= GONE
 
     def kept(self, first: int, end: int) -> tuple[int, int]:
         """How many records stay of those, and how many of these have no value."""

@@ -5,7 +5,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from reading import source
+from spark_reading import source
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import java

@@ -2,7 +2,7 @@
 
 import pytest
 from logs import BASE_TIME_MS, R, batch_v2
-from reading import offsets, rows, subset, tasks
+from spark_reading import offsets, rows, subset, tasks
 
 from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, OffsetOutOfRange, PathNotFound, UsageError
 

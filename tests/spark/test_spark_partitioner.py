@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2
-from reading import filters, rows, subset, tasks
+from spark_reading import filters, rows, subset, tasks
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.partitioner import murmur2, partition_of

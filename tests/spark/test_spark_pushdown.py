@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, LOG_APPEND_TIME, R, batch_v2, message_set, write_segment
-from reading import filters as f
-from reading import rows, rows_of, source, subset, tasks
+from spark_reading import filters as f
+from spark_reading import rows, rows_of, source, subset, tasks
 
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.pushdown import push

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set
-from reading import offsets, pa, rows, subset, tasks
+from spark_reading import offsets, pa, rows, subset, tasks
 from strategies import logs as any_logs
 
 import kafkalog_cli as kl

@@ -1,7 +1,7 @@
 """The columns: those of Spark's Kafka source, the same to Spark and to Arrow; a user's schema is some of them."""
 
 import pytest
-from reading import source, subset, to_arrow_schema, types
+from spark_reading import source, subset, to_arrow_schema, types
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.schema import BY_NAME, arrow_schema, columns_named, spark_schema

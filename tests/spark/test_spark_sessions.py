@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 from logs import BASE_TIME_MS, R, batch_v2
-from reading import offsets, pa, rows
+from spark_reading import offsets, pa, rows
 
 import kafkalog_cli as kl
 from kafkalog_cli.errors import KafkalogError

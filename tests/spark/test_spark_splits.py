@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
-from reading import rows, rows_of, subset, tasks
+from spark_reading import rows, rows_of, subset, tasks
 
 import kafkalog_cli as kl
 from kafkalog_cli.errors import UsageError

@@ -11,7 +11,7 @@ from spark_reading import offsets, pa, rows
 import kafkalog_cli as kl
 from kafkalog_cli.errors import KafkalogError
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 @pytest.fixture(scope="module")

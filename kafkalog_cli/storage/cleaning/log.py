@@ -82,7 +82,8 @@ class SegmentChunks:
 
     def __iter__(self) -> Iterator[Chunk]:
         with self._log.fs.open_read(self._segment.log.path) as file:
-            yield from self._checked(self._scan(file))
+            for chunk, _ in ReadAhead(self._scan(file), self._log.limits, None, chosen=self._checked):
+                yield chunk
 
     def with_blocks(self, rows: Callable[[Chunk], list[Rows]]) -> Iterator[ChunkBlocks]:
         """Each chunk with the records of those rows of it that `rows` tells, which is asked in a thread, in order."""

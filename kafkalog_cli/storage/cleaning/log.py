@@ -82,8 +82,7 @@ class SegmentChunks:
 
     def __iter__(self) -> Iterator[Chunk]:
         with self._log.fs.open_read(self._segment.log.path) as file:
-            for chunk, _ in ReadAhead(self._scan(file), self._log.limits, None, chosen=self._checked):
-                yield chunk
+            yield from self._checked(self._scan(file))
 
     def with_blocks(self, rows: Callable[[Chunk], list[Rows]]) -> Iterator[ChunkBlocks]:
         """Each chunk with the records of those rows of it that `rows` tells, which is asked in a thread, in order."""

@@ -10,6 +10,7 @@ from watched_fs import RecordingFilesystem
 from writer_matrix import WriterMatrix, known_good
 from writers import (
     APPENDERS,
+    COMPACT,
     DELETE_RECORDS,
     INDEXES_ONLY,
     LIKE_BROKER,
@@ -34,7 +35,7 @@ SOME = [(RECOVER, "three"), (RECOVER, "swap"), (LIKE_BROKER, "deleted"), (INDEXE
         (UNDO, "three"), (UNDO, "torn"), (PURGE, "three"), (RETAIN, "sound")]  # fmt: skip
 APPENDED = [(MAKE, "sound")]
 MORE_APPENDED = [(writer, "sound") for writer in APPENDERS]
-MORE = [(ROLL, "old"), (RETAIN, "sound"), (TRUNCATE, "old"), (DELETE_RECORDS, "sound")]
+MORE = [(ROLL, "old"), (RETAIN, "sound"), (TRUNCATE, "old"), (DELETE_RECORDS, "sound"), (COMPACT, "keyed")]
 EACH = SOME if SCALE == 1 else [*((writer, name) for writer in REPAIRERS for name in writer.fixtures), *MORE]
 CASES = [*EACH, *(APPENDED if SCALE == 1 else MORE_APPENDED)]
 OF_AN_APPEND = 12
@@ -52,6 +53,21 @@ EQUIVALENT = {
     # One whose log is gone is an orphan, under either name.
     (DELETE_RECORDS, SwapRenames): ("rename", TIME_INDEX, f"{TIME_INDEX}.deleted"),
 }
+_LATE = {
+    # Nothing stays of these two segments, so that nothing can be lost when one of their names comes too late.
+    *("0.timeindex.cleaned", "0.timeindex.swap", "0.timeindex.deleted", "4.timeindex.deleted", "0.timeindex"),
+    # What comes as .cleaned counts for nothing yet, and a log that is there as .swap without its indexes has them made
+    # anew; the entries of aborted transactions hide nothing, whose records are gone.
+    *("8.txnindex.cleaned", "13.timeindex.cleaned"),
+    # A start completes it, since what comes next as .cleaned has a larger offset.
+    "8.txnindex",
+    # What a log replaces goes with it when a start finds that as .swap.
+    "13.timeindex.deleted",
+}
+SPARED = {(COMPACT, DropSync): _LATE, (COMPACT, SwapRenames): {*_LATE, "18.timeindex.deleted"}}
+"""The same by the file that was renamed last: a step that may come after the next."""
+MOST_ALIVE = {COMPACT: 9 / 10}
+"""Of all: its renames come in threes and fours."""
 
 
 @pytest.mark.parametrize("mutant", [DropSync, SwapRenames])
@@ -68,12 +84,23 @@ def test_each_is_found(writer, fixture, mutant, evidence):
         numbers = sorted(random.Random(writer.name).sample(numbers, min(OF_AN_APPEND, len(numbers))))
     tried = len(numbers)
     alive = [n for n in numbers if not is_found(WriterMatrix(writer, fixture, set(whole.known)), mutant, n)]
-    told = [recorder.changes[places[n]][:3] for n in alive if not is_nobodys(recorder.changes, places, n, mutant)]
+    late = [n for n in alive if not is_nobodys(recorder.changes, places, n, mutant)]
+    spared = SPARED.get((writer, mutant), set())
+    told = [recorder.changes[places[n]][:3] for n in late if renamed_last(recorder.changes, places[n]) not in spared]
     if EQUIVALENT.get((writer, mutant)) in told:
         told.remove(EQUIVALENT[writer, mutant])  # one of them
     assert told == []
-    assert len(alive) <= 2 * tried / 3 or tried < 4  # most renames have no sync between them
+    assert spared <= {renamed_last(recorder.changes, places[n]) for n in late}
+    assert len(alive) <= MOST_ALIVE.get(writer, 2 / 3) * tried or tried < 4  # most renames have no sync between them
     evidence("R24", max(0, tried), 2 * len(CASES))
+
+
+def renamed_last(calls, at):
+    """The new name that a rename gave there, or the last one before: without the zeroes before its offset."""
+    renames = (call for call in reversed(calls[: at + 1]) if call.name == "rename")
+    name = next((call[2] for call in renames), "").rpartition("/")[2]
+    number, _, rest = name.partition(".")
+    return f"{int(number)}.{rest}" if number.isdecimal() else name
 
 
 def is_found(matrix, mutant, n):

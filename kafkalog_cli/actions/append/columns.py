@@ -60,7 +60,7 @@ class NdjsonReader:
         """Of whole lines."""
         lines = text.count(b"\n")
         rows = max(lines, len(text) // _BYTES_OF_A_LINE) * _PLAIN_ROWS_A_LINE
-        if self._kernels.compiled(0, rows) is not None and _is_utf_8(text):
+        if self._kernels.compiled(0, rows) is not None:
             yield from self._compiled(text, lines, path)
         else:
             self._kernels.compiled(rows, 0)
@@ -106,11 +106,3 @@ def moved(rows: Any) -> Any:
         for row in (3, 5, 7, 12):
             rows[row] -= begin
     return rows
-
-
-def _is_utf_8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -16,6 +16,7 @@ from kafkalog_cli.actions.append.columns import NdjsonReader, RecordRun
 from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.records import field_bytes, read_headers
+from kafkalog_cli.storage import kernels
 from kafkalog_cli.storage.kernels import KernelChoice
 
 NOW_MS = BASE_TIME_MS + 5
@@ -145,6 +146,16 @@ def test_lines_as_we_print_them_are_not_left_to_python():
         NewRecord(None, b"\xff", (), NOW_MS),
         NewRecord(b"plain", b"text", (), NOW_MS),
     ]
+
+
+def test_what_a_pipe_gives_is_compiled_too(monkeypatch):
+    """Little at a time, but much in all."""
+    monkeypatch.setattr(kernels, "is_warm", lambda: True)
+    text = b'{"value":"some text","timestamp_ms":5}\n' * 20_000
+    found = list(arriving(KernelChoice(), cut(text, 1 << 12)))
+    runs = [one for one in found if isinstance(one, RecordRun)]
+    assert sum(map(len, runs)) > 5_000
+    assert sum(map(len, runs)) + len(found) - len(runs) == 20_000
 
 
 def test_all_kinds_of_utf_8():

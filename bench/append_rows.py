@@ -1,18 +1,63 @@
-"""The row of append: NDJSON in, against kafka-python's record builder on the same lines."""
+"""The rows of append: NDJSON and Arrow in, against a broker with a Java producer, and kafka-python's record builder."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from jvm import kafka_jars
 from make_inputs import Input
 from measure import ROOT
+from real_broker import RealBroker
 from rows import Row, described
 
 _BENCH = Path(__file__).resolve().parent
 _FILES = (".log", ".index", ".timeindex")
+_PAYLOADS = 20_000
+BROKER, BUILDER = "a broker and a Java producer", "kafka-python's record builder"
+
+
+class _Inputs:
+    """The records of a log as NDJSON and as an Arrow file, made when they are first needed."""
+
+    def __init__(self, directory: Path, log: Input, kafkalog: list[str]) -> None:
+        self.directory = directory
+        self.lines, self.arrow = directory / f"{log.size_bytes}.ndjson", directory / f"{log.size_bytes}.arrow"
+        self.target = directory / "t-0"
+        self._partition = log.segments[0].parent
+        self._kafkalog = kafkalog
+        self._broker = RealBroker(directory / "broker")
+
+    def make(self) -> None:
+        """What is not there yet, and an empty partition."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if not self.lines.exists():
+            _write(self.lines, [*self._kafkalog, "read", "--format", "json", str(self._partition)])
+        if not self.arrow.exists():
+            writer = [sys.executable, str(_BENCH / "write_arrow.py"), str(self._partition), str(self.arrow)]
+            (self.directory / "count").write_bytes(subprocess.run(writer, check=True, cwd=ROOT, stdout=-1).stdout)
+        shutil.rmtree(self.target, ignore_errors=True)
+        self.target.mkdir()
+        for suffix in _FILES:
+            (self.target / f"{0:020}{suffix}").touch()
+
+    def make_for_a_broker(self) -> None:
+        """That, a broker, and values for the producer, which takes them by chance."""
+        self.make()
+        payloads = self.directory / "payloads"
+        if not payloads.exists():
+            words = ["--max-records", str(_PAYLOADS), "--print", "value", str(self._partition)]
+            _write(payloads, [*self._kafkalog, "read", *words])
+        count = (self.directory / "count").read_text().strip()
+        (self.directory / "produce").write_text(f"{self._broker.address()} {count}")
+
+
+def _write(path: Path, command: list[str]) -> None:
+    with path.open("wb") as out:
+        subprocess.run(command, stdout=out, check=True, cwd=ROOT)
 
 
 def append_rows(found: dict[str, Input], directory: Path, kafkalog: list[str]) -> list[Row]:
@@ -20,20 +65,22 @@ def append_rows(found: dict[str, Input], directory: Path, kafkalog: list[str]) -
     if "uncompressed" not in found:
         return []
     log = found["uncompressed"]
-    lines, target = directory / f"{log.size_bytes}.ndjson", directory / "t-0"
-    arguments = ["append", str(target), str(lines), "--single-replica", "--config", f"segment.ms={2**62}"]
-    reader = [sys.executable, str(_BENCH / "build_kafka_python.py"), str(lines), str(directory / "batches")]
+    inputs = _Inputs(directory, log, kafkalog)
+    arguments = ["append", str(inputs.target), str(inputs.lines), "--single-replica", "--config", f"segment.ms={2**62}"]
+    library = [sys.executable, str(_BENCH / "append_arrow.py"), str(inputs.arrow), str(inputs.target)]
+    builder = [sys.executable, str(_BENCH / "build_kafka_python.py"), str(inputs.lines), str(directory / "batches")]
+    jars = kafka_jars()
+    producer = None if jars is None else [sys.executable, str(_BENCH / "produce.py"), str(directory), str(jars)]
 
-    def prepare() -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        if not lines.exists():
-            with lines.open("wb") as out:
-                command = [*kafkalog, "read", "--format", "json", str(log.segments[0].parent)]
-                subprocess.run(command, stdout=out, check=True, cwd=ROOT)
-        shutil.rmtree(target, ignore_errors=True)
-        target.mkdir()
-        for suffix in _FILES:
-            (target / f"{0:020}{suffix}").touch()
+    def row(
+        what: str, command: list[str] | None, peer: str, peers: list[str] | None, prepare: Callable[[], None]
+    ) -> Row:
+        work = f"append, {what}, against {peer}, {described(log)}"
+        return Row(work, arguments, peer, peers, 1, 10, prepare=prepare, command=command)
 
-    peer = "kafka-python's record builder"
-    return [Row(f"append, NDJSON of {described(log)}", arguments, peer, reader, 1, 10, prepare=prepare)]
+    return [
+        row("NDJSON in", None, BUILDER, builder, inputs.make),
+        row("NDJSON in", None, BROKER, producer, inputs.make_for_a_broker),
+        row("Arrow in", library, BUILDER, builder, inputs.make),
+        row("Arrow in", library, BROKER, producer, inputs.make_for_a_broker),
+    ]

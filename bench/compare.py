@@ -68,7 +68,7 @@ HEADINGS = ["Work", "peer s", "kafkalog s", "ratio", "of pairs", "floor", "moons
 
 def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> Result:
     """Run one row; what it prints goes to stderr at once, so that a long run can be watched."""
-    command = [*kafkalog, *row.arguments]
+    command = [*kafkalog, *row.arguments] if row.command is None else row.command
     try:
         pairs = run_pairs(command, row.peer, options.runs, options.row_seconds, row.prepare)
     except Failed as problem:

@@ -39,6 +39,8 @@ class Row(NamedTuple):
     measure: Measure = Measure.TIMES_FASTER
     prepare: Callable[[], None] = lambda: None
     """What is done before each run, and not measured."""
+    command: list[str] | None = None
+    """What is run in place of kafkalog with the arguments: a program that uses the library."""
 
     def bar(self, value: float) -> str:
         return self.measure.value.format(f"{value:g}")

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import random
+from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +16,7 @@ from kafkalog_cli.actions.append.columns import NdjsonReader, RecordRun
 from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.records import field_bytes, read_headers
+from kafkalog_cli.storage import kernels
 from kafkalog_cli.storage.kernels import KernelChoice
 
 NOW_MS = BASE_TIME_MS + 5
@@ -143,6 +146,39 @@ def test_lines_as_we_print_them_are_not_left_to_python():
         NewRecord(None, b"\xff", (), NOW_MS),
         NewRecord(b"plain", b"text", (), NOW_MS),
     ]
+
+
+def test_what_a_pipe_gives_is_compiled_too(monkeypatch):
+    """Little at a time, but much in all."""
+    monkeypatch.setattr(kernels, "is_warm", lambda: True)
+    text = b'{"value":"some text","timestamp_ms":5}\n' * 20_000
+    found = list(arriving(KernelChoice(), cut(text, 1 << 12)))
+    runs = [one for one in found if isinstance(one, RecordRun)]
+    assert sum(map(len, runs)) > 5_000
+    assert sum(map(len, runs)) + len(found) - len(runs) == 20_000
+
+
+def test_all_kinds_of_utf_8():
+    """What is valid is taken at once, and nothing else is taken."""
+    edges = (0x22, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0)
+    found = {bytes([first, *more]) for first in range(0x80, 0x100) for more in product(edges, repeat=3)}
+    found = {data[:size] for data in found for size in range(1, 5)}
+    good, bad = [], []
+    for data in sorted(found):
+        if b'"' in data:
+            continue
+        try:
+            data.decode()
+            good.append(data)
+        except UnicodeDecodeError:
+            bad.append(data)
+    assert len(good) > 900
+    (run,) = arriving(COMPILED, [b"".join(b'{"value":"%s"}\n' % data for data in good)])
+    assert [record.value for record in rows(run)] == good
+    for data in random.Random(5).sample(bad, 1500):
+        pieces = [b'{"value":"%s"}\n' % data]
+        assert outcome(COMPILED, pieces) == outcome(PLAIN, pieces)
+        assert outcome(PLAIN, pieces)[1] is not None
 
 
 # -- batches

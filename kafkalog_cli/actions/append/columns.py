@@ -38,7 +38,7 @@ class NdjsonReader:
     def __init__(self, kernels: KernelChoice, now_ms: int) -> None:
         self._kernels = kernels
         self._now_ms = now_ms
-        self._lines = 0
+        self._lines = self._rows = 0
 
     def records(self, pieces: Iterable[bytes], path: str) -> Iterator[NewRecord | RecordRun | None]:
         """What a stream, which `path` names, holds; None for an empty piece. Raises BadInput with the line's number."""
@@ -60,7 +60,8 @@ class NdjsonReader:
         """Of whole lines."""
         lines = text.count(b"\n")
         rows = max(lines, len(text) // _BYTES_OF_A_LINE) * _PLAIN_ROWS_A_LINE
-        if self._kernels.compiled(0, rows) is not None and _is_utf_8(text):
+        expected, self._rows = max(rows, self._rows), self._rows + rows  # a pipe gives little at a time
+        if self._kernels.compiled(0, expected) is not None:
             yield from self._compiled(text, lines, path)
         else:
             self._kernels.compiled(rows, 0)
@@ -106,11 +107,3 @@ def moved(rows: Any) -> Any:
         for row in (3, 5, 7, 12):
             rows[row] -= begin
     return rows
-
-
-def _is_utf_8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

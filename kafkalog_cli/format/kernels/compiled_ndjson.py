@@ -148,12 +148,12 @@ def _headers(text, at, names, out, to):
 
 @kernel
 def _skipped(text, at, names):
-    """The position behind a value that does not count: a plain string, an integer, a literal; ODD for any other."""
+    """The position behind a value that does not count: a string of ASCII, an integer, a literal; ODD for any other."""
     char = text[at]
     if char == QUOTE:
         at += 1
         while text[at] != QUOTE:
-            if text[at] < 32 or text[at] == BACKSLASH:
+            if text[at] < 32 or text[at] == BACKSLASH or text[at] >= 0x80:
                 return ODD
             at += 1
         return np.int64(at + 1)
@@ -259,7 +259,7 @@ def _line(text, at, names, out, to, rows, row):
 def read_lines(text, at, end, names, out, to, rows, row, now_ms):
     """Take lines until one is odd; (its position or `end`, the bytes in `out`, the rows).
 
-    `text` is valid UTF-8, and ends in a newline at `end`. `names`: NDJSON_NAMES. `out` has room for as many bytes as
+    `text` ends in a newline at `end`. `names`: NDJSON_NAMES. `out` has room for as many bytes as
     come, and 64 more, `rows` for as many rows as lines come: 11 as RecordColumns has them, the bytes of the headers,
     and where in `out` what the record has begins. `now_ms`: the timestamp where none is named.
     """

@@ -125,6 +125,35 @@ def _escaped(text, at, out, to):
 
 
 @kernel
+def _behind_sequence(text, at):
+    """The position behind a character of several bytes of UTF-8 (RFC 3629), ODD if it is none."""
+    first, more = text[at], np.int64(1)
+    low, high = np.uint8(0x80), np.uint8(0xBF)
+    if 0xC2 <= first <= 0xDF:
+        pass
+    elif 0xE0 <= first <= 0xEF:
+        more = np.int64(2)
+        if first == 0xE0:
+            low = np.uint8(0xA0)
+        elif first == 0xED:  # half of a surrogate pair
+            high = np.uint8(0x9F)
+    elif 0xF0 <= first <= 0xF4:
+        more = np.int64(3)
+        if first == 0xF0:
+            low = np.uint8(0x90)
+        elif first == 0xF4:
+            high = np.uint8(0x8F)
+    else:
+        return ODD
+    if text[at + 1] < low or text[at + 1] > high:
+        return ODD
+    for index in range(2, more + 1):
+        if text[at + index] < 0x80 or text[at + index] > 0xBF:
+            return ODD
+    return np.int64(at + more + 1)
+
+
+@kernel
 def string(text, at, out, to):
     """The string behind whose first quote `at` is; (the position behind it, or ODD, and that in `out`)."""
     while True:
@@ -137,6 +166,14 @@ def string(text, at, out, to):
             at, to = _escaped(text, at, out, to)
             if at < 0:
                 return ODD, to
+        elif char >= 0x80:
+            end = _behind_sequence(text, at)
+            if end < 0:
+                return ODD, to
+            while at < end:
+                out[to] = text[at]
+                at += 1
+                to += 1
         else:
             out[to] = char
             at += 1

@@ -1,0 +1,54 @@
+"""A real broker for rows that need one, with the heap and the collector of kafka-server-start.sh; it ends with us."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import sys
+from pathlib import Path
+
+from jvm import kafka_jars
+
+TOPIC = "produced"
+_TESTS = Path(__file__).resolve().parent.parent / "tests" / "interop"
+_SERVER = [
+    "java",
+    "-Xms1G",
+    "-Xmx1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:+ExplicitGCInvokesConcurrent",
+]
+_SETTINGS = {"auto.create.topics.enable": "true", "num.partitions": "1", "log.segment.bytes": str(1 << 30)}
+
+
+class RealBroker:
+    """Started when it is first asked for. What is produced stays until the end."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._address: str | None = None
+
+    def address(self) -> str:
+        """Where it listens."""
+        if self._address is None:
+            self._address = self._start()
+        return self._address
+
+    def _start(self) -> str:
+        if str(_TESTS) not in sys.path:
+            sys.path.append(str(_TESTS))
+        import broker  # type: ignore[import-not-found]
+
+        jars = kafka_jars()
+        assert jars is not None
+        broker.JAVA = _SERVER
+        talking = [str(jar) for jar in sorted(jars.glob("*.jar")) if not jar.name.startswith("slf4j-nop")]
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.mkdir(parents=True)
+        one = broker.Broker(self._directory, ":".join(talking), _SETTINGS)
+        atexit.register(shutil.rmtree, self._directory, ignore_errors=True)
+        atexit.register(one.kill)
+        one.start()
+        return str(one.address)

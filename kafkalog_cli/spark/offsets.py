@@ -9,9 +9,10 @@ from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
 from kafkalog_cli.actions.lookup_time import lookup_time
 from kafkalog_cli.actions.selection import Selection, expand, select_partitions
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
+from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
 from kafkalog_cli.spark.options import Partitioner, SourceOptions
-from kafkalog_cli.spark.partitioner import partition_counts, partition_of
+from kafkalog_cli.spark.partition_counts import partition_counts
 from kafkalog_cli.spark.pushdown import Pruning
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import DirectoryKind
@@ -93,7 +94,7 @@ def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions
                 reason=f"partitioner murmur2: {name_of(one)} is there, but {one.topic}"
                 f" is said to have {count} partitions"
             )
-        if one.number in {partition_of(key, count) for key in pruning.keys}:
+        if one.number in {partition_of_key(key, count) for key in pruning.keys}:
             kept.append(one)
     return kept
 

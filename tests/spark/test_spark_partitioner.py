@@ -3,36 +3,14 @@
 import zlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2
 from spark_reading import filters, rows, subset, tasks
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.spark.partitioner import murmur2, partition_of
+from kafkalog_cli.format.murmur2 import partition_of_key
 
 KEYS = [f"key-{number}".encode() for number in range(40)]
 COUNT = 6
-
-VECTORS = {  # org.apache.kafka.common.utils.UtilsTest.testMurmur2
-    b"21": -973932308,
-    b"foobar": -790332482,
-    b"a-little-bit-long-string": -985981536,
-    b"a-little-bit-longer-string": -1486304829,
-    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-    b"abc": 479470107,
-}
-
-
-def test_the_vectors_of_kafka():
-    assert {key: murmur2(key) for key in VECTORS} == {key: hash_ & 0xFFFFFFFF for key, hash_ in VECTORS.items()}
-
-
-@given(st.binary(max_size=70), st.integers(1, 100))
-def test_the_partition_that_kafka_python_chooses(key, count):
-    from kafka.partitioner.default import murmur2 as of_kafka_python
-
-    assert partition_of(key, count) == (of_kafka_python(key) & 0x7FFFFFFF) % count
 
 
 def topic(folder, partition_for):
@@ -59,7 +37,7 @@ def keys(folder, where, **options):
 
 
 def test_only_the_partition_of_a_key_is_read(tmp_path):
-    topic(tmp_path, lambda key: partition_of(key, COUNT))
+    topic(tmp_path, lambda key: partition_of_key(key, COUNT))
     murmur = {"partitioner": "murmur2", "numPartitions": str(COUNT)}
     for key in KEYS[:10]:
         assert keys(tmp_path, [filters.EqualTo(("key",), bytearray(key))], **murmur) == ([key], 1)
@@ -67,12 +45,12 @@ def test_only_the_partition_of_a_key_is_read(tmp_path):
         assert keys(tmp_path, [filters.EqualTo(("key",), key)]) == ([key], COUNT)
     some = KEYS[:2]
     found, read = keys(tmp_path, [filters.In(("key",), tuple(map(bytearray, some)))], **murmur)
-    assert (sorted(found), read) == (some, len({partition_of(key, COUNT) for key in some}))
+    assert (sorted(found), read) == (some, len({partition_of_key(key, COUNT) for key in some}))
 
 
 def test_a_topic_of_librdkafka_is_not_pruned_by_default(tmp_path):
     topic(tmp_path, librdkafka)
-    elsewhere = [key for key in KEYS if librdkafka(key) != partition_of(key, COUNT)]
+    elsewhere = [key for key in KEYS if librdkafka(key) != partition_of_key(key, COUNT)]
     assert len(elsewhere) > 20
     for key in elsewhere[:10]:
         assert keys(tmp_path, [filters.EqualTo(("key",), key)]) == ([key], COUNT)
@@ -82,7 +60,7 @@ def test_a_topic_of_librdkafka_is_not_pruned_by_default(tmp_path):
 
 
 def test_how_many_partitions_there_are(tmp_path):
-    topic(tmp_path, lambda key: partition_of(key, COUNT))
+    topic(tmp_path, lambda key: partition_of_key(key, COUNT))
     where = [filters.EqualTo(("key",), KEYS[0])]
     with pytest.raises(UsageError, match=r"how many partitions orders has is in no metadata beside it; give option"):
         tasks(tmp_path, where=where, partitioner="murmur2")

@@ -1,4 +1,4 @@
-"""The partition of a key, as Kafka's default partitioner chooses it (BuiltInPartitioner, Utils.murmur2)."""
+"""How many partitions topics have, by which Kafka's default partitioner chooses that of a key."""
 
 from __future__ import annotations
 
@@ -7,29 +7,6 @@ from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.storage.cluster_metadata import metadata_log_in, read_cluster_metadata
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
-
-_SEED = 0x9747B28C
-_MULTIPLIER = 0x5BD1E995
-_MASK = 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """MurmurHash2 with Kafka's seed, as an unsigned 32 bits number."""
-    value = _SEED ^ len(data)
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        word = int.from_bytes(data[at : at + 4], "little") * _MULTIPLIER & _MASK
-        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
-        value = value * _MULTIPLIER & _MASK ^ word
-    if whole < len(data):
-        value = (value ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _MASK
-    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
-    return value ^ value >> 15
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    """The number of the partition that a key goes to, of so many."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | None) -> dict[str, int]:

@@ -233,7 +233,7 @@ class AppendRun(LogWriter[AppendPlan]):
             held=work.lock,
             may_go_on=lambda: not self._interruptions.are_asked_for,
         )
-        is_cut_short = self._interruptions.are_asked_for
+        is_cut_short = not result.is_whole
         if is_cut_short and result.done is not None and self._appending.transaction in ("commit", "abort"):
             work.tell("transaction", "its transaction is left open: not all of it came", plan.path)
         return Changed(plan.after(result.appended, is_cut_short=is_cut_short), result.done)

@@ -11,7 +11,6 @@ from typing import BinaryIO
 import typer
 
 from kafkalog_cli.cli.terminal import Terminal, standard_terminal
-from kafkalog_cli.output.warm_up import warm_up_rendering
 from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 
@@ -21,7 +20,7 @@ def _clock_ms() -> int:
 
 
 def _kernel_choice() -> KernelChoice:
-    return KernelChoice(announce=_announce_compilation, warm_up=(warm_up_rendering,))
+    return KernelChoice(announce=_announce_compilation)
 
 
 def _announce_compilation(seconds: float) -> None:

@@ -6,7 +6,6 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.output.warm_up import warm_up_rendering
 
 command = typer.Typer(add_completion=False)
 
@@ -23,7 +22,7 @@ def warmup(
     environment = environment_of(context)
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)
     try:
-        warm_up_kernels((warm_up_rendering,))
+        warm_up_kernels()
     except ImportError as error:
         errors.write(f"kafkalog: no compiled kernels on this platform, the plain ones serve: {error}\n")
         errors.flush()

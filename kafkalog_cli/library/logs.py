@@ -17,7 +17,6 @@ from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library.warning import LogWarning
-from kafkalog_cli.output.warm_up import warm_up_rendering
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
@@ -204,7 +203,7 @@ class PartitionLog:
         request = ReadRequest(
             start, _ms(from_time), to_offset, _ms(until), max_records, Isolation(isolation), limits
         )  # fmt: skip
-        choice = KernelChoice(warm_up=(warm_up_rendering,))
+        choice = KernelChoice()
         return LogRead(self._fs, self._partition, request, choice)
 
 

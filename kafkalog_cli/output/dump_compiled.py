@@ -60,10 +60,3 @@ class CompiledLogText:
             return size
 
         return render
-
-
-def warm_up() -> None:
-    """Compile (or load from the cache) the kernels of this module: importing them does it."""
-    from kafkalog_cli.output.kernels import dump
-
-    assert dump.render_records.signatures

@@ -39,10 +39,3 @@ class CompiledReadText:
             return size
 
         return render
-
-
-def warm_up() -> None:
-    """Compile (or load from the cache) the kernels of this module: importing them does it."""
-    from kafkalog_cli.output.kernels import read_text
-
-    assert read_text.render_records.signatures

@@ -110,10 +110,3 @@ class _DecodedLines:
         lines = ReadyLines(memoryview(self._out)[:size])
         end = begin + done
         return RenderedBlock(view, batches, begin, end, record_ends[:done], RecordColumns.from_rows([]), lines=lines)
-
-
-def warm_up() -> None:
-    """Compile (or load from the cache) the kernels of this module: importing them does it."""
-    from kafkalog_cli.output.kernels import ndjson
-
-    assert ndjson.render_records.signatures

@@ -32,18 +32,16 @@ class KernelChoice:
     """Chooses kernels by the rows done so far and those to come.
 
     `announce` is told once, with the seconds it may take, before kernels are compiled for the first time
-    on this machine; `warm_up` are functions that compile what other layers render with.
+    on this machine.
     """
 
     def __init__(
         self,
         *,
         announce: Callable[[float], None] | None = None,
-        warm_up: tuple[Callable[[], None], ...] = (),
         forced: bool | None = None,
     ) -> None:
         self._announce = announce
-        self._warm_up = warm_up
         self._forced = forced
         self._plain_rows = 0
         self._expected_bytes = 0
@@ -97,7 +95,7 @@ class KernelChoice:
             self._unavailable = True
             return
         if cold:
-            warm_up_kernels(self._warm_up)
+            warm_up_kernels()
 
 
 def load_compiled() -> Any:
@@ -120,14 +118,19 @@ def _point_numba_to_it() -> None:
     os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
 
 
-def warm_up_kernels(more: tuple[Callable[[], None], ...] = ()) -> None:
-    """Compile every kernel into the cache, save the machine code beside it, and remember that it was done."""
-    _point_numba_to_it()
-    from kafkalog_cli.format.kernels import compiled, native
+def warm_up_kernels() -> None:
+    """Compile the kernels of all layers into the cache, save the machine code beside it, and remember that it was done.
 
-    compiled.warm_up()
-    for function in more:
-        function()
+    To import a module of kernels compiles them, or loads them from Numba's cache. Whoever comes first does it for all:
+    with a part of them in the file everybody after would import Numba for the rest.
+    """
+    import importlib
+
+    _point_numba_to_it()
+    from kafkalog_cli.format.kernels import native
+
+    for path in _sources():
+        importlib.import_module(f"{__package__.partition('.')[0]}.{path.parts[-3]}.kernels.{path.stem}")
     marker = _marker()
     if marker.parent.is_dir():
         saved = _machine_code_file()
@@ -141,10 +144,14 @@ def _made_for() -> list[str]:
     """The processor, and the sources of the kernels."""
     from kafkalog_cli.format.kernels import native
 
-    package = Path(native.__file__).parents[2]
-    sources = sorted(path for layer in ("format", "output") for path in (package / layer / "kernels").glob("*.py"))
-    stamps = (f"{path.name} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in sources)
+    stamps = (f"{path.name} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in _sources())
     return [native.processor(), *stamps]
+
+
+def _sources() -> list[Path]:
+    """The modules of kernels, of all layers that have any."""
+    package = Path(__file__).parents[1]
+    return sorted(path for layer in ("format", "output") for path in (package / layer / "kernels").glob("[!_]*.py"))
 
 
 def _machine_code_file() -> Path:

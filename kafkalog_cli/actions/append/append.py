@@ -233,10 +233,11 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """`done` is None where no record came."""
+    """`done` is None where no record came; `is_whole` tells whether all that was to come did."""
 
     appended: Appended
     done: Applied | None
+    is_whole: bool
 
 
 def apply_append(  # noqa: PLR0913
@@ -276,6 +277,7 @@ class _Append:
         self._maker = BatchMaker(plan.style, sequence, request.kernels)
         self._counted = _Counted(self._target.end_offset)
         self._flusher = _Flusher(self._config, request)
+        self._is_whole = False
 
     def run(self, records: Arriving, may_go_on: Callable[[], bool]) -> AppendResult:
         plan = self._plan
@@ -289,7 +291,7 @@ class _Append:
         )
         first = next(made, None)
         if first is None and self._end_type(has_records=False) is None:
-            return AppendResult(self._counted.appended(self._target.end_offset), None)
+            return AppendResult(self._counted.appended(self._target.end_offset), None, may_go_on())
         is_held = False
         try:
             if plan.log_dir is not None:
@@ -300,7 +302,7 @@ class _Append:
             raise
         settings, since = self._request.load_settings(plan.log_dir, plan.topic), self._target.base_offset
         left = marker_after(self._fs, plan, self._info.run_id, settings, since=since) if is_held else Marker.NONE
-        return AppendResult(appended, Applied(manifest, left))
+        return AppendResult(appended, Applied(manifest, left), self._is_whole)
 
     def _grow(
         self,
@@ -321,7 +323,8 @@ class _Append:
                 self._append(log, run, self._maker.encode(first, log.end_offset))
             while may_go_on() and (block := next(made, None)) is not None:
                 self._append(log, run, self._maker.encode(block, log.end_offset))
-            if may_go_on():  # else it stays open, as after a crash: what came is not all of it
+            self._is_whole = may_go_on()
+            if self._is_whole:  # else it stays open, as after a crash
                 self._end_transaction(log, run)
             log.close()
             appended = self._counted.appended(log.end_offset, log.rolled)

@@ -67,27 +67,3 @@ def record_capacity(counts: Any, starts: Any, ends: Any) -> int:
     """Rows that the records of these regions can need at most, whatever the headers claim."""
     room = (ends - starts) // SMALLEST_RECORD_BYTES + 1
     return int(np.minimum(np.maximum(counts, 0), room).sum())
-
-
-def warm_up() -> None:
-    """Compile (or load from Numba's cache) the kernels of this layer: importing them does it."""
-    from kafkalog_cli.format.kernels import (
-        compiled_columns,
-        compiled_encode,
-        compiled_keys,
-        compiled_ndjson,
-        compiled_records,
-        compiled_scan,
-        fields,
-    )
-
-    assert compiled_scan.scan.signatures
-    assert compiled_records.decode_batches.signatures
-    assert compiled_records.decode_part.signatures
-    assert fields.copy_fields.signatures
-    assert compiled_encode.encode_batches.signatures
-    assert compiled_ndjson.read_lines.signatures
-    assert compiled_columns.join_columns.signatures
-    assert compiled_keys.put_keys.signatures
-    assert compiled_keys.mark_keys.signatures
-    assert compiled_keys.fill_slots.signatures

@@ -23,14 +23,10 @@ def damaged_log(path: str, fault: Fault) -> DamagedLog:
 
 
 class DamageSeen:
-    """Gathers what one pass over a segment sees: where the first bad byte is, and where the last good batch.
-
-    Positions are in bytes. `good_end` is where that batch ends, 0 if there is none.
-    """
+    """Gathers what one pass over a segment sees: where the first bad byte is, and where the last good batch."""
 
     def __init__(self) -> None:
         self.first_bad: int | None = None
-        self.good_end = 0
         self._last_good = NOWHERE
         self._seen_end = 0
         self._chain_broke = False
@@ -47,7 +43,6 @@ class DamageSeen:
             good = next((row for row in range(rows - 1, -1, -1) if valid[row]), None)
         if good is not None:
             self._last_good = int(batches.position[good])
-            self.good_end = self._last_good + int(batches.size_bytes[good])
         self._seen_end = int(batches.position[rows - 1]) + int(batches.size_bytes[rows - 1])
 
     def fault(self, fault: Fault) -> None:

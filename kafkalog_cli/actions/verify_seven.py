@@ -73,6 +73,7 @@ class SevenCheck:
             lambda start: Scan(file, start=start, limits=limits, seven_base_offset=segment.base_offset),
         )  # fmt: skip
         broken: Fault | None = None
+        good_bytes = 0
         for scan in scans:
             if broken is not None:
                 zeros = begins_with_zeros(file, broken.position, scan.start)
@@ -85,7 +86,7 @@ class SevenCheck:
                     for block in reader.blocks(chunk, first, end):
                         totals.records += len(block.records)
                         records.see(block)
-            broken = scan.fault
+            broken, good_bytes = scan.fault, scan.good_bytes
             if broken is not None:
                 seen.fault(broken)
         if broken is not None:
@@ -99,7 +100,7 @@ class SevenCheck:
         if len(bad) > MAX_TOLD:
             message = f"{len(bad) - MAX_TOLD} more messages whose CRC does not match"
             found.append(finding(FindingKind.CRC_MISMATCH, path, message))
-        self.log = LogRange(self._segments[0].base_offset, segment.base_offset + max(seen.good_end, 0))
+        self.log = LogRange(self._segments[0].base_offset, segment.base_offset + good_bytes)
         yield from found
         yield from records.findings(path)
 

@@ -108,6 +108,13 @@ def _sized(text, at, names, out, to):
 
 
 @kernel
+def _behind_char_and_name(text, at, char, names, word):
+    """As `_behind_name`, with a character before it."""
+    at = behind_char(text, at, char)
+    return ODD if at < 0 else _behind_name(text, at, names, word)
+
+
+@kernel
 def _headers(text, at, names, out, to):
     """A list of headers, or null; (the position behind it, or ODD; that in `out`; how many)."""
     count = np.int64(0)
@@ -117,19 +124,13 @@ def _headers(text, at, names, out, to):
     if text[at] == CLOSE_LIST:
         return np.int64(at + 1), to, count
     while True:
-        at = behind_char(text, at, OPEN)
-        if at < 0:
-            return ODD, to, count
-        at = _behind_name(text, at, names, _KEY)
+        at = _behind_char_and_name(text, at, OPEN, names, _KEY)
         if at < 0:
             return ODD, to, count
         at, to, size = _sized(text, at, names, out, to)
         if at < 0 or size < 0:
             return ODD, to, count
-        at = behind_char(text, at, COMMA)
-        if at < 0:
-            return ODD, to, count
-        at = _behind_name(text, at, names, _VALUE)
+        at = _behind_char_and_name(text, at, COMMA, names, _VALUE)
         if at < 0:
             return ODD, to, count
         at, to, size = _sized(text, at, names, out, to)

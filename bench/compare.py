@@ -63,7 +63,8 @@ class Result(NamedTuple):
 
 
 HEADINGS = ["Work", "peer s", "kafkalog s", "ratio", "of pairs", "floor", "moonshot", "peer peak MiB",
-            "kafkalog peak MiB", ""]  # fmt: skip
+            "kafkalog peak MiB", "", "measured"]  # fmt: skip
+VERDICT = HEADINGS.index("")
 
 
 def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> Result:
@@ -82,13 +83,26 @@ def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> R
     return result
 
 
-def table(results: list[Result]) -> str:
+def table(table_rows: list[list[str]]) -> str:
     """The Markdown table and the line that sums it up."""
-    lines = [f"| {' | '.join(HEADINGS)} |", "|---|" + "---:|" * (len(HEADINGS) - 2) + "---|"]
-    lines += [f"| {' | '.join(cell.replace('|', '/') for cell in result.cells())} |" for result in results]
-    missed = [result.row.work for result in results if result.verdict != "met"]
+    lines = [f"| {' | '.join(HEADINGS)} |", "|---|" + "---:|" * (VERDICT - 1) + "---|---|"]
+    lines += [f"| {' | '.join(cells)} |" for cells in table_rows]
+    missed = [cells[0] for cells in table_rows if cells[VERDICT] != "met"]
     summary = f"Not met: {'; '.join(missed)}." if missed else "Every floor is met."
     return "\n".join([*lines, "", summary])
+
+
+def table_row(result: Result) -> list[str]:
+    """Its cells, with the day."""
+    return [*(cell.replace("|", "/") for cell in result.cells()), dt.date.today().isoformat()]
+
+
+def with_those_before(measured: list[list[str]], order: list[str]) -> list[list[str]]:
+    """These rows and those of the page that were not measured now, in the order of the table."""
+    lines = PAGE.read_text(encoding="utf-8").split(TABLE_BEGIN, 1)[1].split(TABLE_END, 1)[0].splitlines()
+    before = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
+    found = {cells[0]: cells for cells in (*before, *measured)}
+    return [found[work] for work in order if work in found]
 
 
 def machine(inputs_note: str) -> str:
@@ -97,7 +111,7 @@ def machine(inputs_note: str) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     packages = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy", "zstandard", "lz4", "cramjam"))
     return (
-        f"{dt.date.today().isoformat()}. {cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, "
+        f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, "
         f"{memory:.0f} GiB, {platform.system()}. Python {platform.python_version()}, {packages}; "
         f"Kafka {KAFKA_VERSION} on Java {java_version()}; kafka-python {version('kafka-python')}. "
         f"Inputs: {inputs_note}."
@@ -121,7 +135,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5, help="pairs a row (short rows: three times as many)")
     parser.add_argument("--row-seconds", type=float, default=60, help="no more pairs (over three) after so long")
     parser.add_argument("--same-output", action="store_true", help="also compare what both print, byte for byte")
-    parser.add_argument("--publish", action="store_true", help="write the table into docs/bench.md")
+    parser.add_argument(
+        "--publish", action="store_true", help="write the table into docs/bench.md; with --only, these rows of it"
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 if a floor is missed")
     return parser.parse_args()
 
@@ -155,10 +171,11 @@ def main() -> int:
     chosen = [row for row in table_of_rows if re.search(options.only, row.work)]
     results = [measure_row(row, kafkalog, options) for row in chosen]
     note = options.inputs_note or ("logs that exist" if options.directory else "made by bench/make_inputs.py")
-    text = f"{machine(note)}\n\n{table(results)}"
-    print(text)
+    measured = [table_row(result) for result in results]
+    print(f"{machine(note)}\n\n{table(measured)}")
     if options.publish:
-        publish(text)
+        order = [row.work.replace("|", "/") for row in table_of_rows]
+        publish(f"{machine(note)}\n\n{table(with_those_before(measured, order) if options.only else measured)}")
     return int(options.check and any(result.verdict != "met" for result in results))
 
 

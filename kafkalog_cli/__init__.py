@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import LogWarning as LogWarning
     from kafkalog_cli.library import Offsets as Offsets
     from kafkalog_cli.library import PartitionLog as PartitionLog
+    from kafkalog_cli.library import new_partition as new_partition
     from kafkalog_cli.library import open as open  # noqa: A004
     from kafkalog_cli.library import open_partition as open_partition
     from kafkalog_cli.library import record_schema as record_schema
@@ -27,6 +28,7 @@ _LIBRARY = (
     "LogWarning",
     "Offsets",
     "PartitionLog",
+    "new_partition",
     "open",
     "open_partition",
     "record_schema",

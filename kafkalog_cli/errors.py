@@ -52,6 +52,20 @@ class KafkalogError(Exception):
         self.details = details
         super().__init__((type(self).__doc__ or "{reason}").format(**details))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Between processes: as it was made; what `Exception` does would make it anew from its message alone."""
+        return error_saying, (type(self), str(self), self.details)
+
+
+def error_saying(
+    kind: "type[KafkalogError]", message: str, details: "dict[str, object] | None" = None
+) -> KafkalogError:
+    """An error of which the message is known, and the details may be lost."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    error.details = details or {}
+    return error
+
 
 class UsageError(KafkalogError):
     """{reason}"""
@@ -101,6 +115,12 @@ class DamagedLog(KafkalogError):
     exit_code = ExitCode.CORRUPTION
 
 
+class DamagedTail(DamagedLog):
+    """{path}: at byte {position}: {message}"""
+
+    exit_code = ExitCode.WARNINGS
+
+
 class NoSpace(KafkalogError):
     """{path}: no space left on the device: {reason}"""
 
@@ -129,6 +149,10 @@ class HalfChanged(KafkalogError):
 
 class PartlyRemoved(KafkalogError):
     """{path}: not all was removed: {reason}; the same command goes on with it"""
+
+
+class HalfPublished(KafkalogError):
+    """{path}: the run is committed, but not all of its files are in their places: {reason}; the same command goes on"""
 
 
 class MarkerLeftAway(KafkalogError):

@@ -45,10 +45,11 @@ class Wanted(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A log: its bytes, and batch by batch the records that are in it."""
+    """A log: its bytes, batch by batch the records that are in it, and the offset that its segment is named after."""
 
     data: bytes
     batches: list[list[Wanted]]
+    base_offset: int
 
 
 @st.composite
@@ -122,10 +123,10 @@ def message_sets(draw, base, magics=(0, 1)):
 @st.composite
 def logs(draw, kinds=(batches_v2, batches_v2, control_batches, message_sets)):
     """A segment of up to six entries of the given kinds."""
-    offset = draw(st.sampled_from([0, 7, 1 << 33]) | st.integers(0, MAX_INT62))
+    base_offset = offset = draw(st.sampled_from([0, 7, 1 << 33]) | st.integers(0, MAX_INT62))
     data, batches = b"", []
     for kind in draw(st.lists(st.sampled_from(kinds), max_size=6)):
         part, offset, found = draw(kind(offset))
         data += part
         batches += found
-    return Made(data, batches)
+    return Made(data, batches, base_offset)

@@ -32,8 +32,8 @@ MAY_TOUCH_DISK = {
     "__main__.py": "standard descriptors: the version, and the null device where one is closed",
     "storage/fs.py": "the door",
     "storage/fs_changes.py": "its changing half",
-    "storage/posix_lock.py": "descriptors that locks hang on",
-    "storage/lock.py": "asks who holds a lock, by a descriptor of its own",
+    "storage/changing/posix_lock.py": "descriptors that locks hang on",
+    "storage/changing/lock.py": "asks who holds a lock, by a descriptor of its own",
     "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
     "cli/app.py": "points the closed standard output at the null device",
     "format/internal_topics/schema.py": "reads a file of the package itself, through importlib.resources",
@@ -46,12 +46,12 @@ CHANGING_CALLS = re.compile(
 CHANGING_CALLS_OF_OS = re.compile("replace|remove|truncate|link|write|copy2?|move|mknod|mkfifo|removedirs")
 MAY_CHANGE_THE_DISK = {
     "storage/fs_changes.py": "the only way into a log directory",
-    "storage/posix_lock.py": "locks",
+    "storage/changing/posix_lock.py": "locks",
     "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
     "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",
 }
 MAY_ASK_FOR_CHANGES = {
-    "actions/salvage.py": "writes into directories that it makes, outside of any log directory",
+    "actions/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
     "cli/salvage_run.py": "makes the directory for that",
 }
 THE_DOORS_CHANGES = {
@@ -244,10 +244,10 @@ def test_the_rules_bite():
     bad = ast.parse(
         "import rich.table\nfrom kafkalog_cli.cli import app\nwith open(x) as f: Path(y).unlink()\nos.replace(a, b)"
     )
-    assert imports_upward("actions/verify.py", bad) == {"cli"}
+    assert imports_upward("actions/verify/verify.py", bad) == {"cli"}
     assert imports_upward("spark/source.py", bad) == {"cli"}
     assert imports_upward("cli/ls.py", bad) == set()
-    assert libraries_elsewhere("actions/verify.py", bad) == {"rich"}
+    assert libraries_elsewhere("actions/verify/verify.py", bad) == {"rich"}
     assert set(disk_calls(bad)) == {"open, line 3", "unlink, line 3", "replace, line 4"}
     lines = "def long():\n" + "    pass\n" * MOST_LINES_OF_A_FUNCTION
     assert list(large_functions("a.py", ast.parse(lines))) == ["a.py:long"]

@@ -7,16 +7,16 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.actions.change_plan import ChangePlan, fingerprints_of
-from kafkalog_cli.actions.recover_repair import Scope, plan_repair
+from kafkalog_cli.actions.recover.repair import Scope, plan_repair
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
-from kafkalog_cli.storage import journal
-from kafkalog_cli.storage.clean_marker import hold_marker, is_away, release_marker
-from kafkalog_cli.storage.durable import is_of_a_sync, marker_kept
+from kafkalog_cli.storage.changing import journal
+from kafkalog_cli.storage.changing.clean_marker import hold_marker, is_away, release_marker
+from kafkalog_cli.storage.changing.durable import is_of_a_sync, marker_kept
+from kafkalog_cli.storage.changing.journal import CheckpointEdits
+from kafkalog_cli.storage.changing.manifest import Manifest, RunInfo, read_manifest
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.storage.journal import CheckpointEdits
-from kafkalog_cli.storage.loaded_segment import LoadSettings
-from kafkalog_cli.storage.log_loader import StartState
-from kafkalog_cli.storage.manifest import Manifest, RunInfo, read_manifest
+from kafkalog_cli.storage.log.loaded_segment import LoadSettings
+from kafkalog_cli.storage.log.log_loader import StartState
 from kafkalog_cli.storage.partition import open_partition
 
 _ROOM_BYTES = 1 << 30

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkalog_cli.actions.listing_root import CheckpointedOffsets, Shutdown, root_above
+from kafkalog_cli.actions.listing.root import CheckpointedOffsets, Shutdown, root_above
 from kafkalog_cli.errors import NothingSelected
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.log_end import segment_end
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.storage.segments.log_end import segment_end
 
 
 class LogBounds(NamedTuple):

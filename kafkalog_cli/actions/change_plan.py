@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put
+from kafkalog_cli.storage.changing.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
-from kafkalog_cli.storage.topic_config import Setting
+from kafkalog_cli.storage.settings.topic_config import Setting
 
 
 class Remark(NamedTuple):

@@ -6,8 +6,8 @@ from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.undo import apply_undo, plan_undo
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.storage.changing.manifest import RunState, read_manifest, run_ids
 from kafkalog_cli.storage.fs import WritableFilesystem
-from kafkalog_cli.storage.manifest import RunState, read_manifest, run_ids
 from kafkalog_cli.storage.partition import Partition
 
 

@@ -56,7 +56,7 @@ class DamageSeen:
             return ExitCode.OK
         if self._last_good > self.first_bad or not _is_last_segment(fs, file.path):
             return ExitCode.CORRUPTION
-        from kafkalog_cli.storage.resync import next_good_batch
+        from kafkalog_cli.storage.reading.resync import next_good_batch
 
         start = self.first_bad + 1
         if not self._chain_broke:  # else a damaged length may have led it across good batches

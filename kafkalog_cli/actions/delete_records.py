@@ -9,18 +9,18 @@ from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import DELAY
-from kafkalog_cli.actions.retain import line_edits
+from kafkalog_cli.actions.retain.retain import line_edits
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
-from kafkalog_cli.storage.change_order import in_log_order, keeping
-from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.changing.change_order import in_log_order, keeping
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.storage.load_error import LoadFailed
-from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.open_log import changed_epochs, mark_deleted
+from kafkalog_cli.storage.log.retention import LogBounds, RetainedSegment, RetentionLimits, retain
 from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.open_log import changed_epochs, mark_deleted
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.retention import LogBounds, RetainedSegment, RetentionLimits, retain
 
 HIGH_WATERMARK = -1
 """As the offset: everything that is replicated (DeleteRecordsRequest.HIGH_WATERMARK)."""

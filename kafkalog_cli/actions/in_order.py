@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from kafkalog_cli.storage.heap import keep_large_buffers_apart
+from kafkalog_cli.storage.reading.heap import keep_large_buffers_apart
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

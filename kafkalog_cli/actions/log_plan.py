@@ -9,9 +9,9 @@ from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import ExitCode, UnsupportedFormat
 from kafkalog_cli.storage.checkpoints import HighWatermark
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.log_end import SegmentEnd, segment_end
 from kafkalog_cli.storage.names import WorkState
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.segments.log_end import SegmentEnd, segment_end
 
 RECOVER_FIRST = "recover it first"
 

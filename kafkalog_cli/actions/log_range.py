@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkalog_cli.actions.segment_walk import SegmentWalk
+from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
-from kafkalog_cli.storage.header import header_at
-from kafkalog_cli.storage.index_end import last_entries
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.scan import Scan, scan_of
+from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.scan import Scan, scan_of
+from kafkalog_cli.storage.segments.index_end import last_entries
 
 TRIED_ENTRIES = 16
 """Entries from the end of the index that may point at no good batch before the whole segment is read."""

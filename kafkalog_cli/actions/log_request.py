@@ -8,8 +8,8 @@ from typing import cast
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.loaded_segment import LoadSettings
-from kafkalog_cli.storage.topic_config import Setting
+from kafkalog_cli.storage.log.loaded_segment import LoadSettings
+from kafkalog_cli.storage.settings.topic_config import Setting
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.storage.checkpoints import RootCheckpoints
-from kafkalog_cli.storage.cluster_metadata import ClusterMetadata
 from kafkalog_cli.storage.foreign_layouts import foreign_layout
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.logdir import open_logdir
 from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, WorkState, classify_file
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.topic_config import TopicConfig
+from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.storage.settings.topic_config import TopicConfig
 
 _TIERED = "remote.storage.enable"
 Places = Mapping[tuple[str, int], tuple[str, ...]]

@@ -8,12 +8,10 @@ from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.storage.clean_marker import keep_marker_away
-from kafkalog_cli.storage.durable import not_changed
-from kafkalog_cli.storage.foreign_layouts import check_layout
-from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
-from kafkalog_cli.storage.lock import log_dir_of
-from kafkalog_cli.storage.manifest import (
+from kafkalog_cli.storage.changing.clean_marker import keep_marker_away
+from kafkalog_cli.storage.changing.durable import not_changed
+from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.storage.changing.manifest import (
     ChangeKind,
     Manifest,
     PlannedChange,
@@ -22,9 +20,11 @@ from kafkalog_cli.storage.manifest import (
     run_directory,
     run_ids,
 )
+from kafkalog_cli.storage.changing.removal import remove_files, remove_run_directory
+from kafkalog_cli.storage.foreign_layouts import check_layout
+from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.storage.names import WorkState
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.removal import remove_files, remove_run_directory
 
 DEFAULT_OLDER_THAN = "7d"
 DELAY = "file.delete.delay.ms"

@@ -9,10 +9,10 @@ from typing import Any
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
-from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.names import offset_of_file_name
 from kafkalog_cli.storage.partition import Segment
-from kafkalog_cli.storage.segment_search import SegmentIndexes, first_batch_reaching
+from kafkalog_cli.storage.segments.log_end import HeaderChain
+from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, first_batch_reaching
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from kafkalog_cli.actions.partition_facts import PartitionFacts
 from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
 from kafkalog_cli.format.checkpoint import can_name
 from kafkalog_cli.storage.names import DirectoryKind
-from kafkalog_cli.storage.topic_config import CLEANUP_POLICY, Origin, Setting
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, Origin, Setting
 
 RETENTION_LIMITS = ("retention.ms", "retention.bytes")
 

@@ -10,15 +10,13 @@ from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_en
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
-from kafkalog_cli.storage.change_order import in_log_order
-from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.changing.change_order import in_log_order
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.storage.header import header_at
-from kafkalog_cli.storage.load_error import LoadFailed
-from kafkalog_cli.storage.manifest import RunInfo
-from kafkalog_cli.storage.open_log import OpenLog
-from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.rolling import (
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.open_log import OpenLog
+from kafkalog_cli.storage.log.rolling import (
     SMALLEST_BATCH_BYTES,
     ActiveSegment,
     Arriving,
@@ -27,7 +25,9 @@ from kafkalog_cli.storage.rolling import (
     roll,
     roll_cause,
 )
-from kafkalog_cli.storage.topic_config import Setting, TopicConfig
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.settings.topic_config import Setting, TopicConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from kafkalog_cli.storage.checkpoints import (
     read_root_checkpoints,
 )
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.log_loader import StartState
+from kafkalog_cli.storage.log.log_loader import StartState
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, PathNotFound
+from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.logdir import PartitionPath, open_logdir
 from kafkalog_cli.storage.names import DirectoryName, classify_directory
 from kafkalog_cli.storage.partition import (

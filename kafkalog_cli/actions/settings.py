@@ -9,11 +9,11 @@ from threading import RLock
 from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError
 from kafkalog_cli.format import meta_properties
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.storage.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
 from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.topic_config import (
+from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
+from kafkalog_cli.storage.settings.topic_config import (
     BrokerSettings,
     ConfigLayers,
     TopicConfig,

@@ -10,16 +10,16 @@ from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_en
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import OffsetOutOfRange
-from kafkalog_cli.storage.change_order import in_log_order
+from kafkalog_cli.storage.changing.change_order import in_log_order
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.checkpoints import LineEdit
-from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.storage.load_error import LoadFailed
-from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.open_log import OpenLog
+from kafkalog_cli.storage.log.truncation import CutBatch, Truncated, truncate_to
 from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.open_log import OpenLog
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.truncation import CutBatch, Truncated, truncate_to
 
 
 @dataclass(frozen=True, slots=True)

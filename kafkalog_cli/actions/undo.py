@@ -10,12 +10,12 @@ from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.errors import KafkalogError, NothingSelected, SyncFailed
 from kafkalog_cli.storage.appending.new_partition import retire_partition
-from kafkalog_cli.storage.clean_marker import hold_marker, read_held_marker, release_marker
-from kafkalog_cli.storage.durable import half_changed, not_changed
+from kafkalog_cli.storage.changing.clean_marker import hold_marker, read_held_marker, release_marker
+from kafkalog_cli.storage.changing.durable import half_changed, not_changed
+from kafkalog_cli.storage.changing.journal_undo import check_undo, sweep, undo
+from kafkalog_cli.storage.changing.lock import log_dir_of, real_directory
+from kafkalog_cli.storage.changing.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.storage.journal_undo import check_undo, sweep, undo
-from kafkalog_cli.storage.lock import log_dir_of, real_directory
-from kafkalog_cli.storage.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.partition import Partition
 
 

@@ -32,8 +32,10 @@ COMMANDS = {
     "truncate": "kafkalog_cli.cli.truncate",
     "delete-records": "kafkalog_cli.cli.delete_records",
     "append": "kafkalog_cli.cli.append",
+    "export": "kafkalog_cli.cli.export",
     "undo": "kafkalog_cli.cli.undo",
     "purge": "kafkalog_cli.cli.purge",
+    "sql": "kafkalog_cli.cli.sql",
     "warmup": "kafkalog_cli.cli.warmup",
 }
 """Subcommand to the module whose `command` is its Typer application."""
@@ -120,6 +122,8 @@ def _run(argv: list[str], environment: Environment) -> int:
 
 def _wants_json(argv: list[str]) -> bool:
     """Whether the command line asks for machine output; its parser may not have come that far."""
+    if argv[:1] == ["export"]:  # it says there what files are made
+        return False
     return "--format=json" in argv or ("--format", "json") in pairwise(argv)
 
 

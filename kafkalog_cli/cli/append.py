@@ -146,6 +146,7 @@ def append(  # noqa: PLR0913, PLR0917 options
     as a batch takes to fill, and then to the next. All is read before anything is appended; each partition has its own
     line, and undo.
     """
+    from kafkalog_cli.actions.append.writing import Writing
     from kafkalog_cli.cli.append_run import AppendOptions, AppendRun, paths_and_files
 
     environment = environment_of(context)
@@ -167,17 +168,19 @@ def append(  # noqa: PLR0913, PLR0917 options
         more_paths=more_paths,
         is_ndjson=input is Input.NDJSON,
         key_separator=key_separator,
-        codec=codec.value,
-        level=level,
-        batch_bytes=batch_bytes,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        first_sequence=first_sequence,
-        transaction=None if transaction is None else transaction.value,
-        coordinator_epoch=coordinator_epoch,
         topic_id=topic_id,
-        keeps_offsets=keep_offsets,
+        writing=Writing(
+            codec=codec.value,
+            compression_level=level,
+            batch_bytes=batch_bytes,
+            leader_epoch=leader_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            first_sequence=first_sequence,
+            transaction=None if transaction is None else transaction.value,
+            coordinator_epoch=coordinator_epoch,
+            keep_offsets=keep_offsets,
+        ),
     )
     run = AppendRun(environment, options)
     return run.run_on(run.targets(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from kafkalog_cli.actions.append.ahead import Ahead, Records
 from kafkalog_cli.actions.append.append import (
     AppendPlan,
     AppendRequest,
@@ -18,17 +18,20 @@ from kafkalog_cli.actions.append.append import (
     rehearse,
 )
 from kafkalog_cli.actions.append.columns import NdjsonReader, RecordRun
+from kafkalog_cli.actions.append.making import is_topic_id, made_partition, partition_to_make, topic_id_for
 from kafkalog_cli.actions.append.partitioning import Partitioner, SortedLines, number_of_partitions
 from kafkalog_cli.actions.append.reading import (
     LineFormat,
     NewRecord,
     Parse,
+    Piece,
     PieceLines,
     file_pieces,
     line_parser,
     parse_ndjson,
     read_records,
 )
+from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.partition_facts import places_of_partitions, topic_id_of
 from kafkalog_cli.actions.refusals import Action
@@ -39,17 +42,14 @@ from kafkalog_cli.cli.log_run import LogRunOptions
 from kafkalog_cli.cli.log_writer import Changed, LogWriter
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.errors import HalfChanged, NotChanged, UsageError
-from kafkalog_cli.format.compression import Codec, compress
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.output.append_json import APPENDED, appended_fields
 from kafkalog_cli.output.append_text import append_words
 from kafkalog_cli.output.log_change_text import Said, undo_words
-from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
+from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.lock import log_dir_of
-from kafkalog_cli.storage.manifest import RunInfo
-from kafkalog_cli.storage.names import DirectoryKind, FileKind, segment_file_name
-from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
+from kafkalog_cli.storage.names import FileKind, segment_file_name
+from kafkalog_cli.storage.partition import Partition
 
 _STDIN = "-"
 _READ_BYTES = 1 << 20
@@ -63,38 +63,24 @@ class AppendOptions(LogRunOptions):
     more_paths: tuple[str, ...] = field(default=(), kw_only=True)
     is_ndjson: bool = field(kw_only=True)
     key_separator: str | None = field(kw_only=True)
-    codec: str = field(kw_only=True)
-    level: int | None = field(kw_only=True)
-    batch_bytes: int = field(kw_only=True)
-    leader_epoch: int | None = field(kw_only=True)
-    producer_id: int | None = field(kw_only=True)
-    producer_epoch: int = field(kw_only=True)
-    first_sequence: int | None = field(kw_only=True)
-    transaction: str | None = field(kw_only=True)
-    coordinator_epoch: int = field(kw_only=True)
     topic_id: str | None = field(default=None, kw_only=True)
-    keeps_offsets: bool = field(default=False, kw_only=True)
+    writing: Writing = field(kw_only=True)
 
     def check(self) -> None:
         """Raises UsageError for what contradicts itself."""
-        if self.transaction is not None and self.producer_id is None:
-            raise UsageError(reason="--transaction needs a --producer-id")
-        if self.first_sequence is not None and self.producer_id is None:
-            raise UsageError(reason="--first-sequence needs a --producer-id")
-        if self.keeps_offsets and not self.is_ndjson:
+        self.writing.check(_spelled)
+        if self.writing.keep_offsets and not self.is_ndjson:
             raise UsageError(reason="--keep-offsets is for --input ndjson: lines have none")
-        if self.keeps_offsets and (self.producer_id is not None or self.leader_epoch is not None):
-            raise UsageError(reason="--keep-offsets does not go with --producer-id or --leader-epoch")
         if self.key_separator is not None and self.is_ndjson:
             raise UsageError(reason="--key-separator is for --input lines")
         if self.key_separator == "":
             raise UsageError(reason="--key-separator is empty")
-        if self.topic_id is not None and canonical_uuid(self.topic_id) in (None, ZERO_UUID):
+        if self.topic_id is not None and not is_topic_id(self.topic_id):
             raise UsageError(reason=f"--topic-id: {self.topic_id} is no topic id")
-        try:
-            compress(Codec[self.codec.upper()], b"", level=self.level)
-        except ValueError as error:
-            raise UsageError(reason=f"--compression-level: {error}") from error
+
+
+def _spelled(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def paths_and_files(fs: Filesystem, arguments: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -125,17 +111,14 @@ class AppendRun(LogWriter[AppendPlan]):
         Raises as `ours` does, UsageError for several that are not of one topic, and for a --topic-id where nothing is
         to be made.
         """
-        full_path = os.path.abspath(path)  # noqa: PTH100
-        name, above = directory_name(path), self._fs.status(full_path.rpartition("/")[0] or "/")
-        is_there = self._fs.status(path) is not None
-        is_new = name.kind is DirectoryKind.PARTITION and (not is_there or is_unfinished(self._fs, path))
-        if not is_new or above is None or not above.is_directory or self._appending.more_paths:
+        new = None if self._appending.more_paths else partition_to_make(self._fs, path)
+        if new is None:
             found = self._of_one_topic([path, *self._appending.more_paths])
             self._check_topic_id(found)
             return found
-        self._made = full_path
-        self._named = frozenset({full_path})
-        return [Partition(full_path, name, ())]
+        self._made = new.path
+        self._named = frozenset({new.path})
+        return [new]
 
     def _check_topic_id(self, partitions: list[Partition]) -> None:
         """That of the command line is for what is to be made, or was by a run that was cut off."""
@@ -165,7 +148,7 @@ class AppendRun(LogWriter[AppendPlan]):
         places = places_of_partitions(self._fs, [log_dir for log_dir in log_dirs if log_dir is not None])
         count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
         numbers = [partition.number for partition in partitions]
-        self._sorted = SortedLines(Partitioner(numbers, count, self._appending.batch_bytes), numbers)
+        self._sorted = SortedLines(Partitioner(numbers, count, self._appending.writing.batch_bytes), numbers)
         with closing(self._sorted):
             sort = self._sorted.sorting(self._parse(with_origin=True))
             for name, pieces in self._inputs():  # nothing is locked or changed yet: an interruption ends it here
@@ -179,41 +162,26 @@ class AppendRun(LogWriter[AppendPlan]):
             return self._append_to(work)
         if self._writing.dry_run:
             raise NotChanged(path=self._made, reason="it is not there yet, and a dry run makes none")
-        topic_id = self._topic_id(work)
+        topic_id = topic_id_for(work.partition, self._appending.topic_id, self._settings, work.log_dir)
         try:
-            make_partition(work.fs, self._made, topic_id, self._clock.now_ms)
-            work.partition = open_partition(work.fs, self._made)
-            changed = self._append_to(work)
+            with made_partition(work.fs, self._made, topic_id, self._clock.now_ms) as work.partition:
+                changed = self._append_to(work)
         except HalfChanged:
             raise
-        except BaseException as error:
-            self._take_away(work, self._made, error)
+        except BaseException:
+            with suppress(OSError):
+                if work.fs.status(self._made) is not None:
+                    work.tell("new-partition", "this partition was made, and is left there", self._made)
             raise
         told = "empty" if changed.done is None else "undo takes it away"
         work.tell("new-partition", f"this partition was made; {told}", self._made)
         return changed
 
-    @staticmethod
-    def _take_away(work: Work, made: str, error: BaseException) -> None:
-        """What was made goes with an error after which nothing is changed."""
-        remove_partition(work.fs, made, error)
-        with suppress(OSError):
-            if work.fs.status(made) is None:
-                return
-        work.tell("new-partition", "this partition was made, and is left there", made)
-
-    def _topic_id(self, work: Work) -> str | None:
-        """That of the command line, or of the metadata log."""
-        if self._appending.topic_id is not None:
-            return canonical_uuid(self._appending.topic_id)
-        metadata = self._settings.metadata(work.log_dir)
-        topic = None if metadata is None else metadata.topics.get(work.partition.topic)
-        return None if topic is None else topic.topic_id
-
     def _append_to(self, work: Work) -> Changed[AppendPlan]:
         plan = self.plan(work, self.begin(work))
         if self._writing.dry_run and not plan.is_refused:
-            return Changed(plan.after(rehearse(plan, self._records(work), self._request())), None)
+            with Ahead(self._records(work)) as records:
+                return Changed(plan.after(rehearse(plan, records, self._request())), None)
         return self.carry_out(work, plan)
 
     def plan(self, work: Work, root: RootState) -> AppendPlan:
@@ -228,13 +196,14 @@ class AppendRun(LogWriter[AppendPlan]):
     def apply(self, work: Work, plan: AppendPlan, run: RunInfo) -> Changed[AppendPlan]:
         """See LogWriter."""
         info = replace(run, makes_directory=self._made is not None)
-        result = apply_append(
-            *(work.fs, plan, self._records(work), info, self._request()),
-            held=work.lock,
-            may_go_on=lambda: not self._interruptions.are_asked_for,
-        )
+        with Ahead(self._records(work)) as records:
+            result = apply_append(
+                *(work.fs, plan, records, info, self._request()),
+                held=work.lock,
+                may_go_on=lambda: not self._interruptions.are_asked_for,
+            )
         is_cut_short = not result.is_whole
-        if is_cut_short and result.done is not None and self._appending.transaction in ("commit", "abort"):
+        if is_cut_short and result.done is not None and self._appending.writing.transaction in ("commit", "abort"):
             work.tell("transaction", "its transaction is left open: not all of it came", plan.path)
         return Changed(plan.after(result.appended, is_cut_short=is_cut_short), result.done)
 
@@ -259,7 +228,7 @@ class AppendRun(LogWriter[AppendPlan]):
             self.counts["batches"] += plan.appended.batches
             self.counts["appended_bytes"] += plan.appended.size_bytes
 
-    def _records(self, work: Work) -> Iterator[NewRecord | RecordRun | None]:
+    def _records(self, work: Work) -> Records:
         """What is for a partition. Raises BadInput, and as `open_read` does."""
         if self._sorted is not None:
             yield from self._taken_apart("the input", self._sorted.pieces(work.partition.number))
@@ -267,11 +236,11 @@ class AppendRun(LogWriter[AppendPlan]):
         for name, pieces in self._inputs():
             yield from self._taken_apart(name, pieces)
 
-    def _taken_apart(self, name: str, pieces: Iterator[bytes]) -> Iterator[NewRecord | RecordRun | None]:
+    def _taken_apart(self, name: str, pieces: Iterator[Piece]) -> Iterator[NewRecord | RecordRun | None]:
         options = self._appending
-        if options.is_ndjson and not options.keeps_offsets:
+        if options.is_ndjson and not options.writing.keep_offsets:
             return NdjsonReader(self._environment.kernels, self._clock.now_ms).records(pieces, name)
-        return read_records(PieceLines(pieces), name, self._parse(with_origin=options.keeps_offsets))
+        return read_records(PieceLines(pieces), name, self._parse(with_origin=options.writing.keep_offsets))
 
     def _parse(self, *, with_origin: bool) -> Parse:
         options = self._appending
@@ -280,7 +249,7 @@ class AppendRun(LogWriter[AppendPlan]):
         separator = None if options.key_separator is None else options.key_separator.encode("utf-8", "surrogateescape")
         return line_parser(LineFormat(separator))
 
-    def _inputs(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+    def _inputs(self) -> Iterator[tuple[str, Iterator[Piece]]]:
         """All files, by the name that messages give them, in pieces."""
         for path in self._appending.files:
             if path == _STDIN:
@@ -289,7 +258,7 @@ class AppendRun(LogWriter[AppendPlan]):
                 with self._environment.fs.open_read(path) as file:
                     yield path, file_pieces(file)
 
-    def _stdin(self) -> Iterator[bytes]:
+    def _stdin(self) -> Iterator[Piece]:
         """What comes on standard input, until its end or an interruption."""
         stream = self._environment.stdin
         read: Any = getattr(stream, "read1", stream.read)
@@ -303,21 +272,11 @@ class AppendRun(LogWriter[AppendPlan]):
             yield piece
 
     def _request(self) -> AppendRequest:
-        options = self._appending
         return AppendRequest(
             self._clock.now_ms,
             self._settings,
             kernels=self._environment.kernels,
-            codec=Codec[options.codec.upper()],
-            level=options.level,
-            batch_bytes=options.batch_bytes,
-            leader_epoch=options.leader_epoch,
-            producer_id=options.producer_id,
-            producer_epoch=options.producer_epoch,
-            first_sequence=options.first_sequence,
-            transaction=options.transaction,
-            coordinator_epoch=options.coordinator_epoch,
-            keeps_offsets=options.keeps_offsets,
+            writing=self._appending.writing,
             clock=lambda: int(self._environment.clock() * 1000),
         )
 

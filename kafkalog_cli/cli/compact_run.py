@@ -15,8 +15,8 @@ from kafkalog_cli.actions.compact.erasing import ErasureProof, KeyFile, read_key
 from kafkalog_cli.actions.compact.erasure import Erasure
 from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
 from kafkalog_cli.actions.refusals import Action
-from kafkalog_cli.actions.retain import apply_retain, partly, plan_retain
-from kafkalog_cli.actions.retain_plan import RetainRequest
+from kafkalog_cli.actions.retain.plan import RetainRequest
+from kafkalog_cli.actions.retain.retain import apply_retain, partly, plan_retain
 from kafkalog_cli.actions.root_state import Roots, RootState
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_run import LogRunOptions
@@ -31,9 +31,9 @@ from kafkalog_cli.output.human import write_table
 from kafkalog_cli.output.log_change_text import Said
 from kafkalog_cli.output.recover_text import remark_lines
 from kafkalog_cli.output.stream import printable
+from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id
 from kafkalog_cli.storage.cleaning.log import Damaged
-from kafkalog_cli.storage.lock import log_dir_of
-from kafkalog_cli.storage.manifest import RunInfo, new_run_id
 from kafkalog_cli.storage.partition import Partition, open_partition
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.root_reports import Ignored, Trouble, index_reports
-from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.reports.root_reports import Ignored, Trouble, index_reports
+from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import LockWarnings

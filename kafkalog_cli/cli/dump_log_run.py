@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.actions.dump import MAX_INT32, DumpOptions, SegmentDump
+from kafkalog_cli.actions.dump.segment import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
@@ -152,7 +152,7 @@ class DumpLogRun:
             self._fail(path, None, f"cannot be read: {error.strerror or error}")
 
     def _dump_sidecar(self, path: str, name: str, suffix: str) -> None:
-        from kafkalog_cli.actions.dump_sidecar import GivesUp
+        from kafkalog_cli.actions.dump.sidecar import GivesUp
         from kafkalog_cli.cli.dump_sidecar_run import SidecarDump, SidecarOptions
 
         if self._sidecars is None:

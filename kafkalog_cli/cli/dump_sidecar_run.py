@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkalog_cli.actions.dump_sidecar import GivesUp, check_offset_index, check_time_index
+from kafkalog_cli.actions.dump.sidecar import GivesUp, check_offset_index, check_time_index
 from kafkalog_cli.format import producer_snapshot, txnindex
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OffsetIndex

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from kafkalog_cli.actions.cut_off import cut_off_run
 from kafkalog_cli.actions.refusals import Action
-from kafkalog_cli.actions.retain_free import (
+from kafkalog_cli.actions.retain.free import (
     Freed,
     FreePlan,
     FreeRequest,
@@ -23,9 +23,9 @@ from kafkalog_cli.cli.log_run import LogRun, LogRunOptions
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code
 from kafkalog_cli.output.freed import FREED, freed_line, freed_object
+from kafkalog_cli.storage.changing.lock import lock_log_dir, lock_partition
+from kafkalog_cli.storage.changing.manifest import read_manifest
 from kafkalog_cli.storage.fs import LockHandle
-from kafkalog_cli.storage.lock import lock_log_dir, lock_partition
-from kafkalog_cli.storage.manifest import read_manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,9 @@ class Undisturbed(RawIOBase):
             except BrokenPipeError:
                 self._has_reader = False
 
+    def close(self) -> None:
+        """Nothing: the stream is somebody else's, and may be closed when this one is no longer needed."""
+
     def isatty(self) -> bool:  # noqa: D102
         return self._stream.isatty()
 

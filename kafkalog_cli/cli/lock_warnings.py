@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.storage.changing.lock import LockOwner, lock_owner, log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.lock import LockOwner, lock_owner, log_dir_of
 
 
 def lock_sentence(owner: LockOwner) -> str:

@@ -16,10 +16,10 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Outcome, ResultT, Work
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, UsageError
+from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import FileAttributes
-from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.partition import Partition, open_partition
-from kafkalog_cli.storage.topic_config import parse_topic_settings, read_broker_properties
+from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class LogRun(PartitionWriter[ResultT]):
         if path is None or self._writing.dry_run:
             return
         from kafkalog_cli.output.metrics import RunMetrics, metrics_text
-        from kafkalog_cli.storage.durable import replace_file
+        from kafkalog_cli.storage.changing.durable import replace_file
 
         counts = {**self.counts, "failed_partitions": self._failed, "partitions_not_done": len(self.not_done)}
         seconds = self._environment.clock() - self._begun

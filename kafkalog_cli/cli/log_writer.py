@@ -16,8 +16,8 @@ from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.output.log_change_json import plan_object
 from kafkalog_cli.output.log_change_text import Said, plan_lines
-from kafkalog_cli.storage.changes import Cut
-from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.changing.changes import Cut
+from kafkalog_cli.storage.changing.manifest import RunInfo
 
 PlanT = TypeVar("PlanT", bound=LogPlan)
 

@@ -25,7 +25,7 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
 
     Works without an index, or with one that lies: then the segment is read from its start, and the answer says so.
     """
-    from kafkalog_cli.actions import lookup
+    from kafkalog_cli.actions.lookup import by_offset as lookup
     from kafkalog_cli.cli.lookup_run import LookupPrinter, one_partition
 
     environment = environment_of(context)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkalog_cli.actions import lookup, lookup_time
 from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
+from kafkalog_cli.actions.lookup import by_offset as lookup
+from kafkalog_cli.actions.lookup import by_time as lookup_time
 from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import LockWarnings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkalog_cli.actions.listing_paths import Lister, Listing
-from kafkalog_cli.actions.listing_reads import LocatedFault
-from kafkalog_cli.actions.listing_root import RootState
+from kafkalog_cli.actions.listing.paths import Lister, Listing
+from kafkalog_cli.actions.listing.reads import LocatedFault
+from kafkalog_cli.actions.listing.root import RootState
 from kafkalog_cli.actions.selection import Selection, expand
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import lock_sentence

@@ -75,6 +75,13 @@ class Input(Enum):
     LINES = "lines"
 
 
+class IsolationOption(Enum):
+    """Kafka's isolation.level."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
 class OutputFormat(Enum):
     """What results are printed as."""
 
@@ -229,7 +236,24 @@ TimeBudget = Annotated[
         rich_help_panel=PACE_PANEL,
     ),
 ]
-IoRate = Annotated[
+SPARK_PANEL = "Spark"
+Master = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        help="Where Spark runs: local[N] here with N threads, spark://... a cluster.",
+        rich_help_panel=SPARK_PANEL,
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.", rich_help_panel=SPARK_PANEL
+    ),
+]
+DEFAULT_MASTER = "local[*]"
+
+IoBytesPerS = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
@@ -252,15 +276,15 @@ def default_jobs() -> int:
     return max(1, min(os.cpu_count() or 1, MOST_JOBS))
 
 
-def pace_of(jobs: int, time_budget: str | None, io_rate: str | None) -> Pace:
+def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> Pace:
     """What the options want. Raises UsageError."""
     from kafkalog_cli.actions.size_spec import parse_size_bytes
     from kafkalog_cli.actions.time_spec import parse_seconds
 
     seconds = None if time_budget is None else parse_seconds(time_budget)
-    size_bytes = None if io_rate is None else parse_size_bytes(io_rate)
+    size_bytes = None if io_bytes_per_s is None else parse_size_bytes(io_bytes_per_s)
     if size_bytes == 0:
-        raise UsageError(reason="--io-rate must be above 0")
+        raise UsageError(reason="--io-bytes-per-s must be above 0")
     return Pace(jobs or default_jobs(), seconds, size_bytes)
 
 
@@ -306,3 +330,14 @@ def wanted_range(  # noqa: PLR0913, PLR0917 one for each option
         None if until is None else time_of(environment, until, now),
         None if key is None else key.encode("utf-8", "surrogateescape"),
     )
+
+
+def spark_settings(conf: list[str] | None) -> dict[str, str]:
+    """What --conf says. Raises UsageError."""
+    settings = {}
+    for one in conf or ():
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise UsageError(reason=f"--conf {one}: NAME=VALUE")
+        settings[name] = value
+    return settings

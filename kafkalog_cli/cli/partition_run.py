@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kafkalog_cli.actions.in_order import InOrder
-from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.refusals import Verdict
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.cli.environment import Environment
@@ -22,9 +22,9 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, json_path
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.storage.io_rate import IoRate
-from kafkalog_cli.storage.lock import log_dir_of
 from kafkalog_cli.storage.metered_fs import MeteredFilesystem
 from kafkalog_cli.storage.partition import Partition
 

@@ -16,11 +16,11 @@ from kafkalog_cli.cli.partition_run import Outcome, PartitionRun, ResultT, RunOp
 from kafkalog_cli.cli.terminal import Consent
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.storage.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition, log_dir_of
-from kafkalog_cli.storage.manifest import RunInfo, new_run_id
+from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition, log_dir_of
+from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.topic_config import Setting
+from kafkalog_cli.storage.settings.topic_config import Setting
 
 
 @dataclass(frozen=True, slots=True)

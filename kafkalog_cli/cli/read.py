@@ -12,6 +12,7 @@ from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     TIME_HELP,
     Format,
+    IsolationOption,
     MaxOutputBytes,
     MaxRatio,
     Now,
@@ -27,13 +28,6 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 DEFAULT_CHUNK_BYTES = 2 << 20
 LARGEST_CHUNK_BYTES = (1 << 31) - 3
 """What a fetch response can hold."""
-
-
-class IsolationOption(Enum):
-    """Kafka's isolation.level."""
-
-    READ_UNCOMMITTED = "read_uncommitted"
-    READ_COMMITTED = "read_committed"
 
 
 class Framing(Enum):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
 from kafkalog_cli.actions.cut_off import cut_off_run
 from kafkalog_cli.actions.partition_facts import gather_facts
-from kafkalog_cli.actions.recover import RecoverRequest, apply_recovery, plan_recovery
-from kafkalog_cli.actions.recover_plan import RecoverMode, RecoverPlan
+from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.actions.recover.recover import RecoverRequest, apply_recovery, plan_recovery
 from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
@@ -21,10 +21,10 @@ from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.output.recover_json import RECOVERY, plan_object
 from kafkalog_cli.output.recover_text import plan_lines, plan_words
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.storage.changes import Cut
-from kafkalog_cli.storage.lock import log_dir_of
+from kafkalog_cli.storage.changing.changes import Cut
+from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.topic_config import parse_topic_settings, read_broker_properties
+from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
 
 @dataclass(frozen=True, slots=True)

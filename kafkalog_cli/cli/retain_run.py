@@ -9,8 +9,8 @@ from typing import Any
 from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.change_plan import Remark
 from kafkalog_cli.actions.refusals import Action
-from kafkalog_cli.actions.retain import apply_retain, plan_retain
-from kafkalog_cli.actions.retain_plan import RetainPlan, RetainRequest
+from kafkalog_cli.actions.retain.plan import RetainPlan, RetainRequest
+from kafkalog_cli.actions.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.log_run import LogRunOptions
@@ -20,7 +20,7 @@ from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.output.log_change_json import RETENTION, retention_fields
 from kafkalog_cli.output.log_change_text import Said, retention_words, undo_words
 from kafkalog_cli.output.retain_explain_text import explain_lines
-from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.changing.manifest import RunInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from kafkalog_cli.actions.salvage import LostOffsets, Salvaged, salvage, sync_parent
+from kafkalog_cli.actions.recover.salvage import LostOffsets, Salvaged, salvage, sync_parent
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import PartitionRun, Work, of_the_system
 from kafkalog_cli.cli.recover_run import RecoverOptions

@@ -16,7 +16,7 @@ from kafkalog_cli.cli.log_writer import Changed, LogWriter, in_place
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.output.log_change_json import TRUNCATION, truncation_fields
 from kafkalog_cli.output.log_change_text import Said, truncation_words, undo_words
-from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.changing.manifest import RunInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.undo import UndoPlan, UndoResult, apply_undo, has_run, last_first, plan_undo
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Work

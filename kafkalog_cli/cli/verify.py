@@ -70,7 +70,7 @@ def verify(  # noqa: PLR0913, PLR0917 options
     damaged tail that a broker cuts off; 4: corruption.
     """
     from kafkalog_cli.actions.selection import Selection
-    from kafkalog_cli.actions.verify_partition import Level
+    from kafkalog_cli.actions.verify.partition import Level
     from kafkalog_cli.cli.verify_run import VerifyOptions, VerifyRun
     from kafkalog_cli.format.limits import Limits
 

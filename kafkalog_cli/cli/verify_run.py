@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkalog_cli.actions.finding_kinds import Severity
-from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, select_partitions
-from kafkalog_cli.actions.verify import Failed, Result, Verifier, VerifyRequest, comparison_of
-from kafkalog_cli.actions.verify_against import compare
-from kafkalog_cli.actions.verify_partition import Level, Target, Verification
+from kafkalog_cli.actions.verify.against import compare
+from kafkalog_cli.actions.verify.finding_kinds import Severity
+from kafkalog_cli.actions.verify.partition import Level, Target, Verification
+from kafkalog_cli.actions.verify.verify import Failed, Result, Verifier, VerifyRequest, comparison_of
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.options import default_jobs, time_of

@@ -24,6 +24,7 @@ from kafkalog_cli.format.kernels import plain_encode
 from kafkalog_cli.format.records import RecordColumns
 
 _SPARE_BYTES = 64 << 10
+_NO_HEADER = bytes(RECORD_BATCH.size)
 
 
 class EncodedBatches(NamedTuple):
@@ -152,14 +153,19 @@ class BatchEncoder:
 
     def _packed(self, columns: BatchColumns, position: int) -> EncodedBatches:
         """The batches with those packed that are to be."""
-        bodies, out = memoryview(self._bodies), bytearray()
-        for at, batch in enumerate(columns.rows()):
-            records = bodies[batch.position + RECORD_BATCH.size : batch.position + batch.size_bytes]
-            packed = self._pack(batch.attributes, records)
-            made, head = plain_encode.finish_batch(batch, packed, position + len(out))
-            out += head
-            out += packed
-            columns.matrix[:, at] = made
+        import numpy as np
+
+        from kafkalog_cli.format.kernels import compiled, native
+
+        matrix, bodies, out = columns.matrix, memoryview(self._bodies), bytearray()
+        begins = []
+        for at, size_bytes, attributes in zip(*matrix[[0, 1, 7]].tolist(), strict=True):
+            begins.append(len(out))
+            out += _NO_HEADER
+            out += self._pack(attributes, bodies[at + RECORD_BATCH.size : at + size_bytes])
+        matrix[0], matrix[1] = begins, np.diff([*begins, len(out)])
+        native.function(compiled.FINISH_BATCHES)(np.frombuffer(out, dtype=np.uint8), matrix)
+        matrix[0] += position
         return EncodedBatches(memoryview(out), columns)
 
 

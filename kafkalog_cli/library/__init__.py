@@ -2,10 +2,10 @@
 
 from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.library.appending import Appended
-from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, open_partition
+from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
 from kafkalog_cli.library.warning import LogWarning
-from kafkalog_cli.storage.record_arrow import record_schema
+from kafkalog_cli.storage.reading.record_arrow import record_schema
 
 __all__ = [
     "Appended",
@@ -14,6 +14,7 @@ __all__ = [
     "LogWarning",
     "Offsets",
     "PartitionLog",
+    "new_partition",
     "open",
     "open_partition",
     "record_schema",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from kafkalog_cli import __version__
-from kafkalog_cli.actions.append.append import ENDS, AppendPlan, AppendRequest, apply_append, plan_append
+from kafkalog_cli.actions.append.append import AppendPlan, AppendRequest, AppendResult, apply_append, plan_append
 from kafkalog_cli.actions.append.arrow import ArrowReader
+from kafkalog_cli.actions.append.making import is_topic_id, made_partition, partition_to_make, topic_id_for
+from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Marker
 from kafkalog_cli.actions.cut_off import cut_off_run, take_back
 from kafkalog_cli.actions.partition_facts import gather_facts, places_of_partitions, topic_id_of
@@ -20,15 +22,14 @@ from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import Refused, UsageError
-from kafkalog_cli.format.compression import Codec, compress
 from kafkalog_cli.library.warning import LogWarning
-from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_log_dir, lock_partition, log_dir_of
+from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id
+from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.lock import LockPolicy, lock_log_dir, lock_partition, log_dir_of
-from kafkalog_cli.storage.manifest import RunInfo, new_run_id
 from kafkalog_cli.storage.names import FileKind, segment_file_name
 from kafkalog_cli.storage.partition import Partition, open_partition
-from kafkalog_cli.storage.topic_config import parse_topic_settings, read_broker_properties
+from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
 CodecName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Ending = Literal["commit", "abort", "open"]
@@ -49,17 +50,8 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppendOptions:
-    """The options of `kafkalog append` that a program gives, under the same names; see PartitionLog.append."""
+    """What a program says of the append besides how records are written; see PartitionLog.append."""
 
-    codec: CodecName = "none"
-    compression_level: int | None = None
-    batch_bytes: int = 16_384
-    leader_epoch: int | None = None
-    producer_id: int | None = None
-    producer_epoch: int = 0
-    first_sequence: int | None = None
-    transaction: Ending | None = None
-    coordinator_epoch: int = 0
     config: Mapping[str, object] = field(default_factory=dict)
     broker_config: str | None = None
     metadata: str | None = None
@@ -67,31 +59,33 @@ class AppendOptions:
     now_ms: int | None = None
     wait_seconds: float = 0
 
-    def check(self) -> None:
-        """Raises UsageError for what contradicts itself."""
-        if self.codec.upper() not in Codec.__members__:
-            raise UsageError(reason=f"codec {self.codec!r} is none of {', '.join(CodecName.__args__)}")  # type: ignore[attr-defined]
-        if self.transaction is not None and self.transaction not in ENDS:
-            raise UsageError(reason=f"transaction {self.transaction!r} is none of {', '.join(ENDS)}")
-        if self.producer_id is None and (self.transaction is not None or self.first_sequence is not None):
-            raise UsageError(reason="transaction and first_sequence need a producer_id")
-        try:
-            compress(Codec[self.codec.upper()], b"", level=self.compression_level)
-        except ValueError as error:
-            raise UsageError(reason=f"compression_level: {error}") from error
+
+class NewPartition(NamedTuple):
+    """A partition that is not there yet, and the id of its topic; None: the metadata log has it."""
+
+    partition: Partition
+    topic_id: str | None
+
+
+def new_partition(fs: Filesystem, path: str, topic_id: str | None) -> NewPartition:
+    """What the first append makes. Raises UsageError, also where it is there already."""
+    if topic_id is not None and not is_topic_id(topic_id):
+        raise UsageError(reason=f"topic_id {topic_id!r} is no topic id")
+    found = partition_to_make(fs, path)
+    if found is None:
+        reason = "it is there already, it is no name of a partition, or there is no directory for it"
+        raise UsageError(reason=f"{path} cannot be made: {reason}")
+    return NewPartition(found, topic_id)
 
 
 def append_arrow(
-    fs: WritableFilesystem, partition: Partition, data: Any, options: AppendOptions
+    fs: WritableFilesystem, target: Partition | NewPartition, data: Any, writing: Writing, options: AppendOptions
 ) -> tuple[Appended, Partition]:
     """Append the records; see PartitionLog.append. The partition as it is then comes with it."""
-    options.check()
-    append = _Append(fs, partition, options)
-    with ExitStack() as locks:
-        if append.log_dir is not None:
-            append.enter(locks, lock_log_dir(fs, append.log_dir, append.policy))
-        appended = append.run(_parts(data), locks)
-        return appended, open_partition(fs, partition.path)
+    writing.check()
+    append = _Append(fs, target, writing, options)
+    with lock_log_dir(fs, append.log_dir, append.policy) or nullcontext() if append.log_dir else nullcontext():
+        return append.run(_parts(data)), open_partition(fs, append.partition.path)
 
 
 def _parts(data: Any) -> Any:
@@ -106,14 +100,18 @@ def _parts(data: Any) -> Any:
 class _Append:
     """One call."""
 
-    def __init__(self, fs: WritableFilesystem, partition: Partition, options: AppendOptions) -> None:
+    def __init__(
+        self, fs: WritableFilesystem, target: Partition | NewPartition, writing: Writing, options: AppendOptions
+    ) -> None:
         now_ms = time.time_ns() // 1_000_000
-        self._fs, self._partition, self._options = fs, partition, options
+        self._new = target if isinstance(target, NewPartition) else None
+        self.partition = target.partition if isinstance(target, NewPartition) else target
+        self._fs, self._writing, self._options = fs, writing, options
         self._run_id = new_run_id(Action.APPEND.value, now_ms)
         self._clock = Clock(now_ms if options.now_ms is None else options.now_ms, options.now_ms is not None)
         self._kernels = KernelChoice()
         self.policy = LockPolicy(int(options.wait_seconds * 1000))
-        self.log_dir = log_dir_of(fs, partition.path)
+        self.log_dir = log_dir_of(fs, self.partition.path)
         log_dirs = [] if self.log_dir is None else [self.log_dir]
         self._places = places_of_partitions(fs, log_dirs)
         self._settings = SettingsSource(
@@ -125,27 +123,34 @@ class _Append:
             kernels=self._kernels,
         )
 
-    @staticmethod
-    def enter(locks: ExitStack, lock: LockHandle | None) -> LockHandle | None:
-        """Have a lock until the end of the call."""
-        return None if lock is None else locks.enter_context(lock)
-
-    def run(self, parts: Iterable[Any], locks: ExitStack) -> Appended:
-        lock = self.enter(locks, lock_partition(self._fs, self._partition.path, self.policy))
-        run_id = cut_off_run(self._fs, self._partition)
-        if run_id is not None:
-            take_back(self._fs, self._partition, run_id, self._clock, self._places)
-        self._partition = open_partition(self._fs, self._partition.path)
-        plan, request = self._plan(), self._request()
-        records = ArrowReader(self._kernels, self._clock.now_ms).records(parts)
-        result = apply_append(self._fs, plan, records, self._info(plan), request, held=lock)
+    def run(self, parts: Iterable[Any]) -> Appended:
+        path = self.partition.path
+        with (
+            self._made() if self._new is not None else nullcontext(),
+            lock_partition(self._fs, path, self.policy) or nullcontext() as lock,
+        ):
+            result = self._append(parts, lock)
         if result.done is not None and result.done.marker is Marker.AWAY:
-            warnings.warn(f"{self.log_dir}: {MARKER_STAYS_AWAY}", LogWarning, stacklevel=5)
+            warnings.warn(f"{self.log_dir}: {MARKER_STAYS_AWAY}", LogWarning, stacklevel=4)
         first, end, count, batches, *_ = result.appended
         return Appended(first, end, count, batches, None if result.done is None else self._run_id)
 
+    def _made(self) -> AbstractContextManager[Partition]:
+        assert self._new is not None
+        topic_id = topic_id_for(self.partition, self._new.topic_id, self._settings, self.log_dir)
+        return made_partition(self._fs, self.partition.path, topic_id, self._clock.now_ms)
+
+    def _append(self, parts: Iterable[Any], lock: LockHandle | None) -> AppendResult:
+        run_id = cut_off_run(self._fs, self.partition)
+        if run_id is not None:
+            take_back(self._fs, self.partition, run_id, self._clock, self._places)
+        self.partition = open_partition(self._fs, self.partition.path)
+        plan, request = self._plan(), self._request()
+        records = ArrowReader(self._kernels, self._clock.now_ms).records(parts)
+        return apply_append(self._fs, plan, records, self._info(plan), request, held=lock)
+
     def _plan(self) -> AppendPlan:
-        roots, partition = Roots(self._fs), self._partition
+        roots, partition = Roots(self._fs), self.partition
         plan = plan_append(self._fs, partition, roots.state(self.log_dir, partition), self._request())
         facts = gather_facts(
             self._fs, partition, self.log_dir, self._settings,
@@ -159,6 +164,7 @@ class _Append:
             single_replica=self._options.single_replica,
             is_named=True,
             in_place=frozenset({segment_file_name(last, FileKind.LOG)}),
+            makes_directory=self._new is not None,
             topic_id=topic_id_of(self._fs, partition),
         )
         verdicts = judge(facts, intent)
@@ -171,24 +177,18 @@ class _Append:
         return plan
 
     def _request(self) -> AppendRequest:
-        options = self._options
         return AppendRequest(
             self._clock.now_ms,
             self._settings,
             kernels=self._kernels,
-            codec=Codec[options.codec.upper()],
-            level=options.compression_level,
-            batch_bytes=options.batch_bytes,
-            leader_epoch=options.leader_epoch,
-            producer_id=options.producer_id,
-            producer_epoch=options.producer_epoch,
-            first_sequence=options.first_sequence,
-            transaction=options.transaction,
-            coordinator_epoch=options.coordinator_epoch,
+            writing=self._writing,
             clock=lambda: time.time_ns() // 1_000_000,
         )
 
     def _info(self, plan: AppendPlan) -> RunInfo:
         explained = {setting.name: setting.explanation for setting in plan.settings}
-        verb = Action.APPEND.value
-        return RunInfo(self._run_id, verb, ("kafkalog_cli", verb), self._clock.now_ms, explained, __version__)
+        verb, is_new = Action.APPEND.value, self._new is not None
+        return RunInfo(
+            *(self._run_id, verb, ("kafkalog_cli", verb), self._clock.now_ms, explained, __version__),
+            makes_directory=is_new,
+        )

@@ -20,14 +20,14 @@ from kafkalog_cli.library.warning import LogWarning
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.record_arrow import arrow_of_batches, record_batches, record_schema
+from kafkalog_cli.storage.reading.record_arrow import arrow_of_batches, record_batches, record_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
-    from kafkalog_cli.library.appending import Appended, CodecName, Ending
+    from kafkalog_cli.library.appending import Appended, CodecName, Ending, NewPartition
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[DamagedLog], None]
@@ -47,8 +47,9 @@ class Offsets(NamedTuple):
 class PartitionLog:
     """One partition on disk. It is read anew each time; nothing is locked, and nothing changed but by `append`."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, new: NewPartition | None = None) -> None:
         self._partition = partition
+        self._new = new
         self._fs = RealFilesystem()
 
     def __repr__(self) -> str:
@@ -157,7 +158,8 @@ class PartitionLog:
         """Append records as the partition's leader would (UnifiedLog.appendAsLeader): what `kafkalog append` does.
 
         `data` has columns key, value (binary or string), headers (lists of key and value) and timestamp, each of which
-        may be missing; others of `record_schema` are left out, so what `records` gives goes in, with new offsets. No
+        may be missing; others of `record_schema` and of exported files are left out, and control records with them, so
+        what `records` gives, and what `kafkalog export` writes, goes in, with new offsets. No
         timestamp column: `now`; a null there: none. It is taken part by part, so a generator need not fit in memory.
 
         The options are the command's: `config` has topic settings by name, `transaction` how it is left. The log
@@ -165,9 +167,10 @@ class PartitionLog:
         and nothing is appended. Raises Refused, Locked, BadInput, NoSpace, NotChanged, HalfChanged (`kafkalog undo`
         puts back what was), UsageError, and what `data` raises while it is gone through; warns with LogWarning.
         """
+        from kafkalog_cli.actions.append.writing import Writing
         from kafkalog_cli.library.appending import AppendOptions, append_arrow
 
-        options = AppendOptions(
+        writing = Writing(
             codec=codec,
             compression_level=compression_level,
             batch_bytes=batch_bytes,
@@ -177,6 +180,8 @@ class PartitionLog:
             first_sequence=first_sequence,
             transaction=transaction,
             coordinator_epoch=coordinator_epoch,
+        )
+        options = AppendOptions(
             config=config or {},
             broker_config=None if broker_config is None else fspath(broker_config),
             metadata=None if metadata is None else fspath(metadata),
@@ -184,7 +189,9 @@ class PartitionLog:
             now_ms=_ms(now),
             wait_seconds=wait_seconds,
         )
-        appended, self._partition = append_arrow(self._fs, self._partition, data, options)
+        target = self._partition if self._new is None else self._new
+        appended, self._partition = append_arrow(self._fs, target, data, writing, options)
+        self._new = None
         return appended
 
     def _read(  # noqa: PLR0913, PLR0917
@@ -248,6 +255,18 @@ def open_partition(path: str | PathLike[str]) -> PartitionLog:
         raise UsageError(reason=f"{found.path} holds {len(found)} partitions: kl.open() has them all")
     partition: PartitionLog = found[0]
     return partition
+
+
+def new_partition(path: str | PathLike[str], topic_id: str | None = None) -> PartitionLog:
+    """A partition that is not there yet: the first `append` makes the directory, and no other call finds anything.
+
+    `topic_id` is the topic's, as Kafka prints it; None: the metadata log beside it has it, else a broker will set the
+    directory aside (a LogWarning says so). Raises UsageError where the path is no partition's or is there already.
+    """
+    from kafkalog_cli.library.appending import new_partition as checked
+
+    new = checked(RealFilesystem(), fspath(path), topic_id)
+    return PartitionLog(new.partition, new)
 
 
 def _ms(time: int | datetime | None) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog_cli.actions.append.append import AppendPlan
-from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.actions.reports.index_verdict import counted
 
 
 def append_words(plan: AppendPlan) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from kafkalog_cli.format.records import RecordBlock
 
 if TYPE_CHECKING:
-    from kafkalog_cli.storage.read_ahead import Read
-    from kafkalog_cli.storage.read_compiled import AtOnce
+    from kafkalog_cli.storage.reading.read_ahead import Read
+    from kafkalog_cli.storage.reading.read_compiled import AtOnce
 
 OUT_BYTES = 12 << 20
 """What a chunk of a segment usually becomes; only what is written of a buffer takes memory."""

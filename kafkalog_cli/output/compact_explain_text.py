@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.actions.compact.plan import CompactPlan
-from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.cleaning.choosing import Dirt, UpTo

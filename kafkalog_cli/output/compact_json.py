@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkalog_cli.actions.compact.erasure import Erasure, Holder
 from kafkalog_cli.actions.compact.plan import Compaction, CompactPlan
-from kafkalog_cli.actions.retain_plan import RetainPlan
+from kafkalog_cli.actions.retain.plan import RetainPlan
 from kafkalog_cli.output.log_change_json import retention_fields
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.storage.cleaning.explaining import RecordFate

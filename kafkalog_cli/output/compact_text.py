@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan
-from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.output.human import Column, Table, cell
 from kafkalog_cli.output.log_change_text import undo_words
 from kafkalog_cli.output.stream import printable
@@ -51,12 +51,16 @@ _COLUMNS = (
     Column("LIMITED-BY", rank=4),
     Column("RECORDS", is_number=True, rank=1),
     Column("GO", is_number=True, rank=1),
+    Column("REMOVED", is_number=True, rank=1),
     Column("CHOICE"),
 )
 
 
 def dry_run_table(plans: Sequence[CompactPlan]) -> Table:
-    """What of each log is dirty, and whether it would be cleaned; records only where they were counted."""
+    """What of each log is dirty, and whether it would be cleaned; records only where they were counted.
+
+    REMOVED: the segments (at most) that retention takes afterwards, where the policy of the topic has delete too.
+    """
     return Table(_COLUMNS, [_row(plan) for plan in plans])
 
 
@@ -73,8 +77,9 @@ def _row(plan: CompactPlan) -> list[str]:
             dirt.up_to.value,
         )
     records = (None, None) if estimate is None else (estimate.records, estimate.gone)
+    removed = None if plan.retention is None else len(plan.retention.removed)
     choice = "refused" if plan.is_refused else plan.choice.value
-    return [cell(value) for value in (plan.path, *found, *records, choice)]
+    return [cell(value) for value in (plan.path, *found, *records, removed, choice)]
 
 
 def compaction_undo_words(plan: CompactPlan, done: Applied | None) -> str:

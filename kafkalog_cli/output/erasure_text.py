@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kafkalog_cli.actions.compact.erasure import ErasedKey, LogDigest
 from kafkalog_cli.actions.compact.plan import CompactPlan
-from kafkalog_cli.actions.index_verdict import counted
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.output.stream import printable
 
 _MOST_SHOWN = 10

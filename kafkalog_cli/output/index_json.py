@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kafkalog_cli.actions.index_verdict import Entry, FileReport, Note, Style, Verdict
+from kafkalog_cli.actions.reports.index_verdict import Entry, FileReport, Note, Style, Verdict
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.output.ndjson import JsonLines, json_path
 from kafkalog_cli.storage.names import FileKind

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kafkalog_cli.actions.listing import BytesByKind, PartitionListing
-from kafkalog_cli.actions.listing_paths import FileListing, Listing
-from kafkalog_cli.actions.listing_root import RootState, Shutdown
-from kafkalog_cli.actions.listing_segments import SegmentListing
+from kafkalog_cli.actions.listing.listing import BytesByKind, PartitionListing
+from kafkalog_cli.actions.listing.paths import FileListing, Listing
+from kafkalog_cli.actions.listing.root import RootState, Shutdown
+from kafkalog_cli.actions.listing.segments import SegmentListing
 from kafkalog_cli.output.human import NOTHING, Column, Table, cell, iso_time, write_table
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.storage.fs import FileStatus

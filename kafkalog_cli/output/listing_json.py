@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from kafkalog_cli.actions.listing import BytesByKind, PartitionListing
-from kafkalog_cli.actions.listing_paths import FileListing, Listing
-from kafkalog_cli.actions.listing_reads import LocatedFault
-from kafkalog_cli.actions.listing_root import RootState
-from kafkalog_cli.actions.listing_segments import SegmentListing
+from kafkalog_cli.actions.listing.listing import BytesByKind, PartitionListing
+from kafkalog_cli.actions.listing.paths import FileListing, Listing
+from kafkalog_cli.actions.listing.reads import LocatedFault
+from kafkalog_cli.actions.listing.root import RootState
+from kafkalog_cli.actions.listing.segments import SegmentListing
 from kafkalog_cli.format.quorum_state import QuorumState
 from kafkalog_cli.output.ndjson import JsonLines, json_path
 from kafkalog_cli.storage.fs import FileStatus

@@ -6,12 +6,12 @@ from typing import Any
 
 from kafkalog_cli.actions.delete_records import DeleteRecordsPlan
 from kafkalog_cli.actions.log_plan import LogPlan
-from kafkalog_cli.actions.retain_plan import RetainPlan, SegmentFate
+from kafkalog_cli.actions.retain.plan import RetainPlan, SegmentFate
 from kafkalog_cli.actions.roll import RollPlan
 from kafkalog_cli.actions.truncate import TruncatePlan
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.output.recover_json import change_object, remark_object
-from kafkalog_cli.storage.topic_config import Setting
+from kafkalog_cli.storage.settings.topic_config import Setting
 
 ROLL = "kafkalog.roll/1"
 RETENTION = "kafkalog.retention/1"

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.change_plan import describe
 from kafkalog_cli.actions.delete_records import DeleteRecordsPlan
-from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.log_plan import LogPlan
-from kafkalog_cli.actions.retain_plan import RetainPlan
+from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.actions.retain.plan import RetainPlan
 from kafkalog_cli.actions.roll import RollPlan
 from kafkalog_cli.actions.truncate import TruncatePlan
 from kafkalog_cli.output.recover_text import remark_lines

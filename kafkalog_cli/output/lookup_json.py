@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kafkalog_cli.actions.broker_answers import BrokerAnswer
-from kafkalog_cli.actions.lookup import Found
+from kafkalog_cli.actions.lookup.broker_answers import BrokerAnswer
+from kafkalog_cli.actions.lookup.by_offset import Found
 from kafkalog_cli.format.batch import NO_OFFSET
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.broker_answers import BrokerAnswer
-from kafkalog_cli.actions.lookup import Found
+from kafkalog_cli.actions.lookup.broker_answers import BrokerAnswer
+from kafkalog_cli.actions.lookup.by_offset import Found
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.java_string import java_string

@@ -27,6 +27,15 @@ _COUNTS = {
     "unlinked_bytes": "Bytes of these files.",
     "rolled": "Partitions whose active segment was rolled.",
     "freed_bytes": "Bytes that were unlinked for --free-bytes.",
+    "cut_bytes": "Bytes that were cut off segments that stay.",
+    "cleaned": "Partitions that were compacted.",
+    "records_gone": "Records that compaction left out.",
+    "records_erased": "Records of erased keys that were taken out.",
+    "bytes_read": "Bytes of logs that compaction read.",
+    "bytes_written": "Bytes of logs that it wrote.",
+    "records": "Records that the last run appended, with markers of transactions.",
+    "batches": "Batches that these are in.",
+    "appended_bytes": "Bytes of these batches.",
 }
 
 

@@ -12,7 +12,7 @@ from kafkalog_cli.output.block_lines import BlockLines, WriteBytes
 from kafkalog_cli.output.read_text import ReadText
 from kafkalog_cli.output.read_text_compiled import CompiledReadText
 from kafkalog_cli.output.stream import FLUSH_CHARACTERS, ResultStream
-from kafkalog_cli.storage.read_ahead import Read
+from kafkalog_cli.storage.reading.read_ahead import Read
 
 
 class RecordPrinter(Protocol):

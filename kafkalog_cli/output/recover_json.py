@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kafkalog_cli.actions.change_plan import Remark
-from kafkalog_cli.actions.recover_plan import RecoverPlan
-from kafkalog_cli.actions.salvage import Salvaged
+from kafkalog_cli.actions.recover.plan import RecoverPlan
+from kafkalog_cli.actions.recover.salvage import Salvaged
 from kafkalog_cli.output.ndjson import json_path
-from kafkalog_cli.storage.changes import Change, Cut, Drop, Move, Put
+from kafkalog_cli.storage.changing.changes import Change, Cut, Drop, Move, Put
 
 RECOVERY = "kafkalog.recovery/1"
 SALVAGE = "kafkalog.salvage/1"

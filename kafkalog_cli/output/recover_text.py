@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.actions.change_plan import Remark, describe
-from kafkalog_cli.actions.index_verdict import counted
-from kafkalog_cli.actions.recover_plan import RecoverPlan
-from kafkalog_cli.actions.salvage import LostOffsets, Salvaged
+from kafkalog_cli.actions.recover.plan import RecoverPlan
+from kafkalog_cli.actions.recover.salvage import LostOffsets, Salvaged
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.output.stream import printable
 
 

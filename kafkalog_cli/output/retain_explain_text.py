@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.retain_plan import RetainPlan, SegmentFate, Stay
+from kafkalog_cli.actions.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.storage.retention import RetentionPass
-from kafkalog_cli.storage.segment_times import LargestTimestamp, TimestampOrigin
+from kafkalog_cli.storage.log.retention import RetentionPass
+from kafkalog_cli.storage.segments.segment_times import LargestTimestamp, TimestampOrigin
 
 
 def explain_lines(plan: RetainPlan) -> Iterator[str]:

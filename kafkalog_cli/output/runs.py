@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.index_verdict import counted
 from kafkalog_cli.actions.purge import PurgePlan
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.undo import UndoPlan, UndoResult, UndoStep
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.output.stream import printable

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.diagnose import Finding
-from kafkalog_cli.actions.finding_kinds import FindingKind, Severity
-from kafkalog_cli.actions.index_verdict import counted
-from kafkalog_cli.actions.verify_partition import Target, Verification
+from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.actions.verify.diagnose import Finding
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.actions.verify.partition import Target, Verification
 from kafkalog_cli.output.stream import printable
 
 

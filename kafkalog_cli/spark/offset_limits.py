@@ -70,6 +70,25 @@ def ending_limit(options: dict[str, str]) -> OffsetLimit:
     return found
 
 
+def is_latest(limit: OffsetLimit, partition: TopicPartition) -> bool:
+    """Whether a limit has a partition begin where its log ends."""
+    if limit.kind is LimitKind.OFFSETS and limit.of_partition is not None:
+        return limit.of_partition.get(partition) == LATEST
+    return limit.kind is LimitKind.LATEST
+
+
+def streams_start(options: dict[str, str]) -> OffsetLimit:
+    """Where a stream starts, by the same options; latest. Raises UsageError, also for an end: a stream has none."""
+    for name, what in (
+        ("endingoffsets", "offset"),
+        ("endingoffsetsbytimestamp", "timestamp"),
+        ("endingtimestamp", "timestamp"),
+    ):
+        if name in options:
+            raise UsageError(reason=f"ending {what} not valid in streaming queries")
+    return _limit(options, "starting", LimitKind.LATEST)
+
+
 def check_limits(starting: OffsetLimit, ending: OffsetLimit) -> None:
     """Where both name partitions: the same ones, and no start behind its end. Raises UsageError."""
     if starting.kind is not ending.kind or starting.of_partition is None or ending.of_partition is None:

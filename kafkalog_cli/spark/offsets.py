@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
-from kafkalog_cli.actions.lookup_time import lookup_time
+from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.selection import Selection, expand, select_partitions
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
@@ -18,7 +19,7 @@ from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
 
-_LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
+LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 """What a broker serves nobody from: read where it is named itself."""
 
 
@@ -44,23 +45,35 @@ def partitions_of(fs: Filesystem, options: SourceOptions) -> list[Partition]:
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable; UsageError for a partition found twice.
     """
-    paths = list(options.paths)
-    named = {path.rstrip("/") for path in expand(fs, paths)}
-    found = [
-        one
-        for one in select_partitions(fs, paths, Selection())
-        if one.directory.kind not in _LEFT_OUT or one.path in named
-    ]
+    found = served_partitions(fs, list(options.paths))
     chosen = [one for one in found if _chooses(options, one)]
     _check_chosen(options, chosen)
+    check_unique(chosen)
+    return sorted(chosen, key=lambda one: (*name_of(one), one.path))
+
+
+def check_unique(partitions: Iterable[Partition]) -> None:
+    """Raises UsageError for a partition that is found in two places."""
     seen: dict[TopicPartition, str] = {}
-    for one in chosen:
+    for one in partitions:
         other = seen.setdefault(name_of(one), one.path)
         if other != one.path:
             raise UsageError(
                 reason=f"{name_of(one)} is found twice, in {other} and in {one.path}: its records would come twice"
             )
-    return sorted(chosen, key=lambda one: (*name_of(one), one.path))
+
+
+def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | None = None) -> list[Partition]:
+    """The partitions under `paths` that a broker would serve, and those that are named themselves.
+
+    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
+    """
+    named = {path.rstrip("/") for path in expand(fs, paths)}
+    return [
+        one
+        for one in select_partitions(fs, paths, selection or Selection())
+        if one.directory.kind not in LEFT_OUT or one.path in named
+    ]
 
 
 def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions, pruning: Pruning) -> list[LogRange]:
@@ -70,7 +83,7 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
     not fit the partitions, and what `log_bounds` and `open_read` raise.
     """
     for limit, position in ((options.starting, "start"), (options.ending, "end")):
-        _check_limit(limit, {name_of(one) for one in partitions}, position)
+        check_limit(limit, {name_of(one) for one in partitions}, position)
     found = []
     for one in _of_keys(fs, [one for one in partitions if pruning.takes(one.topic, one.number)], options, pruning):
         if one.segments:
@@ -121,7 +134,8 @@ def _check_chosen(options: SourceOptions, chosen: list[Partition]) -> None:
         raise NothingSelected(reason=f"{what} under {', '.join(options.paths)}")
 
 
-def _check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str) -> None:
+def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str) -> None:
+    """Raises UsageError where a limit names other partitions than those that are read."""
     if limit.of_partition is None or limit.of_partition.keys() == assigned:
         return
     said = f"Specified: {names_of(limit.of_partition)} Assigned: {names_of(assigned)}"
@@ -138,7 +152,7 @@ def _check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: st
 
 def _range(fs: Filesystem, one: Partition, options: SourceOptions) -> LogRange:
     bounds = log_bounds(fs, one)
-    first = _start(fs, one, options, bounds)
+    first = start_of(fs, one, options, bounds)
     end = _end(fs, one, options, bounds)
     if end is not None and first > end:
         if options.fail_on_data_loss:
@@ -150,7 +164,9 @@ def _range(fs: Filesystem, one: Partition, options: SourceOptions) -> LogRange:
     return LogRange(one, first, end, bounds.end)
 
 
-def _start(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBounds) -> int:
+def start_of(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBounds | None = None) -> int:
+    """Where the options have a partition begin, if that is not where its log ends. Raises as `ranges_of` does."""
+    bounds = bounds or log_bounds(fs, one)
     limit = options.starting
     if limit.kind is LimitKind.EARLIEST:
         return bounds.start

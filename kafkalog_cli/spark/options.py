@@ -10,7 +10,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.spark.offset_limits import OffsetLimit, TopicPartition, check_limits, ending_limit, starting_limit
+from kafkalog_cli.spark.offset_limits import (
+    LimitKind,
+    OffsetLimit,
+    TopicPartition,
+    check_limits,
+    ending_limit,
+    starting_limit,
+    streams_start,
+)
 from kafkalog_cli.spark.schema import FAULT, Column, columns_named, default_columns
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
@@ -22,14 +30,15 @@ OF_RANGES = (
 )  # fmt: skip
 OF_CONNECTIONS = (
     "groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
-    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
 )  # fmt: skip
-"""Taken, for a job has them, and of no use here: they are about a connection, or about streams."""
+"""Taken, for a job has them, and of no use here: they are about a connection."""
+OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+"""Of no use in a batch."""
 OURS = (
     "path", "paths", "isolation", "includeBatchMetadata", "includeControl", "mode", "columns", "pushdown",
     "partitioner", "numPartitions",
 )  # fmt: skip
-KNOWN = {name.lower(): name for name in (*STRATEGIES, *OF_RANGES, *OF_CONNECTIONS, *OURS)}
+KNOWN = {name.lower(): name for name in (*STRATEGIES, *OF_RANGES, *OF_CONNECTIONS, *OF_STREAMS, *OURS)}
 
 REFUSED_OF_KAFKA = {
     "auto.offset.reset": "set the option 'startingOffsets' instead",
@@ -66,7 +75,7 @@ class TopicChoice(NamedTuple):
 
 
 class SourceOptions(NamedTuple):
-    """The options, checked. `is_pruned`: the user chose columns by the option."""
+    """The options, checked. `max_offsets` are those of a micro-batch of a stream, None: no limit."""
 
     paths: tuple[str, ...]
     topics: TopicChoice
@@ -82,6 +91,7 @@ class SourceOptions(NamedTuple):
     pushdown: bool
     partitioner: Partitioner
     num_partitions: int | None
+    max_offsets: int | None = None
 
 
 def read_options(given: Mapping[str, Any]) -> SourceOptions:
@@ -90,6 +100,21 @@ def read_options(given: Mapping[str, Any]) -> SourceOptions:
     _check_names(options)
     starting, ending = starting_limit(options), ending_limit(options)
     check_limits(starting, ending)
+    return _options(options, starting, ending)
+
+
+def stream_options(given: Mapping[str, Any]) -> SourceOptions:
+    """The options of a stream, which has no end. Raises UsageError as `read_options` does."""
+    options = {str(key).lower(): str(value) for key, value in given.items()}
+    _check_names(options)
+    for name in ("minOffsetsPerTrigger", "maxTriggerDelay", "partitioner", "numPartitions"):
+        if name.lower() in options:
+            raise UsageError(reason=f"option '{name}' is not for streams here")
+    found = _options(options, streams_start(options), OffsetLimit(LimitKind.LATEST))
+    return found._replace(max_offsets=_positive(options, "maxOffsetsPerTrigger"))
+
+
+def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit) -> SourceOptions:
     mode = _word(options, "mode", Mode, Mode.FAILFAST)
     return SourceOptions(
         _paths(options),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.listing_root import root_above
+from kafkalog_cli.actions.listing.root import root_above
 from kafkalog_cli.errors import KafkalogError, UsageError
-from kafkalog_cli.storage.cluster_metadata import metadata_log_in, read_cluster_metadata
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.settings.cluster_metadata import metadata_log_in, read_cluster_metadata
 
 
 def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | None) -> dict[str, int]:

@@ -21,8 +21,8 @@ from kafkalog_cli.spark.splits import Piece, Task
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
-from kafkalog_cli.storage.scan import Chunk
+from kafkalog_cli.storage.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
+from kafkalog_cli.storage.reading.scan import Chunk
 
 MOST_ROWS = 1 << 16
 MOST_BYTES = 32 << 20
@@ -46,14 +46,14 @@ class Wanted(NamedTuple):
     until_ms: int | None = None
 
 
-def rows_of(fs: Filesystem, task: Task, wanted: Wanted) -> Iterator[Any]:
-    """The RecordBatches of a task, in the order of its pieces.
+def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Iterator[Any]:
+    """The RecordBatches of a task, in the order of its pieces; all tasks of its job read `job_bytes`.
 
     Raises DamagedLog for the first damage (mode failfast), OffsetOutOfRange where offsets went since the task was
     planned (with failOnDataLoss), and what `open_read` raises.
     """
     choice = KernelChoice()
-    choice.expect(sum(piece.size_bytes for piece in task))
+    choice.expect(job_bytes)
     parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice).batches())
     return capped(parts, arrow_schema(wanted.columns))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.spark.arrow_types import arrow_of
 
 _HEADERS = {
     "type": "array",
@@ -112,21 +113,7 @@ def arrow_schema(columns: Iterable[Column]) -> Any:
 
 def arrow_type(column: Column) -> Any:
     """The Arrow type that Spark takes for a column."""
-    import pyarrow as pa
-
-    types = {
-        "binary": pa.binary(),
-        "string": pa.string(),
-        "integer": pa.int32(),
-        "long": pa.int64(),
-        "boolean": pa.bool_(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-    }
-    if isinstance(column.spark, str):
-        return types[column.spark]
-    element = column.spark["elementType"]["fields"]
-    struct = pa.struct([pa.field(part["name"], types[part["type"]], part["nullable"]) for part in element])
-    return pa.list_(pa.field("element", struct, column.spark["containsNull"]))
+    return arrow_of(column.spark)
 
 
 def _simple(column: Column) -> str:

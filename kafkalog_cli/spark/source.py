@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
-from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options
+from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
+from kafkalog_cli.spark.planned import carried, planned
 from kafkalog_cli.spark.pushdown import Pruning, push
 from kafkalog_cli.spark.rows import Wanted, rows_of
 from kafkalog_cli.spark.schema import Column, columns_of, spark_schema
@@ -31,6 +32,15 @@ class KafkalogDataSource(DataSource):
         """The columns that the options ask for, as a StructType."""
         return spark_schema(read_options(self.options).columns)
 
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A reader of what comes to the logs, micro-batch by micro-batch. Filters are not handed down to it."""
+        from kafkalog_cli.spark.stream import StreamReader
+
+        options = stream_options(self.options)
+        columns = columns_of(schema)
+        check_faults_are_shown(columns, options.mode)
+        return StreamReader(options, columns)
+
     def reader(self, schema: Any) -> DataSourceReader:
         """A reader of these columns. Filters are handed down to it unless option("pushdown", "false") says no."""
         options = read_options(self.options)
@@ -52,7 +62,7 @@ class Reader(DataSourceReader):
         fs, options = RealFilesystem(), self._options
         ranges = ranges_of(fs, partitions_of(fs, options), options, self._pruning)
         tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records)
-        return [InputPartition(task) for task in tasks]
+        return planned(tasks)
 
     def read(self, partition: Any) -> Iterator[Any]:
         """The RecordBatches of a task. Spark makes one task without a value where there are none."""
@@ -61,7 +71,7 @@ class Reader(DataSourceReader):
             self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss,
             self._pruning.since_ms, self._pruning.until_ms,
         )  # fmt: skip
-        return rows_of(RealFilesystem(), partition.value or (), wanted)
+        return rows_of(RealFilesystem(), *carried(partition), wanted)
 
 
 class PushdownReader(Reader):

@@ -11,9 +11,9 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.spark.offsets import LogRange
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.segment_search import SegmentIndexes, first_batch_reaching
+from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, first_batch_reaching
 
 SPLIT_BYTES = 128 << 20
 """A range larger than this makes several tasks."""

@@ -16,13 +16,13 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import lines
-from kafkalog_cli.storage.durable import sync, sync_directory
+from kafkalog_cli.storage.changing.durable import sync, sync_directory
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_checkpoints
+from kafkalog_cli.storage.changing.turns import turn_of
 from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
-from kafkalog_cli.storage.lock import LockPolicy, lock_checkpoints
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.storage.names import FileKind, WorkState
-from kafkalog_cli.storage.turns import turn_of
-from kafkalog_cli.storage.unreadable import unreadable
+from kafkalog_cli.storage.reading.unreadable import unreadable
 
 _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
 """Whoever has the lock on byte 1 has it for a moment only. Where locks do not work, the caller was allowed to go on

@@ -9,7 +9,7 @@ import stat
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
-from kafkalog_cli.storage.posix_lock import PosixLock, take_lock
+from kafkalog_cli.storage.changing.posix_lock import PosixLock, take_lock
 
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.

@@ -26,6 +26,8 @@ COLD_ROWS = 4_000_000
 """The same where they must be compiled first."""
 LOADED_ROWS = 2_000
 """The same where this process has loaded them already."""
+LOADED_BYTES = 128 << 10
+"""The same in bytes of a log of which nothing is known yet: a second segment is not begun by plain kernels."""
 
 
 class KernelChoice:
@@ -69,9 +71,11 @@ class KernelChoice:
                 self._load_once()
         return self._compiled if self._forced or rows_to_come >= LOADED_ROWS else None
 
-    def from_the_start(self) -> Any:
-        """The module of compiled kernels if they are to be used whatever the size, else None."""
-        return self.compiled(0, LOADED_ROWS) if self._forced else None
+    def from_the_start(self, bytes_to_come: int = 0) -> Any:
+        """The module of compiled kernels if they are to be used whatever the rows in so many bytes, else None."""
+        if self._forced:
+            return self.compiled(0, LOADED_ROWS)
+        return self._compiled if bytes_to_come >= LOADED_BYTES else None
 
     def _threshold(self) -> int:
         return (WARM_ROWS if is_warm() else COLD_ROWS) - self._plain_rows

@@ -12,10 +12,10 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.fs import Filesystem, read_all
-from kafkalog_cli.storage.index_end import entries_in_use
-from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.unreadable import unreadable
+from kafkalog_cli.storage.reading.unreadable import unreadable
+from kafkalog_cli.storage.segments.index_end import entries_in_use
+from kafkalog_cli.storage.segments.log_end import HeaderChain
 
 
 class OpenTransaction(NamedTuple):

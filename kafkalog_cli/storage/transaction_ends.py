@@ -15,12 +15,12 @@ from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
-from kafkalog_cli.storage.header import control_type_at
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.open_transactions import Part
 from kafkalog_cli.storage.partition import Segment
-from kafkalog_cli.storage.scan import Scan
-from kafkalog_cli.storage.scan_on import ScanOn
+from kafkalog_cli.storage.reading.header import control_type_at
+from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.storage.reading.scan_on import ScanOn
 
 Tell = Callable[[str, str], None]
 """Takes the path of a file and what is wrong with it."""

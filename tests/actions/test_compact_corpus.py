@@ -17,12 +17,12 @@ from kafkalog_cli.actions.compact.plan import CompactRequest
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.format.producer_snapshot import decode as decode_snapshot
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.manifest import RunInfo
 from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Scan
 
 FS = RealFilesystem()
 CASES = ("compact-edge", "compact-plain", "compact-plain2", "compact-producers", "compact-ret0", "compact-tx")

@@ -1,4 +1,4 @@
-"""Tasks in threads, results in order: whatever they take, raise or are stopped by; and the sizes of --io-rate."""
+"""Tasks in threads, results in order: whatever they take, raise or are stopped by; and the sizes of --io-bytes-per-s."""
 
 import random
 import threading

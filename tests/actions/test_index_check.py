@@ -20,9 +20,9 @@ from index_model import (
     write,
 )
 
-from kafkalog_cli.actions.index_verdict import ANY_STYLE, Style, Verdict
-from kafkalog_cli.actions.root_reports import Trouble, index_reports
-from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.reports.index_verdict import ANY_STYLE, Style, Verdict
+from kafkalog_cli.actions.reports.root_reports import Trouble, index_reports
+from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.storage.kernels import KernelChoice

@@ -10,12 +10,12 @@ from faulty_fs import FaultyFilesystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.actions.listing_paths import Lister
-from kafkalog_cli.actions.listing_root import Shutdown
+from kafkalog_cli.actions.listing.paths import Lister
+from kafkalog_cli.actions.listing.root import Shutdown
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import NotKafkaLayout
+from kafkalog_cli.storage.changing.lock import LockOwner
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.lock import LockOwner
 
 FS = RealFilesystem()
 LOADED = re.compile(

@@ -8,8 +8,8 @@ import struct
 import pytest
 from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
-from kafkalog_cli.actions.lookup import lookup_offset
-from kafkalog_cli.actions.lookup_time import lookup_max_timestamp, lookup_time
+from kafkalog_cli.actions.lookup.by_offset import lookup_offset
+from kafkalog_cli.actions.lookup.by_time import lookup_max_timestamp, lookup_time
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import OffsetOutOfRange

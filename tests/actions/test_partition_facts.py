@@ -16,7 +16,7 @@ from kafkalog_cli.storage.foreign_layouts import BOOKKEEPER, REDPANDA, foreign_l
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.topic_config import Origin
+from kafkalog_cli.storage.settings.topic_config import Origin
 
 FS = RealFilesystem()
 T1 = topic_id(1)

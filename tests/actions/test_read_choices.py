@@ -14,7 +14,13 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.record_arrow import BATCH_FIELDS, headers_tell, record_batches, record_schema, rows_of_headers
+from kafkalog_cli.storage.reading.record_arrow import (
+    BATCH_FIELDS,
+    headers_tell,
+    record_batches,
+    record_schema,
+    rows_of_headers,
+)
 
 pa = pytest.importorskip("pyarrow")
 FORCED = pytest.mark.parametrize("forced", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -42,34 +48,25 @@ def offsets(log):
 @SETTINGS
 @given(log=any_logs(), since=st.sampled_from([-1, 0, BASE_TIME_MS, BASE_TIME_MS + 3000, 1 << 61]))
 def test_no_earlier_records(tmp_path_factory, forced, log, since):
-    first = max(min((r.offset for batch in log.batches for r in batch), default=0) - 3, 0)
     request = ReadRequest(since_ms=since)
     wanted = [record[0] for record in consume([log.data]).records if record[1] >= since]
-    assert offsets(reading(tmp_path_factory.mktemp("log"), log.data, request, forced, first)) == wanted
+    assert offsets(reading(tmp_path_factory.mktemp("log"), log.data, request, forced, log.base_offset)) == wanted
 
 
 @FORCED
 @SETTINGS
 @given(log=any_logs())
 def test_headers_where_they_are_enough(tmp_path_factory, forced, log):
-    first = max(min((r.offset for batch in log.batches for r in batch), default=0) - 3, 0)
-    read = reading(tmp_path_factory.mktemp("log"), log.data, ReadRequest(), forced, first)
+    read = reading(tmp_path_factory.mktemp("log"), log.data, ReadRequest(), forced, log.base_offset)
     names = ["offset", "timestamp_type", "transactional", *BATCH_FIELDS]
-    got, whole, faults = [], [], []
+    got, whole = [], []
     for segment in read.segments():
         for found in segment.chunks_or_blocks(lambda chunk: headers_tell(chunk.batches)):
-            if isinstance(found, Fault):  # an empty batch before the segment's base offset
-                faults.append(found)
-                continue
             block = rows_of_headers(found.batches) if isinstance(found, VisibleChunk) else found
             got += record_batches(block, record_schema(names))
-    for segment in reading(tmp_path_factory.mktemp("log"), log.data, ReadRequest(), forced, first).segments():
+    for segment in reading(tmp_path_factory.mktemp("log"), log.data, ReadRequest(), forced, log.base_offset).segments():
         for block in segment.blocks():
-            if isinstance(block, Fault):
-                assert block == faults.pop(0)
-                continue
             whole += record_batches(block, record_schema(names))
-    assert not faults
     rows = [row for part in got for row in part.to_pylist()]
     assert rows == [row for part in whole for row in part.to_pylist()]
     assert [row["offset"] for row in rows] == [record[0] for record in consume([log.data]).records]

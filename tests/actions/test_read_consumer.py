@@ -168,8 +168,7 @@ def _end(log):
 @given(log=any_logs())
 def test_logs_of_every_format(compiled, log):
     """The same objects as those of dump-log, but for control records."""
-    first = min((r.offset for batch in log.batches for r in batch), default=0)
-    files = {f"{FOLDER}/{max(first - 3, 0):020d}.log": log.data}
+    files = {f"{FOLDER}/{log.base_offset:020d}.log": log.data}
     code, out, err = read(files, compiled=compiled)
     _, dumped, _ = read(files, compiled=compiled, command="dump-log")
     records = [one for one in dumped if one["type"] == "record" and one["control"] is None]

@@ -11,12 +11,12 @@ from logs import write_segment
 from test_salvage import batches, offsets_in
 from watched_fs import WatchedFilesystem
 
-from kafkalog_cli.actions.recover_like_broker import plan_like_broker
+from kafkalog_cli.actions.recover.like_broker import plan_like_broker
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.loaded_segment import LoadSettings
-from kafkalog_cli.storage.log_loader import StartState
+from kafkalog_cli.storage.log.loaded_segment import LoadSettings
+from kafkalog_cli.storage.log.log_loader import StartState
 from kafkalog_cli.storage.partition import open_partition
 
 SECTOR = 512

@@ -8,12 +8,12 @@ import pytest
 from logs import BASE_TIME_MS, R, batch_v2, message, write_segment
 from making_changes import files, make
 
-from kafkalog_cli.actions.recover_repair import EVERYTHING, Scope, plan_repair
+from kafkalog_cli.actions.recover.repair import EVERYTHING, Scope, plan_repair
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.storage.changes import Cut, Put
+from kafkalog_cli.storage.changing.changes import Cut, Put
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.loaded_segment import LoadSettings
-from kafkalog_cli.storage.log_loader import StartState
+from kafkalog_cli.storage.log.loaded_segment import LoadSettings
+from kafkalog_cli.storage.log.log_loader import StartState
 from kafkalog_cli.storage.partition import open_partition
 
 NOW_MS = 1_795_000_000_000

@@ -10,7 +10,7 @@ from kafkalog_cli.actions.partition_facts import NewestFile, PartitionFacts, Rep
 from kafkalog_cli.actions.refusals import RULES, Action, Intent, Outcome, judge, raise_refusals
 from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
 from kafkalog_cli.storage.names import DirectoryKind
-from kafkalog_cli.storage.topic_config import ConfigLayers, parse_topic_settings, resolve_topic_config
+from kafkalog_cli.storage.settings.topic_config import ConfigLayers, parse_topic_settings, resolve_topic_config
 
 NOW = 1_800_000_000_000
 TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "5"}

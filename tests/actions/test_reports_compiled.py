@@ -5,8 +5,8 @@ import random
 import pytest
 from logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot, write_segment
 
-from kafkalog_cli.actions.index_reports import PartitionReports
-from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.reports.index_reports import PartitionReports
+from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 

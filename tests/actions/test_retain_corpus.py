@@ -10,16 +10,16 @@ import shutil
 import pytest
 
 from kafkalog_cli.actions.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
-from kafkalog_cli.actions.retain import apply_retain, plan_retain
-from kafkalog_cli.actions.retain_plan import RetainRequest, Stay
+from kafkalog_cli.actions.retain.plan import RetainRequest, Stay
+from kafkalog_cli.actions.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.format.checkpoint import decode_leader_epochs
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.leader_epochs import LeaderEpochs
-from kafkalog_cli.storage.manifest import RunInfo
+from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
+from kafkalog_cli.storage.log.retention import RetentionPass
 from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.retention import RetentionPass
 
 EPOCHS = "leader-epoch-checkpoint"
 MARKER = ".kafka_cleanshutdown"

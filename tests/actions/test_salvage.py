@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2, write_segment
 from making_changes import files
 
-from kafkalog_cli.actions.recover_repair import plan_repair
-from kafkalog_cli.actions.salvage import salvage
+from kafkalog_cli.actions.recover.repair import plan_repair
+from kafkalog_cli.actions.recover.salvage import salvage
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.loaded_segment import LoadSettings
-from kafkalog_cli.storage.log_loader import StartState
+from kafkalog_cli.storage.log.loaded_segment import LoadSettings
+from kafkalog_cli.storage.log.log_loader import StartState
 from kafkalog_cli.storage.partition import open_partition
 
 SETTINGS = LoadSettings(1_795_000_000_000, index_interval_bytes=200)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kafkalog_cli.actions import segment_walk
+from kafkalog_cli.actions.reports import segment_walk
 from kafkalog_cli.format.batch import Batch, BatchColumns
 
 

@@ -7,9 +7,9 @@ from crc32c import crc32c
 from faulty_fs import FaultyFilesystem
 from index_model import batch_v2
 
-from kafkalog_cli.actions.index_verdict import Verdict
-from kafkalog_cli.actions.root_reports import Trouble, index_reports
-from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.reports.index_verdict import Verdict
+from kafkalog_cli.actions.reports.root_reports import Trouble, index_reports
+from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.storage.kernels import KernelChoice

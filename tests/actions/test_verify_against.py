@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
-from kafkalog_cli.actions.finding_kinds import FindingKind
-from kafkalog_cli.actions.verify_against import compare
+from kafkalog_cli.actions.verify.against import compare
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import open_partition

@@ -8,11 +8,11 @@ import struct
 
 import pytest
 
-from kafkalog_cli.actions.finding_kinds import Severity
-from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.verify import Failed, Verifier, VerifyRequest
-from kafkalog_cli.actions.verify_partition import Level
+from kafkalog_cli.actions.verify.finding_kinds import Severity
+from kafkalog_cli.actions.verify.partition import Level
+from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice

@@ -9,11 +9,11 @@ from metadata_logs import batches as metadata_batches
 from metadata_logs import partition as partition_record
 from metadata_logs import topic_id, value
 
-from kafkalog_cli.actions.finding_kinds import Severity
-from kafkalog_cli.actions.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.verify import Failed, Verifier, VerifyRequest
-from kafkalog_cli.actions.verify_partition import Level
+from kafkalog_cli.actions.verify.finding_kinds import Severity
+from kafkalog_cli.actions.verify.partition import Level
+from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
 from kafkalog_cli.errors import UnsupportedFormat
 from kafkalog_cli.format.kafka_uuid import uuid_text
 from kafkalog_cli.storage.fs import RealFilesystem

@@ -13,8 +13,8 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, read_headers
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Scan
 
 PLAIN = KernelChoice(forced=False)
 COMPILED = KernelChoice(forced=True)

@@ -15,9 +15,9 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.storage.fs import RealFilesystem, read_all
-from kafkalog_cli.storage.header import header_at
-from kafkalog_cli.storage.resync import next_good_batch
-from kafkalog_cli.storage.scan import FIRST_CHUNK_BYTES, Scan
+from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.resync import next_good_batch
+from kafkalog_cli.storage.reading.scan import FIRST_CHUNK_BYTES, Scan
 
 PATH = "/t-0/00000000000000000000.log"
 BLOCK = 4096

@@ -15,7 +15,7 @@ from test_verify_truncation import HEADER_BYTES, brute_force, entry_at
 from verifying import bad, beside, verified
 from writers import kafkalog
 
-from kafkalog_cli.actions.verify_partition import Level
+from kafkalog_cli.actions.verify.partition import Level
 from kafkalog_cli.errors import ExitCode
 
 SINCE_EIGHT = [log for log in LOGS if not log.is_seven]

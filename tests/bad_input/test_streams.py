@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from makers import batch, record, words
 
+from kafkalog_cli.cli.interruptions import Undisturbed
 from kafkalog_cli.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]
@@ -175,3 +177,13 @@ def test_a_dump_without_any_terminal_or_locale(large):
     done = shell(f"{KAFKALOG} dump-log --print-data-log {large}", env={"LC_ALL": "C", "PATH": os.environ["PATH"]})
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"payload: [0-9a-f ]+\n", done.stdout)
+
+
+def test_what_is_written_through_may_be_closed_first():
+    """Python closes the one that is thrown away after it, and from 3.13 on says what that raises."""
+    stream = io.BytesIO()
+    through = Undisturbed(stream)
+    through.write(b"all")
+    assert stream.getvalue() == b"all"
+    stream.close()
+    through.close()

@@ -11,7 +11,7 @@ from reading import deadline
 from test_flipped_bits import ALL_BITS, place
 from verifying import Told, bad, beside, verified
 
-from kafkalog_cli.actions.verify_partition import Level
+from kafkalog_cli.actions.verify.partition import Level
 from kafkalog_cli.format.batch import RECORD_BATCH
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.legacy import MESSAGE_V0

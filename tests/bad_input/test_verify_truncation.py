@@ -12,10 +12,10 @@ from naive_reader import read_batches
 from reading import deadline
 from verifying import beside, verified
 
-from kafkalog_cli.actions.diagnose import Finding
-from kafkalog_cli.actions.finding_kinds import FindingKind as Kind
-from kafkalog_cli.actions.finding_kinds import Severity
-from kafkalog_cli.actions.verify_partition import Level
+from kafkalog_cli.actions.verify.diagnose import Finding
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind as Kind
+from kafkalog_cli.actions.verify.finding_kinds import Severity
+from kafkalog_cli.actions.verify.partition import Level
 from kafkalog_cli.errors import ExitCode
 
 ids = {"ids": lambda log: log.name}

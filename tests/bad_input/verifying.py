@@ -10,10 +10,10 @@ from logs import indexes
 from makers import SmallLog
 from naive_reader import read_batches
 
-from kafkalog_cli.actions.diagnose import Finding
-from kafkalog_cli.actions.finding_kinds import Severity
-from kafkalog_cli.actions.segment_reports import Means
-from kafkalog_cli.actions.verify_partition import Level, Task, Verification, verify_partition
+from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.verify.diagnose import Finding
+from kafkalog_cli.actions.verify.finding_kinds import Severity
+from kafkalog_cli.actions.verify.partition import Level, Task, Verification, verify_partition
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import open_partition
 

@@ -204,6 +204,16 @@ def test_objects(partition):
     assert (partition / "leader-epoch-checkpoint").read_text().endswith(f"9 {first}\n")
 
 
+def test_an_older_leader_is_refused(partition):
+    argv = ("append", partition, "--input", "lines", *NOW, "--leader-epoch")
+    assert kafkalog(*argv, 9, stdin=b"a\n")[0] == 0
+    before = tree(partition)
+    code, _, err = kafkalog(*argv, 8, stdin=b"a\n")
+    assert (code, "leader epoch: 8 is that of an older leader: the log has 9" in err) == (1, True), err
+    assert tree(partition) == before
+    assert kafkalog(*argv, 9, stdin=b"a\n")[0] == 0
+
+
 def test_a_dry_run_counts_and_changes_nothing(root, partition):
     before = tree(root)
     code, out, _ = kafkalog("append", partition, "--input", "lines", *NOW, "--dry-run", stdin=b"one\ntwo\n")
@@ -257,6 +267,22 @@ def test_sequences_go_on(partition):
     ]
     code, _, err = kafkalog(*argv[:6], "--producer-epoch", 2, *NOW, stdin=b"a\n")
     assert (code, "producer 4711 has epoch 3, 2 is fenced" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "sequence", "wanted"),
+    [(3, 6, None), (3, 5, "goes on with 6, 5 is"), (3, 0, "goes on with 6, 0 is"), (3, 7, "goes on with 6, 7 is"),
+     (4, 0, None), (4, 6, "goes on with 0, 6 is"), (2, 6, "2 is fenced")],
+)  # fmt: skip
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["", "dry"])
+def test_a_sequence_that_a_broker_would_not_take(partition, epoch, sequence, wanted, more):
+    argv = ("append", partition, "--input", "lines", "--producer-id", 4711, *NOW)
+    assert kafkalog(*argv, "--producer-epoch", 3, "--first-sequence", 4, stdin=b"a\nb\n")[0] == 0  # nobody knew it
+    before = tree(partition)
+    given = ("--producer-epoch", epoch, "--first-sequence", sequence)
+    code, _, err = kafkalog(*argv, *given, *more, stdin=b"a\n")
+    assert (code, wanted is None or wanted in err) == (int(wanted is not None), True), err
+    assert (tree(partition) == before) == (wanted is not None or more != ())
 
 
 @pytest.mark.parametrize("ending", ["commit", "abort", "open"])

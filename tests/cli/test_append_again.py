@@ -96,7 +96,10 @@ def partitions(case):
     return sorted(path for name in ("data", "after") for path in (case / name).glob("*") if any(path.glob("*.log")))
 
 
-BROKERS = ("txn", "compact-plain", "compact-tx", "v0", "v1", "v2-logappend", "v2-mixed", "v2-none", "v2-zstd", "v2-lz4", "upgraded")  # fmt: skip
+BROKERS = (
+    *("txn", "compact-plain", "compact-tx", "v0", "v1", "upgraded", "v2-logappend", "v2-large", "v2-mixed", "v2-none"),
+    *("v2-gzip", "v2-snappy", "v2-lz4", "v2-zstd", "client-librdkafka", "client-kafkajs"),
+)
 
 
 @pytest.mark.parametrize("case", BROKERS)

@@ -322,13 +322,20 @@ def test_a_dry_run_of_several_is_a_table(corpus, tmp_path):
     title, *rows = (line.split() for line in out.splitlines())
     found = objects("compact", root, *COMPACT, *NOW, "--dry-run")[1]
     assert code == 0
-    titles = "PARTITION RATIO CLEAN-BYTES DIRTY-BYTES FIRST-DIRTY UP-TO LIMITED-BY RECORDS GO CHOICE"
+    titles = "PARTITION RATIO CLEAN-BYTES DIRTY-BYTES FIRST-DIRTY UP-TO LIMITED-BY RECORDS GO REMOVED CHOICE"
     assert " ".join(title) == titles
     assert [row[0] for row in rows] == [each["path"] for each in found]
     fields = ("clean_bytes", "dirty_bytes", "first_dirty_offset", "first_uncleanable_offset")
     assert [tuple(map(int, row[2:6])) for row in rows] == [tuple(each[name] for name in fields) for each in found]
     assert [(row[1], row[-1]) for row in rows] == [(f"{each['dirty_ratio']:.3f}", each["choice"]) for each in found]
-    assert [row[7:9] for row in rows] == [["-", "-"]] * len(rows)
+    assert [row[7:10] for row in rows] == [["-", "-", "-"]] * len(rows)
+    both = kafkalog("compact", root, *BOTH, *LITTLE, *NOW, "--dry-run")[1].splitlines()[1:]
+    removed = {
+        each["path"]: len(each["retention"]["removed"])
+        for each in objects("compact", root, *BOTH, *LITTLE, *NOW, "--dry-run")[1]
+    }
+    assert {line.split()[0]: int(line.split()[9]) for line in both} == removed
+    assert any(removed.values())
     counted = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run", "--estimate")[1].splitlines()[1:]
     assert all(line.split()[7].isdecimal() for line in counted if line.endswith(" dirty"))
 

@@ -288,7 +288,9 @@ def test_the_io_rate_is_kept_over_all_partitions(tmp_path):
                     moved.append(call.detail[1])
 
     clock = Clock()
-    code, _, _ = kafkalog("recover", "--jobs", 1, "--io-rate", "1e5", root, fs=Counting(RealFilesystem()), clock=clock)
+    code, _, _ = kafkalog(
+        "recover", "--jobs", 1, "--io-bytes-per-s", "1e5", root, fs=Counting(RealFilesystem()), clock=clock
+    )
     assert code == 0
     assert clock.now - 1000 >= 8 * RECORDS * 400 / 1e5
     assert sum(clock.slept) <= 1.3 * sum(moved) / 1e5
@@ -298,7 +300,7 @@ def test_the_io_rate_is_kept_over_all_partitions(tmp_path):
     assert clock.slept == []
 
 
-@pytest.mark.parametrize("option", [("--io-rate", "0"), ("--io-rate", "fast"), ("--time-budget", "soon"),
+@pytest.mark.parametrize("option", [("--io-bytes-per-s", "0"), ("--io-bytes-per-s", "fast"), ("--time-budget", "soon"),
                                     ("--time-budget", "-5s"), ("--jobs", "-1")])  # fmt: skip
 def test_limits_that_are_none(tmp_path, option):
     assert kafkalog("recover", *option, tmp_path)[0] == UsageError.exit_code

@@ -16,7 +16,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.format import checkpoint, producer_snapshot
-from kafkalog_cli.storage.leader_epochs import LeaderEpochs
+from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
 
 REFUSED = {
     "crash-flip-offset": "IllegalArgumentException",

@@ -18,12 +18,12 @@ from watched_fs import FailingFilesystem, RecordingFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.changes import Cut, Drop, Move, Put
+from kafkalog_cli.storage.changing.changes import Cut, Drop, Move, Put
+from kafkalog_cli.storage.changing.clean_marker import hold_marker, release_marker
+from kafkalog_cli.storage.changing.journal import CheckpointEdits, apply
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.checkpoints import LineEdit
-from kafkalog_cli.storage.clean_marker import hold_marker, release_marker
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.journal import CheckpointEdits, apply
-from kafkalog_cli.storage.manifest import RunInfo
 from kafkalog_cli.storage.names import FileKind
 
 CASES = ["txn", "crash-torn", "clean-asis", "crash-zero-tail", "upgraded", "v1", "retention"]

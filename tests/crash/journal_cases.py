@@ -8,11 +8,11 @@ from itertools import combinations
 
 from memory_fs import START_NS, MemoryFilesystem
 
-from kafkalog_cli.storage.changes import Cut, Drop, Move, Put
+from kafkalog_cli.storage.changing.changes import Cut, Drop, Move, Put
+from kafkalog_cli.storage.changing.journal import CheckpointEdits, apply
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.fs import FileAttributes
-from kafkalog_cli.storage.journal import CheckpointEdits, apply
-from kafkalog_cli.storage.manifest import RunInfo
 from kafkalog_cli.storage.names import FileKind
 
 ROOT = "/logs"

@@ -21,7 +21,7 @@ from watched_fs import FAULTS, FailingFilesystem, RecordingFilesystem
 from writer_matrix import own_tree
 from writers import KEPT, MONTH_MS, NOW_MS, OUT, ROOT, SETTINGS, kafkalog, runs_of
 
-from kafkalog_cli.storage import journal_undo
+from kafkalog_cli.storage.changing import journal_undo
 
 RUNS, STEPS = 200 * SCALE, 50
 MODES = ((), ("--like-broker",), ("--indexes-only",))

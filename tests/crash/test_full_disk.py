@@ -8,9 +8,9 @@ import pytest
 from test_undo import changes_of, kafkalog, tree
 
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.storage.changing.journal import apply
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.journal import apply
-from kafkalog_cli.storage.manifest import RunInfo
 
 KIB = 1 << 10
 INFO = RunInfo("run-1", "test", (), 0)

@@ -7,8 +7,8 @@ from memory_fs import SURVIVALS
 from watched_fs import RecordingFilesystem, WatchedFilesystem
 
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.storage.journal_undo import undo
-from kafkalog_cli.storage.manifest import read_manifest
+from kafkalog_cli.storage.changing.journal_undo import undo
+from kafkalog_cli.storage.changing.manifest import read_manifest
 
 NAMES = list(PLANS)
 

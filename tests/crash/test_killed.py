@@ -23,7 +23,8 @@ AT_WORK = """
     from unittest import mock
     from kafkalog_cli.cli import app, append_run, recover_run, retain_run, roll_run, undo_run
     from kafkalog_cli.cli.environment import Environment
-    from kafkalog_cli.storage import journal, journal_undo
+    from kafkalog_cli.storage.changing import journal
+    from kafkalog_cli.storage.changing import journal_undo
     {planted}
     environment = Environment()
     with mock.patch("secrets.token_hex", return_value="0001"):

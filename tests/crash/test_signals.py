@@ -120,7 +120,7 @@ def test_a_signal_at_any_call(command, number, evidence):
 def test_a_command_that_stops_where_it_is_is_noticed(monkeypatch):
     """As if the signal were raised wherever it hits, and nothing were taken back."""
     from kafkalog_cli.cli.interruptions import Interruptions
-    from kafkalog_cli.storage import journal
+    from kafkalog_cli.storage.changing import journal
 
     def ask(self):
         raise KeyboardInterrupt

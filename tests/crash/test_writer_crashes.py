@@ -21,7 +21,7 @@ from writers import (
 )
 
 from kafkalog_cli.actions import undo
-from kafkalog_cli.storage.manifest import RunState
+from kafkalog_cli.storage.changing.manifest import RunState
 
 A_CHANGE = 7
 """So many distinct images of a command that changes a sound log; those of all others are all looked at."""

@@ -20,7 +20,7 @@ from memory_fs import SURVIVALS, MemoryFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage import journal
+from kafkalog_cli.storage.changing import journal
 from kafkalog_cli.storage.kernels import KernelChoice
 
 NOW_MS = 1_795_000_000_000

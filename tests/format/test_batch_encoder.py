@@ -31,8 +31,8 @@ from kafkalog_cli.format.legacy_encoder import (
 )
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Scan
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 V2 = (batches_v2,)

@@ -11,8 +11,8 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Scan
 
 FS = RealFilesystem()
 

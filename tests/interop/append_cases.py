@@ -12,18 +12,18 @@ from loader_cases import MARKER, MARKER_BYTES, NOW_MS, contents, file_difference
 from kafkalog_cli.actions.append.append import AppendRequest, apply_append, next_sequence, plan_append
 from kafkalog_cli.actions.append.batching import BatchMaker, blocks
 from kafkalog_cli.actions.append.reading import NewRecord
+from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.apply_changes import Marker
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.batch_encoder import encode_end_marker
-from kafkalog_cli.format.compression import Codec
 from kafkalog_cli.format.records import Header
-from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.manifest import RunInfo
-from kafkalog_cli.storage.open_log import OpenLog
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.open_log import OpenLog
 from kafkalog_cli.storage.partition import open_partition
 
 
@@ -32,7 +32,7 @@ class AppendCase(NamedTuple):
     log: Settled
     settings: dict
     records: tuple
-    how: dict  # the fields of AppendRequest
+    how: dict  # the fields of Writing
 
     def __str__(self):
         return f"{self.seed} {self.log.name} [{self.log.log_start}, {self.log.log_end}) {len(self.records)} records {self.how} {self.settings}"
@@ -67,7 +67,7 @@ def make_append(seed, logs):
             NewRecord(key, value, headers, chance.choice([time_ms, time_ms, None, -1 if seed % 5 == 0 else time_ms]))
         )
     how = {
-        "codec": chance.choice([Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.SNAPPY, Codec.ZSTD]),
+        "codec": chance.choice(["none", "none", "gzip", "lz4", "snappy", "zstd"]),
         "batch_bytes": chance.choice([1, 200, 1000, 1800]),
         "leader_epoch": chance.choice([None, None, 50]),
     }
@@ -85,9 +85,9 @@ def batches_of(plan, request, records, base_offset, sequence):
     maker, data = BatchMaker(style, sequence), b""
     for block in blocks(records, style, request.now_ms):
         data += b"".join(_as_sent(maker, block))
-    if request.transaction in ("commit", "abort"):
+    if request.writing.transaction in ("commit", "abort"):
         header = Batch(0, 0, 0, 0, 0, 2, 0, 0, -1, -1, style.producer_id, style.producer_epoch, -1, 0, 1)
-        data += encode_end_marker(int(request.transaction == "commit"), 0, request.now_ms, header)[1]
+        data += encode_end_marker(int(request.writing.transaction == "commit"), 0, request.now_ms, header)[1]
     return data
 
 
@@ -116,7 +116,7 @@ def compare_append(case, real, folder):
     partition = open_partition(fs, str(directory))
     state = Roots(fs).state(str(root), partition)
     source = SettingsSource(fs, {name: str(value) for name, value in case.settings.items()}, BROKER)
-    request = AppendRequest(NOW_MS, source, **case.how)
+    request = AppendRequest(NOW_MS, source, writing=Writing(**case.how))
     plan = plan_append(fs, partition, state, request)
     if plan.is_refused:
         found = [f"ours refuses: {plan.remarks}"], None
@@ -132,7 +132,7 @@ def _compare(case, real, folder, fs, plan, state, request):
     log = OpenLog(
         Draft(fs, plan.path), request.load_settings(str(root), "t"), state.log_start, case.log.log_end, is_clean=True
     )
-    sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, request)
+    sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, request.writing)
     sent = batches_of(plan, request, case.records, case.log.log_end, sequence)
     (folder / "sent").mkdir()
     (folder / "sent" / "batches").write_bytes(sent)
@@ -150,7 +150,7 @@ def _compare(case, real, folder, fs, plan, state, request):
     if answer[0] != "ok":
         return [f"ours {result.appended}, real {answer}"], "refused"
     found = file_differences(contents(directory), contents(other))
-    end = plan.log_end_offset + len(case.records) + (request.transaction in ("commit", "abort"))
+    end = plan.log_end_offset + len(case.records) + (request.writing.transaction in ("commit", "abort"))
     offsets = int(answer[2]), line_of(root, "recovery-point")
     if offsets != (end, end):
         found.append(f"ends at {end}, real {offsets[0]}, recovery point {offsets[1]}")

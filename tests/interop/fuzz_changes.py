@@ -3,13 +3,9 @@
 Exit code 1 if any case differs; its files are kept: `before`, `case.txt`.
 """
 
-import argparse
-import shutil
 import sys
-import tarfile
-import tempfile
-import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -23,9 +19,9 @@ from change_cases import (  # noqa: E402  (as a script it finds them only now)
     make_change,
     settle,
 )
-from fuzz_loader import record  # noqa: E402
-from loader_cases import corpus_sources, random_source, write  # noqa: E402
-from real_kafka import VERSION, real_kafka_here  # noqa: E402
+from fuzzing import keep_case, run_fuzz, unpacked_corpus  # noqa: E402
+from loader_cases import corpus_sources, random_source  # noqa: E402
+from real_kafka import real_kafka_here  # noqa: E402
 
 
 class Tally:
@@ -84,47 +80,20 @@ def fuzz_changes(real, logs, folder, *, seed, count, show=print, compare=compare
     return tally
 
 
+def fuzz_all(options, folder, kept):
+    corpus, work = unpacked_corpus(folder)
+    with RealLogs(real_kafka_here().class_path) as real:
+        if options.killed:
+            logs, compare = killed_logs(options.count, options.seed, real, work), compare_killed
+        else:
+            logs, compare = settled_logs(options.count, options.seed, real, corpus, work), compare_changes
+        sizes = {"seed": options.seed, "count": options.count}
+        tally = fuzz_changes(real, logs, work, **sizes, show=partial(keep_case, kept), compare=compare)
+    return f"{len(logs)} logs{' of killed brokers' if options.killed else ''}, ", tally
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--killed", action="store_true", help="logs whose broker was killed")
-    parser.add_argument("--keep", type=Path, help="directory for cases that differ")
-    parser.add_argument("--record", type=Path, help="page whose last line gets the result")
-    options = parser.parse_args()
-    kept = options.keep or Path(tempfile.mkdtemp(prefix="change-cases-"))
-    # a file system in memory, if there is one: the real log waits for the disk after every file
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-changes-", dir=memory if memory.is_dir() else None))
-    begun = time.monotonic()
-    try:
-        (folder / "work").mkdir()
-        with tarfile.open(HERE.parent / "fixtures" / "corpus" / "corpus.tar.xz") as tar:
-            tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-        with RealLogs(real_kafka_here().class_path) as real:
-            if options.killed:
-                logs, compare = killed_logs(options.count, options.seed, real, folder / "work"), compare_killed
-            else:
-                logs = settled_logs(options.count, options.seed, real, folder / "corpus", folder / "work")
-                compare = compare_changes
-
-            def show(case, found):
-                print(case, *found[:8], sep="\n    ", flush=True)
-                target = kept / str(case.seed)
-                write(case.log.files, target / "before")
-                (target / "case.txt").write_text("\n".join([str(case), str(case.mtimes), *found]) + "\n")
-
-            sizes = {"seed": options.seed, "count": options.count}
-            tally = fuzz_changes(real, logs, folder / "work", **sizes, show=show, compare=compare)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    result = f"{len(logs)} logs{' of killed brokers' if options.killed else ''}, {tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
-    print(result)
-    if options.record:
-        record(options.record, f"{time.strftime('%Y-%m-%d')}, Kafka {VERSION}: {result}.")
-    if tally.different:
-        print(f"kept in {kept}")
-    return 1 if tally.different else 0
+    return run_fuzz(__doc__, 1000, fuzz_all, flags=[("--killed", "logs whose broker was killed")])
 
 
 if __name__ == "__main__":

@@ -4,12 +4,9 @@ A case is a random log and up to four cleanings of it, with more records appende
 its files are kept: `before`, `case.txt`.
 """
 
-import argparse
-import shutil
 import sys
-import tempfile
-import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -18,9 +15,9 @@ sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
 
 from change_cases import settle  # noqa: E402  (as a script it finds them only now)
 from clean_cases import RealCleaner, compare_clean, keyed_source, make_clean  # noqa: E402
-from fuzz_loader import record  # noqa: E402
-from loader_cases import DAY_MS, NOW_MS, write  # noqa: E402
-from real_kafka import VERSION, real_kafka_here  # noqa: E402
+from fuzzing import keep_case, run_fuzz  # noqa: E402
+from loader_cases import DAY_MS, NOW_MS  # noqa: E402
+from real_kafka import real_kafka_here  # noqa: E402
 
 
 class Tally:
@@ -68,36 +65,14 @@ def fuzz_cleaner(real, folder, *, seed, count, show=print):
     return tally
 
 
+def fuzz_all(options, folder, kept):
+    with RealCleaner(real_kafka_here().class_path) as real:
+        show = partial(keep_case, kept)
+        return "", fuzz_cleaner(real, folder, seed=options.seed, count=options.count, show=show)
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--keep", type=Path, help="directory for cases that differ")
-    parser.add_argument("--record", type=Path, help="page whose last line gets the result")
-    options = parser.parse_args()
-    kept = options.keep or Path(tempfile.mkdtemp(prefix="clean-cases-"))
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-cleaner-", dir=memory if memory.is_dir() else None))
-    begun = time.monotonic()
-
-    def show(case, found):
-        print(case, *found[:8], sep="\n    ", flush=True)
-        target = kept / str(case.seed)
-        write(case.log.files, target / "before")
-        (target / "case.txt").write_text("\n".join([str(case), str(case.mtimes), *found]) + "\n")
-
-    try:
-        with RealCleaner(real_kafka_here().class_path) as real:
-            tally = fuzz_cleaner(real, folder, seed=options.seed, count=options.count, show=show)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    result = f"{tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
-    print(result)
-    if options.record:
-        record(options.record, f"{time.strftime('%Y-%m-%d')}, Kafka {VERSION}: {result}.")
-    if tally.different:
-        print(f"kept in {kept}")
-    return 1 if tally.different else 0
+    return run_fuzz(__doc__, 100, fuzz_all)
 
 
 if __name__ == "__main__":

@@ -4,18 +4,14 @@ A case that differs is kept as a directory: `before` (the damaged partition), `r
 `case.txt`. Exit code 1 if any differs.
 """
 
-import argparse
-import shutil
 import sys
-import tarfile
-import tempfile
-import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
 
-from loader_cases import (  # noqa: E402  (as a script it finds them only now)
+from fuzzing import run_fuzz, unpacked_corpus  # noqa: E402  (as a script it finds them only now)
+from loader_cases import (  # noqa: E402
     RealLoader,
     compare,
     corpus_sources,
@@ -25,9 +21,8 @@ from loader_cases import (  # noqa: E402  (as a script it finds them only now)
     smaller,
     write,
 )
-from real_kafka import VERSION, real_kafka_here  # noqa: E402
+from real_kafka import real_kafka_here  # noqa: E402
 
-RECORD_MARK = "<!-- last run -->\n"
 COMMAND_EVERY = 10
 """So many cases to one that goes through the command too."""
 
@@ -86,45 +81,21 @@ def keep(case, real, folder, target):
     (target / "case.txt").write_text("\n".join(lines) + "\n")
 
 
-def record(page, line):
-    text, mark, _ = page.read_text().partition(RECORD_MARK)
-    page.write_text(f"{text}{mark}{line}\n")
+def fuzz_all(options, folder, kept):
+    corpus, work = unpacked_corpus(folder)
+    with RealLoader(real_kafka_here().class_path) as real:
+        sources = sources_for(options.count, options.seed, real, corpus, work)
+
+        def show(case, found):
+            print(case, *found[:8], sep="\n    ", flush=True)
+            if not (kept / str(case.seed)).exists():
+                keep(case, real, work, kept / str(case.seed))
+
+        return "", fuzz(real, sources, work, seed=options.seed, count=options.count, show=show)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--keep", type=Path, help="directory for cases that differ")
-    parser.add_argument("--record", type=Path, help="page whose last line gets the result")
-    options = parser.parse_args()
-    kept = options.keep or Path(tempfile.mkdtemp(prefix="loader-cases-"))
-    # a file system in memory, if there is one: the real loader waits for the disk after every file
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-loader-", dir=memory if memory.is_dir() else None))
-    begun = time.monotonic()
-    try:
-        (folder / "work").mkdir()
-        with tarfile.open(HERE.parent / "fixtures" / "corpus" / "corpus.tar.xz") as tar:
-            tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-        with RealLoader(real_kafka_here().class_path) as real:
-            sources = sources_for(options.count, options.seed, real, folder / "corpus", folder / "work")
-
-            def show(case, found):
-                print(case, *found[:8], sep="\n    ", flush=True)
-                if not (kept / str(case.seed)).exists():
-                    keep(case, real, folder / "work", kept / str(case.seed))
-
-            tally = fuzz(real, sources, folder / "work", seed=options.seed, count=options.count, show=show)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    result = f"{tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
-    print(result)
-    if options.record:
-        record(options.record, f"{time.strftime('%Y-%m-%d')}, Kafka {VERSION}: {result}.")
-    if tally.different:
-        print(f"kept in {kept}")
-    return 1 if tally.different else 0
+    return run_fuzz(__doc__, 1000, fuzz_all)
 
 
 if __name__ == "__main__":

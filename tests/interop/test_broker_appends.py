@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 from broker import Client, broker
 from broker_records import Lines, our_lines, served_lines
+from raw_produce import NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, changed, last_batch_of, produce
 from recovering import complaints
 
 pytestmark = pytest.mark.xdist_group("broker")
@@ -27,6 +28,8 @@ class Outcome(NamedTuple):
     after: dict
     told: dict
     ends: dict
+    retries: dict
+    wrong: dict
 
 
 def append(data, topic, lines, *options):
@@ -72,6 +75,8 @@ def outcome(real_kafka, tmp_path_factory):
         ours = {topic: our_lines(one.data / f"{topic}-0") for topic in TOPICS}
         one.start()
         with Client(one.address, class_path) as client:
+            sent = [topic for topic in TOPICS if topic != "by-clock"]  # whose batches are as a client sends them
+            retries = {topic: retried(one, topic) for topic in sent}
             (folder / "served").mkdir()
             served = served_lines(client, TOPICS, folder / "served")
             for topic in TOPICS:
@@ -79,10 +84,24 @@ def outcome(real_kafka, tmp_path_factory):
                 client.do("produce", topic, count=8, per=4, seed=2, codec="none", idempotent="true", **times)
             (folder / "after").mkdir()
             after = served_lines(client, TOPICS, folder / "after")
-        told = complaints(one.log_entries(), TOPICS)
+            told = complaints(one.log_entries(), TOPICS)
+            wrong = {topic: out_of_order(one, topic) for topic in sent}
         one.stop()
         ends = {topic: our_lines(one.data / f"{topic}-0") for topic in TOPICS}
-    return Outcome(ours, served, after, told, ends)
+    return Outcome(ours, served, after, told, ends, retries, wrong)
+
+
+def retried(one, topic):
+    """The offset of the last batch of our idempotent producer, and what the broker answers when it comes once more."""
+    offset, batch = last_batch_of(one.data / f"{topic}-0", 950)
+    return offset, produce(one.address, topic, batch)
+
+
+def out_of_order(one, topic):
+    """What it answers to batches that this producer cannot have sent: one is missing, or an epoch begins in the middle."""
+    _, batch = last_batch_of(one.data / f"{topic}-0", 950)
+    wrong = (changed(batch, sequence=1000), changed(batch, epoch=1, sequence=1))
+    return [produce(one.address, topic, sent) for sent in wrong]
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -103,3 +122,11 @@ def test_a_broker_goes_on_behind_it(outcome, topic):
 
 def test_the_broker_says_nothing_of_it(outcome):
     assert outcome.told == {}
+
+
+@pytest.mark.parametrize("topic", [topic for topic in TOPICS if topic != "by-clock"])
+def test_a_broker_knows_our_idempotent_producer(outcome, topic):
+    """A retry is answered with the offset that it has, and not appended: what is served after it is ours alone."""
+    offset, answer = outcome.retries[topic]
+    assert answer == (NONE, offset)
+    assert outcome.wrong[topic] == [(OUT_OF_ORDER_SEQUENCE_NUMBER, -1)] * 2

@@ -224,6 +224,7 @@ BAD = {
     "another level": (UsageError, ONE, {"single_replica": True, "codec": "gzip", "compression_level": 99}),
     "a transaction of nobody": (UsageError, ONE, {"single_replica": True, "transaction": "commit"}),
     "another ending": (UsageError, ONE, {"single_replica": True, "producer_id": 1, "transaction": "end"}),
+    "no epoch of a producer": (UsageError, ONE, {"single_replica": True, "producer_id": 1, "producer_epoch": 2**15}),
     "another setting": (UsageError, ONE, {"single_replica": True, "config": {"no.such": 1}}),
     "an error of the data": (ZeroDivisionError, raising, {"single_replica": True}),
 }

@@ -8,10 +8,10 @@ from output_segments import CONTEXT, plain_lines
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.output.block_lines import BlockLines, RenderedBlock
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
-from kafkalog_cli.storage import scan
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.read_ahead import ReadAhead
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading import scan
+from kafkalog_cli.storage.reading.read_ahead import ReadAhead
+from kafkalog_cli.storage.reading.scan import Scan
 
 pytestmark = pytest.mark.slow
 

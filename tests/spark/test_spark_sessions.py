@@ -9,23 +9,8 @@ from logs import BASE_TIME_MS, R, batch_v2
 from spark_reading import offsets, pa, rows
 
 import kafkalog_cli as kl
-from kafkalog_cli.errors import KafkalogError
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
-
-
-@pytest.fixture(scope="module")
-def spark():
-    from kafkalog_cli.spark import session
-    from kafkalog_cli.spark.java import java_environment
-
-    try:
-        java_environment(os.environ)
-    except KafkalogError as error:
-        pytest.skip(f"NO SPARK IS STARTED: {error}")
-    started = session("local[2]", settings={"spark.sql.shuffle.partitions": "2"})
-    yield started
-    started.stop()
 
 
 @pytest.fixture(scope="module")

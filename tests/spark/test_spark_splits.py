@@ -1,5 +1,6 @@
 """Tasks: each offset in one of them, whatever the sizes; cut where batches end; damage told once."""
 
+import pickle
 import random
 
 import pytest
@@ -11,6 +12,7 @@ from spark_reading import rows, rows_of, subset, tasks
 import kafkalog_cli as kl
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark import splits
+from kafkalog_cli.storage.kernels import KernelChoice
 
 
 @pytest.fixture
@@ -46,6 +48,19 @@ def write_log(folder, segments=3, batches=80, seed=7, name="orders-0", base=0):
 def read(reader, parts):
     """Offsets by task."""
     return [rows_of(reader, [part]).column("offset").to_pylist() for part in parts]
+
+
+def test_a_worker_knows_what_the_whole_job_reads(small, tmp_path, monkeypatch):
+    """By that it decides whether kernels are worth being compiled, not by its own part."""
+    write_log(tmp_path)
+    reader, parts, _ = tasks(tmp_path, subset("offset", "value"))
+    total = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
+    expected = []
+    monkeypatch.setattr(KernelChoice, "expect", lambda _, size_bytes: expected.append(size_bytes))
+    for part in parts:
+        list(reader.read(pickle.loads(pickle.dumps(part))))
+    assert expected == [total] * len(parts)
+    assert len(parts) > 5
 
 
 def test_a_large_log_makes_several_tasks(small, tmp_path):

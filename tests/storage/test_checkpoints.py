@@ -11,6 +11,7 @@ from watched_fs import CHANGES, RecordingFilesystem, every_fault
 from kafkalog_cli.errors import KafkalogError, Locked, Refused
 from kafkalog_cli.format.checkpoint import encode_offsets
 from kafkalog_cli.storage import checkpoints
+from kafkalog_cli.storage.changing.lock import LockPolicy
 from kafkalog_cli.storage.checkpoints import (
     HighWatermarkOrigin,
     LineEdit,
@@ -22,7 +23,6 @@ from kafkalog_cli.storage.checkpoints import (
     restore_lines,
 )
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.lock import LockPolicy
 from kafkalog_cli.storage.names import FileKind
 
 RECOVERY, REPLICATION, LOG_START = (

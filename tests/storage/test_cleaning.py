@@ -24,8 +24,8 @@ from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.storage.cleaning.transactions import aborted_between
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Scan
 
 NOW_MS = BASE_TIME_MS + 10_000
 RETENTION_MS = 1000

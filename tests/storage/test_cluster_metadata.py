@@ -9,10 +9,10 @@ from metadata_logs import RandomRecords, batches, directory, leader_change, part
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
-from kafkalog_cli.storage.cluster_metadata import SnapshotId, read_cluster_metadata
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.metadata_image import PartitionState
+from kafkalog_cli.storage.settings.cluster_metadata import SnapshotId, read_cluster_metadata
+from kafkalog_cli.storage.settings.metadata_image import PartitionState
 
 FS = RealFilesystem()
 T1, T2 = topic_id(1), topic_id(2)

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from making_changes import files, make
 
 from kafkalog_cli.errors import PathNotFound
-from kafkalog_cli.storage.changes import Cut, Drop, Move, Put
-from kafkalog_cli.storage.draft import Draft
+from kafkalog_cli.storage.changing.changes import Cut, Drop, Move, Put
 from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.log.draft import Draft
 
 NAMES = ["a", "b", "c.swap", "c", "d.deleted", "d"]
 names = st.sampled_from(NAMES)
@@ -117,7 +117,7 @@ def test_a_fork_goes_its_own_way(tmp_path):
 
 
 def test_large_contents_leave_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("kafkalog_cli.storage.draft.HELD_BYTES", 1000)
+    monkeypatch.setattr("kafkalog_cli.storage.log.draft.HELD_BYTES", 1000)
     draft = Draft(RealFilesystem(), str(tmp_path))
     for number in range(5):
         draft.put(f"{number}", bytes([number]) * 700)

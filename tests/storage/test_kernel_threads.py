@@ -11,8 +11,8 @@ import sys
 from threading import Barrier, Thread
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import LOADED_ROWS, KernelChoice
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Scan
 
 def offsets(choice):
     with RealFilesystem().open_read(sys.argv[1]) as file:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.format.checkpoint import EpochEntry
-from kafkalog_cli.storage.leader_epochs import LeaderEpochs
-from kafkalog_cli.storage.load_error import LoadFailed
+from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
+from kafkalog_cli.storage.log.load_error import LoadFailed
 
 
 class Twin:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafkalog_cli.storage.lock import LockOwner, lock_owner
+from kafkalog_cli.storage.changing.lock import LockOwner, lock_owner
 
 HOLDER = """
 import fcntl, sys

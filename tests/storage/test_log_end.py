@@ -7,8 +7,8 @@ import pytest
 
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.log_end import HeaderChain, segment_end
 from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.storage.segments.log_end import HeaderChain, segment_end
 
 FS = RealFilesystem()
 LOADED = re.compile(r"Completed load of Log\(dir=\S+/([^/,]+), .*logEndOffset=(\d+)\)")

@@ -12,14 +12,14 @@ from logs import CONTROL, TRANSACTIONAL, R, batch_v2
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.load_error import LoadFailed
-from kafkalog_cli.storage.producer_state import (
+from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.producer_state import (
     ProducerReplay,
     ProducerState,
     entries_in_snapshot_order,
     is_expired,
 )
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading.scan import Scan
 
 PRODUCERS = (7, 8, 1 << 40)
 

@@ -10,11 +10,11 @@ from faulty_fs import BytesFile
 from logs import BASE_TIME_MS, R, batch_v2, message_set
 
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.storage import read_ahead, scan
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.read_ahead import ReadAhead
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading import read_ahead, scan
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.read_ahead import ReadAhead
+from kafkalog_cli.storage.reading.scan import Scan
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.slow

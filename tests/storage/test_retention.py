@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.storage.retention import LogBounds, RetainedSegment, RetentionLimits, RetentionPass, retain
+from kafkalog_cli.storage.log.retention import LogBounds, RetainedSegment, RetentionLimits, RetentionPass, retain
 
 NOW_MS = 10_000
 LOG_START, SIZE, TIME = RetentionPass

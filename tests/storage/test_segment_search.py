@@ -7,7 +7,7 @@ from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.segment_search import SegmentIndexes, first_batch_reaching
+from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, first_batch_reaching
 
 FS = RealFilesystem()
 BASE = 100

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from logs import R, batch_v2, indexes
 
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.log_end import HeaderChain
 from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.segment_times import TimestampOrigin, largest_timestamp
+from kafkalog_cli.storage.segments.log_end import HeaderChain
+from kafkalog_cli.storage.segments.segment_times import TimestampOrigin, largest_timestamp
 
 FS = RealFilesystem()
 MTIME_MS = 1_600_000_000_000

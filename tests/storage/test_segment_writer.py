@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.format.batch import BatchColumns
-from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, SegmentOverflow
-from kafkalog_cli.storage.segment_writer import SegmentIndexes
+from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+from kafkalog_cli.storage.segments.segment_writer import SegmentIndexes
 
 BASE = 1000
 MAX_INT31 = (1 << 31) - 1

@@ -15,8 +15,7 @@ from test_lock import held_by_another_process
 from watched_fs import RecordingFilesystem
 
 from kafkalog_cli.errors import Locked, NoSpace, Refused, Unreadable
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.lock import (
+from kafkalog_cli.storage.changing.lock import (
     WATCH_SECONDS,
     LockPolicy,
     lock_checkpoints,
@@ -25,6 +24,7 @@ from kafkalog_cli.storage.lock import (
     lock_partition,
     log_dir_of,
 )
+from kafkalog_cli.storage.fs import RealFilesystem
 
 NO_WAIT = LockPolicy(sleep=lambda _seconds: pytest.fail("must not wait"))
 TRY = """

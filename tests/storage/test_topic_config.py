@@ -8,7 +8,7 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.config_def import ConfigKey, ConfigType, IllegalValue, Range, config_text, parse_config
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.topic_config import (
+from kafkalog_cli.storage.settings.topic_config import (
     ConfigLayers,
     Origin,
     parse_topic_settings,
@@ -16,7 +16,7 @@ from kafkalog_cli.storage.topic_config import (
     resolve_broker_settings,
     resolve_topic_config,
 )
-from kafkalog_cli.storage.topic_config_table import FIXED_SETTINGS, TOPIC_KEYS
+from kafkalog_cli.storage.settings.topic_config_table import FIXED_SETTINGS, TOPIC_KEYS
 
 FS = RealFilesystem()
 LAYERS = ConfigLayers._fields
@@ -203,7 +203,7 @@ def test_topics_of_the_coordinators():
 
 
 def test_they_are_as_a_broker_made_them(corpus):
-    from kafkalog_cli.storage.cluster_metadata import read_cluster_metadata
+    from kafkalog_cli.storage.settings.cluster_metadata import read_cluster_metadata
 
     metadata = read_cluster_metadata(FS, str(corpus / "internal" / "data"))
     for topic, fixed in FIXED_SETTINGS.items():

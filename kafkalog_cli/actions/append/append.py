@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, ColumnBlock, blocks
 from kafkalog_cli.actions.append.checks import Checks
 from kafkalog_cli.actions.append.columns import Arriving
+from kafkalog_cli.actions.append.writing import ENDS, Writing
 from kafkalog_cli.actions.apply_changes import Applied, Marker, give_marker_back, marker_after
 from kafkalog_cli.actions.change_plan import fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
@@ -19,23 +20,22 @@ from kafkalog_cli.errors import BadInput, ExitCode, NotChanged, Refused
 from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
 from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
-from kafkalog_cli.format.control import ABORT, COMMIT
 from kafkalog_cli.storage.appending.appended_log import AppendedLog, AppendTarget, Rolled
 from kafkalog_cli.storage.appending.growing_run import GrowingRun
+from kafkalog_cli.storage.changing.clean_marker import hold_marker
+from kafkalog_cli.storage.changing.journal import CheckpointEdits
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_partition
+from kafkalog_cli.storage.changing.manifest import Manifest, RunInfo
 from kafkalog_cli.storage.checkpoints import LineEdit
-from kafkalog_cli.storage.clean_marker import hold_marker
-from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.storage.journal import CheckpointEdits
-from kafkalog_cli.storage.load_error import InvalidOffset, LoadFailed, SegmentOverflow
-from kafkalog_cli.storage.lock import LockPolicy, lock_partition
-from kafkalog_cli.storage.manifest import Manifest, RunInfo
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+from kafkalog_cli.storage.log.open_log import OpenLog
+from kafkalog_cli.storage.log.producer_state import ProducerState
+from kafkalog_cli.storage.log.rolling import RollLimits
 from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.open_log import OpenLog
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.producer_state import ProducerState
-from kafkalog_cli.storage.rolling import RollLimits
-from kafkalog_cli.storage.topic_config import Setting, TopicConfig
+from kafkalog_cli.storage.settings.topic_config import Setting, TopicConfig
 
 _RECOVERY_POINT = FileKind.RECOVERY_POINT_CHECKPOINT
 _LEVELS = {
@@ -43,28 +43,13 @@ _LEVELS = {
     Codec.LZ4: "compression.lz4.level",
     Codec.ZSTD: "compression.zstd.level",
 }
-ENDS = {"commit": COMMIT, "abort": ABORT, "open": None}
-"""How a transaction is left, and the type of the marker that says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppendRequest(LogRequest):
-    """How to append. `codec` None: none; the topic's compression.type comes first. `leader_epoch` None: the latest.
+    """How to append. `clock` tells the time in ms, for flush.ms."""
 
-    `transaction`: one of ENDS, None for none. `clock` tells the time in ms, for flush.ms. `keeps_offsets`: records have
-    offsets, timestamp types and leader epochs already, as what comes to a follower has (UnifiedLog.appendAsFollower).
-    """
-
-    codec: Codec | None = None
-    level: int | None = None
-    batch_bytes: int = 16_384
-    leader_epoch: int | None = None
-    producer_id: int | None = None
-    producer_epoch: int = 0
-    first_sequence: int | None = None
-    transaction: str | None = None
-    coordinator_epoch: int = 0
-    keeps_offsets: bool = False
+    writing: Writing = field(default=Writing())
     clock: Callable[[], int] | None = None
 
 
@@ -112,7 +97,8 @@ class AppendPlan(LogPlan):
 def plan_append(fs: Filesystem, partition: Partition, root: RootState, request: AppendRequest) -> AppendPlan:
     """Where records would go, and how; reads headers, the indexes' ends and what producers wrote last.
 
-    Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and what opening the files raises.
+    Raises UnsupportedFormat for 0.7, BadInput for a producer that a broker would not take and for an older leader, as
+    `SettingsSource.metadata` does, and what opening the files raises.
     """
     config = request.settings.topic_config(root.log_dir, partition.topic)
     plan = AppendPlan(
@@ -129,6 +115,7 @@ def plan_append(fs: Filesystem, partition: Partition, root: RootState, request: 
         end_offset = whole_end_of(fs, partition, root)
         plan = replace(plan, log_end_offset=end_offset)
         target = _target(fs, plan, request)
+        next_sequence(target.producers.state, request.writing)
         return replace(
             plan,
             log_start_offset=target.log.log_start_offset,
@@ -156,39 +143,49 @@ def _target(fs: Filesystem, plan: AppendPlan, request: AppendRequest) -> AppendT
 
 def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) -> BatchStyle:
     """The topic's compression.type comes before what a producer would do; the level too."""
-    wanted, level = config["compression.type"].text, request.level
-    codec = request.codec or Codec.NONE
+    writing, wanted = request.writing, config["compression.type"].text
+    codec, level = writing.codec_id, writing.compression_level
     if wanted != "producer":
         codec = next(known for known in Codec if codec_name(known) == wanted.replace("uncompressed", "none"))
         level = cast(int, config[_LEVELS[codec]].value) if codec in _LEVELS else None
-    epoch = target.epochs.latest_epoch if request.leader_epoch is None else request.leader_epoch
+    latest = target.epochs.latest_epoch
+    epoch = latest if writing.leader_epoch is None else writing.leader_epoch
+    if epoch is not None and latest is not None and epoch < latest:
+        raise BadInput(path="leader epoch", reason=f"{epoch} is that of an older leader: the log has {latest}")
     is_append_time = config["message.timestamp.type"].value == "LogAppendTime"
     return BatchStyle(
         codec,
         level,
-        request.batch_bytes,
+        writing.batch_bytes,
         0 if epoch is None else epoch,
-        request.now_ms if is_append_time and not request.keeps_offsets else None,
-        -1 if request.producer_id is None else request.producer_id,
-        -1 if request.producer_id is None else request.producer_epoch,
-        request.transaction is not None,
-        request.keeps_offsets,
+        request.now_ms if is_append_time and not writing.keep_offsets else None,
+        -1 if writing.producer_id is None else writing.producer_id,
+        -1 if writing.producer_id is None else writing.producer_epoch,
+        writing.transaction is not None,
+        writing.keep_offsets,
     )
 
 
-def next_sequence(state: ProducerState, request: AppendRequest) -> int:
-    """The sequence of the next record of the producer. Raises BadInput where a broker would fence it."""
-    if request.producer_id is None:
+def next_sequence(state: ProducerState, writing: Writing) -> int:
+    """The sequence of the producer's next record. Raises BadInput where a broker would not take it.
+
+    As ProducerAppendInfo; but what a broker answers as the retry of a batch that it has is out of order here.
+    """
+    producer, given, epoch = writing.producer_id, writing.first_sequence, writing.producer_epoch
+    if producer is None:
         return NO_SEQUENCE
-    if request.first_sequence is not None:
-        return request.first_sequence
-    known = state.producers.get(request.producer_id)
-    if known is None or known.producer_epoch < request.producer_epoch:
-        return 0
-    if known.producer_epoch > request.producer_epoch:
-        reason = f"producer {request.producer_id} has epoch {known.producer_epoch}, {request.producer_epoch} is fenced"
-        raise BadInput(path="--producer-epoch", reason=reason)
-    return increment_sequence(known.last_sequence, 1) if known.has_batch else 0
+    known = state.producers.get(producer)
+    if known is None:  # new, or all of its records have gone
+        return 0 if given is None else given
+    if known.producer_epoch > epoch:
+        reason = f"producer {producer} has epoch {known.producer_epoch}, {epoch} is fenced"
+        raise BadInput(path="producer epoch", reason=reason)
+    goes_on = known.producer_epoch == epoch and known.has_batch
+    sequence = increment_sequence(known.last_sequence, 1) if goes_on else 0
+    if given not in (None, sequence):
+        reason = f"producer {producer} goes on with {sequence}, {given} is out of order"
+        raise BadInput(path="first sequence", reason=reason)
+    return sequence
 
 
 def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> Appended:
@@ -273,7 +270,7 @@ class _Append:
         self._config = request.settings.topic_config(plan.log_dir, plan.topic)
         self._target = _target(fs, plan, request)
         self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
-        sequence = next_sequence(self._target.producers.state, request)
+        sequence = next_sequence(self._target.producers.state, request.writing)
         self._maker = BatchMaker(plan.style, sequence, request.kernels)
         self._counted = _Counted(self._target.end_offset)
         self._flusher = _Flusher(self._config, request)
@@ -348,9 +345,9 @@ class _Append:
 
     def _end_type(self, *, has_records: bool) -> int | None:
         """The type of the marker that ends the transaction, if one is here: an earlier run may have left it open."""
-        request = self._request
-        is_open = has_records or request.producer_id in self._target.producers.state.ongoing.values()
-        return ENDS.get(request.transaction or "open") if is_open else None
+        writing = self._request.writing
+        is_open = has_records or writing.producer_id in self._target.producers.state.ongoing.values()
+        return ENDS.get(writing.transaction or "open") if is_open else None
 
     def _end_transaction(self, log: AppendedLog, run: GrowingRun) -> None:
         request, style = self._request, self._plan.style
@@ -361,7 +358,7 @@ class _Append:
             *(0, 0, log.end_offset, 0, style.leader_epoch, 2, 0, style.attributes, -1, -1),
             *(style.producer_id, style.producer_epoch, NO_SEQUENCE, 0, 1),
         )
-        batch, data = encode_end_marker(marker, request.coordinator_epoch, request.now_ms, header)
+        batch, data = encode_end_marker(marker, request.writing.coordinator_epoch, request.now_ms, header)
         self._append(log, run, EncodedBatches(memoryview(data), BatchColumns.from_rows([batch])))
 
     def _recovery_point(self, end_offset: int) -> tuple[LineEdit, ...]:

@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.append.columns import ROWS, RecordRun
 from kafkalog_cli.actions.append.reading import NewRecord
+from kafkalog_cli.actions.export.columns import OF_FILES
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.record_arrow import RECORD_FIELDS
+from kafkalog_cli.storage.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
 
 _SLICE_ROWS = 1 << 14
+_TAKEN = frozenset({*RECORD_FIELDS, *BATCH_FIELDS, *OF_FILES})
 _HEADER_SIZE_BYTES = 10
 """Of a header the lengths of its key and value, at most."""
 
@@ -29,8 +31,8 @@ class _Fields(NamedTuple):
 class ArrowReader:
     """Records of RecordBatches with the columns key, value, headers and timestamp, each of which may be missing.
 
-    `now_ms` is for those without a timestamp column; a null there is none. What else `record_schema` has is taken and
-    left out: offsets are new ones.
+    `now_ms` is for those without a timestamp column; a null there is none. What else `record_schema` and the files of
+    an export have is taken and left out: offsets are new ones. So are control records: markers are not data.
     """
 
     def __init__(self, kernels: KernelChoice, now_ms: int) -> None:
@@ -43,8 +45,9 @@ class ArrowReader:
 
         Memory is that of a part, and of some thousand records.
         """
-        for part in parts:
-            _check_columns(part.schema)
+        for given in parts:
+            _check_columns(given.schema)
+            part = _without_control(given)
             for first in range(0, part.num_rows, _SLICE_ROWS):
                 yield from self._slice(part.slice(first, _SLICE_ROWS), part.num_rows - first)
 
@@ -88,7 +91,7 @@ class ArrowReader:
 def _check_columns(schema: Any) -> None:
     import pyarrow as pa
 
-    unknown = [name for name in schema.names if name not in RECORD_FIELDS]
+    unknown = [name for name in schema.names if name not in _TAKEN]
     if unknown or len(set(schema.names)) < len(schema.names):
         names = ", ".join(unknown or schema.names)
         raise UsageError(reason=f"records have no columns {names}; each of {', '.join(RECORD_FIELDS)} once")
@@ -97,8 +100,20 @@ def _check_columns(schema: Any) -> None:
             raise UsageError(reason=f"column {name} is {field.type}, not binary or string")
         if name == "headers" and not _is_headers(field.type):
             raise UsageError(reason=f"column headers is {field.type}, not a list of structs of key and value")
+        if name == "control" and not pa.types.is_boolean(field.type):
+            raise UsageError(reason=f"column control is {field.type}, not boolean")
         if name == "timestamp" and not (pa.types.is_timestamp(field.type) or pa.types.is_int64(field.type)):
             raise UsageError(reason=f"column timestamp is {field.type}, not a timestamp or int64 of milliseconds")
+
+
+def _without_control(part: Any) -> Any:
+    """The part without control records, where a column tells them."""
+    if "control" not in part.schema.names:
+        return part
+    import pyarrow.compute as pc
+
+    control = part.column("control").fill_null(fill_value=False)
+    return part.filter(pc.invert(control)) if pc.any(control).as_py() else part
 
 
 def _is_bytes(kind: Any) -> bool:

@@ -95,10 +95,10 @@ def blocks(
 ) -> Iterator[Block | ColumnBlock]:
     """Records gathered into batches, some batches at a time. `now_ms` is for records without a timestamp.
 
-    A batch has no more than BLOCK_RECORDS. Where `most_records` is less, a block has no more than that. It ends early
-    where `is_due` says so, asked when none comes for a while.
+    A batch has no more than BLOCK_RECORDS. Where `most_records` is less, a block ends as soon as so many have come, and
+    early where `is_due` says so, asked when none comes for a while.
     """
-    gathered, arriving = _Gathered(style, now_ms), iter(records)
+    gathered, arriving, came = _Gathered(style, now_ms), iter(records), 0
     for record in arriving:
         if isinstance(record, RecordRun):  # from the first on all are columns, with what was gathered before
             from kafkalog_cli.actions.append.column_batches import ColumnBatches
@@ -106,16 +106,19 @@ def blocks(
             columns = ColumnBatches(style, now_ms, most_records)
             yield from columns.blocks(chain(gathered.records, (record,), arriving), is_due)
             return
-        if record is None or BLOCK_RECORDS > most_records <= len(gathered.rows):
-            if gathered.rows and (record is not None or is_due()):
+        if record is None:
+            if gathered.rows and is_due():
                 yield gathered.block()
-                gathered = _Gathered(gathered.style, now_ms)
-            if record is None:
-                continue
+                gathered, came = _Gathered(gathered.style, now_ms), 0
+            continue
         if not gathered.has_room(record) and gathered.end_batch():
             yield gathered.block()
             gathered = _Gathered(gathered.style, now_ms)
         gathered.add(record)
+        came += 1
+        if BLOCK_RECORDS > most_records <= came:
+            yield gathered.block()
+            gathered, came = _Gathered(gathered.style, now_ms), 0
     if gathered.rows:
         yield gathered.block()
 

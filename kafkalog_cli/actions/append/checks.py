@@ -11,7 +11,7 @@ from kafkalog_cli.actions.append.reading import NewRecord, Origin
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.batch_encoder import EncodedBatches
-from kafkalog_cli.storage.topic_config import TopicConfig
+from kafkalog_cli.storage.settings.topic_config import TopicConfig
 
 
 class Checks:

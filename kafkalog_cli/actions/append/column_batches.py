@@ -48,7 +48,7 @@ class ColumnBatches:
                 self._add(found)
             else:
                 self._add_row(found)
-            if self._size_bytes > self._due_bytes or self._count > min(BLOCK_RECORDS // 2, self._most_records):
+            if self._size_bytes > self._due_bytes or self._count >= min(BLOCK_RECORDS // 2, self._most_records):
                 yield from self._taken(all_of_it=False)
         yield from self._taken(all_of_it=True)
 

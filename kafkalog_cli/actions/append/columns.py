@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.reading import NewRecord, parse_ndjson
+from kafkalog_cli.actions.append.reading import NewRecord, Piece, parse_ndjson
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.storage.kernels import KernelChoice
 
@@ -13,6 +13,10 @@ _PLAIN_ROWS_A_LINE = 4
 """A line of JSON takes Python as long as so many rows of other kinds."""
 _BYTES_OF_A_LINE = 256
 _SPARE_BYTES = 64
+"""The kernel reads and writes 8 bytes at once, over the end."""
+_BYTES_OF_A_RECORD = 64
+"""Of text; records that are smaller take several runs."""
+_NEWLINE = 0x0A
 ROWS = 13
 
 
@@ -38,66 +42,96 @@ class NdjsonReader:
     def __init__(self, kernels: KernelChoice, now_ms: int) -> None:
         self._kernels = kernels
         self._now_ms = now_ms
+        self._text = bytearray()
+        self._scratch: tuple[Any, Any] | None = None
         self._lines = self._rows = 0
+        self._is_compiled = False
 
-    def records(self, pieces: Iterable[bytes], path: str) -> Iterator[NewRecord | RecordRun | None]:
+    def records(self, pieces: Iterable[Piece], path: str) -> Iterator[NewRecord | RecordRun | None]:
         """What a stream, which `path` names, holds; None for an empty piece. Raises BadInput with the line's number."""
         self._lines = 0
-        rest = b""
+        size = 0
         for piece in pieces:
             if not piece:
                 yield None
                 continue
-            whole, newline, end = piece.rpartition(b"\n")
-            if newline:
-                yield from self._text(rest + whole + newline, path)
-                rest = b""
-            rest += end
-        if rest:
-            yield from self._text(rest + b"\n", path)
+            self._make_room(size, size + len(piece))
+            memoryview(self._text)[size : size + len(piece)] = piece
+            end = self._text.rfind(b"\n", size, size + len(piece)) + 1
+            size += len(piece)
+            if end:
+                yield from self._whole_lines(end, path)
+                rest = self._text[end:size]
+                size = len(rest)
+                self._text[:size] = rest
+        if size:
+            self._make_room(size, size + 1)
+            self._text[size] = _NEWLINE
+            yield from self._whole_lines(size + 1, path)
 
-    def _text(self, text: bytes, path: str) -> Iterator[NewRecord | RecordRun]:
-        """Of whole lines."""
-        lines = text.count(b"\n")
-        rows = max(lines, len(text) // _BYTES_OF_A_LINE) * _PLAIN_ROWS_A_LINE
-        expected, self._rows = max(rows, self._rows), self._rows + rows  # a pipe gives little at a time
-        if self._kernels.compiled(0, expected) is not None:
-            yield from self._compiled(text, lines, path)
-        else:
-            self._kernels.compiled(rows, 0)
-            for at, line in enumerate(text.split(b"\n")[:-1]):
-                record = self._parsed(line, self._lines + at + 1, path)
-                if record is not None:
-                    yield record
-        self._lines += lines
+    def _make_room(self, kept: int, wanted: int) -> None:
+        """Have `wanted` bytes of text, the first of which are kept, and some more."""
+        if wanted + _SPARE_BYTES > len(self._text):
+            larger = bytearray(2 * wanted + _SPARE_BYTES)
+            larger[:kept] = self._text[:kept]
+            self._text = larger
 
-    def _compiled(self, text: bytes, lines: int, path: str) -> Iterator[NewRecord | RecordRun]:
+    def _whole_lines(self, end: int, path: str) -> Iterator[NewRecord | RecordRun]:
+        """Of the text up to `end`."""
+        if self._is_to_be_compiled(end):
+            yield from self._compiled(end, path)
+            return
+        for line in bytes(memoryview(self._text)[: end - 1]).split(b"\n"):
+            record = self._parsed(line, path)
+            if record is not None:
+                yield record
+
+    def _is_to_be_compiled(self, end: int) -> bool:
+        """Once some is, all the rest is."""
+        if not self._is_compiled:
+            rows = max(self._text.count(b"\n", 0, end), end // _BYTES_OF_A_LINE) * _PLAIN_ROWS_A_LINE
+            expected, self._rows = max(rows, self._rows), self._rows + rows  # a pipe gives little at a time
+            self._is_compiled = self._kernels.compiled(0, expected) is not None
+            if not self._is_compiled:
+                self._kernels.compiled(rows, 0)
+        return self._is_compiled
+
+    def _compiled(self, end: int, path: str) -> Iterator[NewRecord | RecordRun]:
         import numpy as np
 
         from kafkalog_cli.format.kernels import compiled, native
 
         read = native.function(compiled.READ_LINES)
         names = np.frombuffer(compiled.NDJSON_NAMES, np.uint8)
-        source = np.frombuffer(text, np.uint8)
-        out, rows = np.empty(len(text) + _SPARE_BYTES, np.uint8), np.empty((ROWS, lines), np.int64)
-        at = to = row = first = 0
-        while True:
-            at, to, row = read(source, at, len(text), names, out, to, rows, row, self._now_ms)
-            if row > first:
-                yield RecordRun(out[int(rows[12, first]) : to], moved(rows[:, first:row]))
-            if at == len(text):
-                return
-            first, end = row, text.index(b"\n", at)
-            record = self._parsed(text[at:end], self._lines + text.count(b"\n", 0, at) + 1, path)
-            if record is not None:
-                yield record
-            at = end + 1
+        text, (out, rows) = np.frombuffer(self._text, np.uint8), self._scratch_for(end)
+        at = 0
+        while at < end:
+            at, filled, count, lines = read(text, at, end, names, out, rows, self._now_ms)
+            self._lines += lines
+            if count:
+                yield RecordRun(out[:filled].copy(), rows[:, :count].copy())
+            if at < end and count < rows.shape[1]:
+                newline = self._text.index(b"\n", at)
+                record = self._parsed(bytes(self._text[at:newline]), path)
+                if record is not None:
+                    yield record
+                at = newline + 1
 
-    def _parsed(self, line: bytes, number: int, path: str) -> NewRecord | None:
+    def _scratch_for(self, size: int) -> tuple[Any, Any]:
+        """Where the kernel puts what is in so many bytes: used again and again, it stays in the processor's cache."""
+        import numpy as np
+
+        if self._scratch is None or len(self._scratch[0]) < size + _SPARE_BYTES:
+            rows = np.empty((ROWS, size // _BYTES_OF_A_RECORD + 1), np.int64)
+            self._scratch = np.empty(size + _SPARE_BYTES, np.uint8), rows
+        return self._scratch
+
+    def _parsed(self, line: bytes, path: str) -> NewRecord | None:
+        self._lines += 1
         try:
             return parse_ndjson(line)
         except ValueError as error:
-            raise BadInput(path=path, reason=f"line {number}: {error}") from error
+            raise BadInput(path=path, reason=f"line {self._lines}: {error}") from error
 
 
 def moved(rows: Any) -> Any:

@@ -18,14 +18,14 @@ _SKIPPED = frozenset({"batch", "summary", "progress"})
 _LARGEST_TIMESTAMP = (1 << 63) - 1
 _LARGEST_INT, _LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 2
 _TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
-_PIECE_BYTES = 1 << 17
-"""Small enough that what is made of a piece is still in the processor's cache."""
+_PIECE_BYTES = 1 << 20
+"""Threads take turns once a piece; what is made of it is still in a processor's cache when the other one takes it."""
 
 
 class PieceLines:
     """Lines of a stream that comes in pieces of any size, without their ends; None for an empty piece."""
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
+    def __init__(self, pieces: Iterable[Piece]) -> None:
         self._pieces = pieces
 
     def __iter__(self) -> Iterator[bytes | None]:
@@ -40,11 +40,15 @@ class PieceLines:
             yield rest
 
 
-def file_pieces(file: ReadableFile) -> Iterator[bytes]:
+Piece = bytes | memoryview
+"""A part of a stream; it lives until the next is asked for."""
+
+
+def file_pieces(file: ReadableFile) -> Iterator[Piece]:
     """The bytes of a file, in order."""
-    position, buffer = 0, bytearray(_PIECE_BYTES)
-    while got := file.read_into(position, memoryview(buffer)):
-        yield bytes(buffer[:got])
+    position, buffer = 0, memoryview(bytearray(_PIECE_BYTES))
+    while got := file.read_into(position, buffer):
+        yield buffer[:got]
         position += got
 
 

@@ -10,18 +10,18 @@ from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
 from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan, CompactRequest, Estimate
 from kafkalog_cli.actions.purge import DELAY, apply_purge, plan_purge
-from kafkalog_cli.actions.retain import NEVER_MS, partly
+from kafkalog_cli.actions.retain.retain import NEVER_MS, partly
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.errors import ExitCode, Refused
-from kafkalog_cli.storage import journal
-from kafkalog_cli.storage.changes import Change, Drop, Move, Put, Staged
+from kafkalog_cli.storage.changing import journal
+from kafkalog_cli.storage.changing.changes import Change, Drop, Move, Put, Staged
+from kafkalog_cli.storage.changing.journal import CheckpointEdits, StagingArea
+from kafkalog_cli.storage.changing.manifest import Manifest, RunInfo
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.cleaning.explaining import explain_key
 from kafkalog_cli.storage.cleaning.log import Damaged
 from kafkalog_cli.storage.cleaning.marking import mark
 from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
-from kafkalog_cli.storage.journal import CheckpointEdits, StagingArea
-from kafkalog_cli.storage.manifest import Manifest, RunInfo
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import Partition, open_partition
 

@@ -9,7 +9,7 @@ from kafkalog_cli.actions.compact.plan import Choice, CompactPlan, CompactReques
 from kafkalog_cli.actions.log_plan import Unready, check_finished, check_logs, whole_end_of
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.purge import DELAY, plan_purge
-from kafkalog_cli.actions.retain import NEVER_MS
+from kafkalog_cli.actions.retain.retain import NEVER_MS
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.cleaning.choosing import (
@@ -23,16 +23,16 @@ from kafkalog_cli.storage.cleaning.choosing import (
 from kafkalog_cli.storage.cleaning.cleaner import LastRecord
 from kafkalog_cli.storage.cleaning.grouping import group_segments
 from kafkalog_cli.storage.cleaning.log import CleanableLog
-from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import WritableFilesystem
-from kafkalog_cli.storage.load_error import LoadFailed
-from kafkalog_cli.storage.log_end import HeaderChain
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.open_log import OpenLog
+from kafkalog_cli.storage.log.producer_state import ProducerState
 from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.open_log import OpenLog
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.producer_state import ProducerState
-from kafkalog_cli.storage.segment_times import largest_timestamp
-from kafkalog_cli.storage.topic_config import CLEANUP_POLICY, TopicConfig
+from kafkalog_cli.storage.segments.log_end import HeaderChain
+from kafkalog_cli.storage.segments.segment_times import largest_timestamp
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, TopicConfig
 
 USED_SETTINGS = (
     CLEANUP_POLICY,

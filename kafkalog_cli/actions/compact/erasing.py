@@ -15,14 +15,14 @@ from kafkalog_cli.actions.compact.plan import Choice, CompactPlan, CompactReques
 from kafkalog_cli.actions.partition_facts import Replication
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.changing.manifest import read_manifest, run_directory
 from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.logdir import open_logdir
-from kafkalog_cli.storage.manifest import read_manifest, run_directory
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, classify_file
 from kafkalog_cli.storage.partition import Partition, open_partition
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Scan
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Scan
 
 _LOGS = (FileKind.LOG, FileKind.SEVEN_LOG)
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.actions.compact.plan import Compaction, CompactPlan, CompactRequest, SegmentChange
+from kafkalog_cli.storage.changing.journal import StagingArea
 from kafkalog_cli.storage.cleaning.cleaner import CleanedGroup, Cleaner, CleaningCounts, CleaningRequest
 from kafkalog_cli.storage.cleaning.log import CleanableLog
 from kafkalog_cli.storage.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.storage.cleaning.marks import Marks
 from kafkalog_cli.storage.cleaning.output import CleanedSegment, IndexLimits
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, WritableFile
-from kafkalog_cli.storage.journal import StagingArea
 from kafkalog_cli.storage.names import FileKind, classify_file
 from kafkalog_cli.storage.partition import Partition, Segment
 

@@ -10,7 +10,7 @@ from kafkalog_cli.actions.compact.erasure import Erasure
 from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import PurgePlan
-from kafkalog_cli.actions.retain_plan import RetainPlan
+from kafkalog_cli.actions.retain.plan import RetainPlan
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.storage.cleaning.choosing import Dirt
 from kafkalog_cli.storage.cleaning.cleaner import CleaningCounts, LastRecord
@@ -21,7 +21,7 @@ from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 
 @dataclass(frozen=True, slots=True)
 class CompactRequest(LogRequest):
-    """How to compact. `is_forced`: also a log that is not dirty enough. `memory_bytes` are for keys.
+    """How to compact. `is_forced`: also a log that is not dirty enough. `memory_bytes`: for keys and marks.
 
     `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says. `now_is_given`: by `--now`.
     `most_keys`: end short of the end, as a broker does whose table is full with so many. `passes`: how often a log is

@@ -19,8 +19,8 @@ from kafkalog_cli.storage.open_transactions import (
     parts_to_replay,
 )
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.scan import Scan
-from kafkalog_cli.storage.scan_on import ScanOn
+from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.storage.reading.scan_on import ScanOn
 from kafkalog_cli.storage.transaction_ends import Ending, TransactionEnds
 
 

@@ -17,13 +17,13 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
-from kafkalog_cli.storage.header import header_at
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.open_transactions import Part
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.read_ahead import ReadAhead, Rows, Work
-from kafkalog_cli.storage.scan import Chunk, Scan, scan_of
-from kafkalog_cli.storage.scan_on import ScanOn
+from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.read_ahead import ReadAhead, Rows, Work
+from kafkalog_cli.storage.reading.scan import Chunk, Scan, scan_of
+from kafkalog_cli.storage.reading.scan_on import ScanOn
 
 
 class LogRead:

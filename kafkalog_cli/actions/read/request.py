@@ -7,12 +7,12 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
-from kafkalog_cli.actions.lookup_time import lookup_time, outside_times
+from kafkalog_cli.actions.lookup.by_time import lookup_time, outside_times
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
+from kafkalog_cli.storage.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
 
 NO_END = (1 << 63) - 1
 

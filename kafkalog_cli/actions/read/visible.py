@@ -9,7 +9,7 @@ from typing import Any
 from kafkalog_cli.actions.read.committed import Committed
 from kafkalog_cli.actions.read.request import NO_END
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
-from kafkalog_cli.storage.scan import Chunk, Scan
+from kafkalog_cli.storage.reading.scan import Chunk, Scan
 from kafkalog_cli.storage.transaction_ends import Ending
 
 _HIDDEN, _WHOLE, _CUT = range(3)

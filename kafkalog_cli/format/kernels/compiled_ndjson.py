@@ -10,7 +10,6 @@ from kafkalog_cli.format.kernels.compiled import NDJSON_NAMES as NAMES
 from kafkalog_cli.format.kernels.compiled_encode import put_varint
 from kafkalog_cli.format.kernels.compiling import BYTES, MATRIX, OUT, entry, kernel
 from kafkalog_cli.format.kernels.json_values import (
-    BACKSLASH,
     CLOSE,
     CLOSE_LIST,
     COLON,
@@ -25,6 +24,7 @@ from kafkalog_cli.format.kernels.json_values import (
     behind_blanks,
     behind_char,
     number,
+    plain_chars,
     string,
 )
 
@@ -153,11 +153,12 @@ def _skipped(text, at, names):
     char = text[at]
     if char == QUOTE:
         at += 1
-        while text[at] != QUOTE:
-            if text[at] < 32 or text[at] == BACKSLASH or text[at] >= 0x80:
-                return ODD
-            at += 1
-        return np.int64(at + 1)
+        plain = plain_chars(text, at)
+        while plain == 8:
+            at += 8
+            plain = plain_chars(text, at)
+        at += plain
+        return np.int64(at + 1) if text[at] == QUOTE else ODD
     if char == 110:
         return behind(text, at, names, _NULL)
     if char == 116:
@@ -256,18 +257,20 @@ def _line(text, at, names, out, to, rows, row):
         at = behind_blanks(text, at + 1)
 
 
-@entry(BYTES, types.int64, types.int64, BYTES, OUT, types.int64, MATRIX, types.int64, types.int64)
-def read_lines(text, at, end, names, out, to, rows, row, now_ms):
-    """Take lines until one is odd; (its position or `end`, the bytes in `out`, the rows).
+@entry(BYTES, types.int64, types.int64, BYTES, OUT, MATRIX, types.int64)
+def read_lines(text, at, end, names, out, rows, now_ms):
+    """Take lines until one is odd; (its position or `end`, the bytes in `out`, the rows, and how many lines that were).
 
-    `text` ends in a newline at `end`. `names`: NDJSON_NAMES. `out` has room for as many bytes as
-    come, and 64 more, `rows` for as many rows as lines come: 11 as RecordColumns has them, the bytes of the headers,
-    and where in `out` what the record has begins. `now_ms`: the timestamp where none is named.
+    `text` ends in a newline at `end`, with 8 bytes more behind it. `names`: NDJSON_NAMES. `out` has room for as many
+    bytes as come, and 64 more. It ends too where `rows` are full: 11 as RecordColumns has them, the bytes of the
+    headers, and where in `out` what the record has begins. `now_ms`: the timestamp where none is named.
     """
-    while at < end:
+    to, row, lines, most = np.int64(0), np.int64(0), np.int64(0), np.int64(rows.shape[1])
+    while at < end and row < most:
         here = behind_blanks(text, at)
         if text[here] == NEWLINE:
             at = here + 1
+            lines += 1
             continue
         if text[here] != OPEN:
             break
@@ -282,7 +285,8 @@ def read_lines(text, at, end, names, out, to, rows, row, now_ms):
         if text[here] != NEWLINE:
             break
         at = here + 1
+        lines += 1
         if is_record:
             to = after
             row += 1
-    return np.int64(at), np.int64(to), np.int64(row)
+    return np.int64(at), np.int64(to), np.int64(row), lines

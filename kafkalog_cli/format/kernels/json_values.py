@@ -6,11 +6,17 @@ from __future__ import annotations
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import inlined, kernel
+from kafkalog_cli.format.kernels.machine import load_u64_le, trailing_zeros
+from kafkalog_cli.format.kernels.memory import copy
 
 ODD = np.int64(-1)
 """In place of a position: not as we print it, or wrong."""
 QUOTE, BACKSLASH, COMMA, COLON, NEWLINE = ord('"'), ord("\\"), ord(","), ord(":"), ord("\n")
 OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = ord("{"), ord("}"), ord("["), ord("]")
+
+_EACH, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_QUOTES, _BACKSLASHES = np.uint64(QUOTE) * _EACH, np.uint64(BACKSLASH) * _EACH
+_BLANKS = np.uint64(32) * _EACH
 
 
 @inlined
@@ -39,6 +45,18 @@ def behind_char(text, at, char):
     if text[at] != char:
         return ODD
     return np.int64(behind_blanks(text, at + 1))
+
+
+@inlined
+def plain_chars(text, at):
+    """How many of the 8 bytes from `at` on come before a quote, a backslash, a control or what is not ASCII.
+
+    Of each byte that is one of these the highest bit comes to be set, by a borrow where it is less than another or 0.
+    A byte above such a one may be wrong for its borrow, but the lowest is right.
+    """
+    word = load_u64_le(text, at)
+    found = word | (word - _BLANKS) | ((word ^ _QUOTES) - _EACH) | ((word ^ _BACKSLASHES) - _EACH)
+    return np.int64(trailing_zeros(found & _HIGH) >> np.uint64(3))
 
 
 @inlined
@@ -155,9 +173,18 @@ def _behind_sequence(text, at):
 
 @kernel
 def string(text, at, out, to):
-    """The string behind whose first quote `at` is; (the position behind it, or ODD, and that in `out`)."""
+    """The string behind whose first quote `at` is; (the position behind it, or ODD, and that in `out`).
+
+    Of `out` up to 8 bytes more may be written.
+    """
     while True:
+        copy(out, to, text, at, 8)
+        plain = plain_chars(text, at)
+        at += plain
+        to += plain
         char = text[at]
+        if plain == 8:
+            continue
         if char == QUOTE:
             return np.int64(at + 1), to
         if char < 32:
@@ -166,7 +193,7 @@ def string(text, at, out, to):
             at, to = _escaped(text, at, out, to)
             if at < 0:
                 return ODD, to
-        elif char >= 0x80:
+        else:
             end = _behind_sequence(text, at)
             if end < 0:
                 return ODD, to
@@ -174,10 +201,6 @@ def string(text, at, out, to):
                 out[to] = text[at]
                 at += 1
                 to += 1
-        else:
-            out[to] = char
-            at += 1
-            to += 1
 
 
 @inlined

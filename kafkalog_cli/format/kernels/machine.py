@@ -3,6 +3,8 @@
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
 
+from typing import Any
+
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
@@ -43,6 +45,17 @@ load_u64_be = _load(64, swap=True)
 """Eight bytes at an index, big-endian, unsigned."""
 load_u32_be = _load(32, swap=True)
 """Four bytes at an index, big-endian, unsigned."""
+
+
+def _count_trailing_zeros(typing, word):
+    def generate(context, builder, sig, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+trailing_zeros: Any = intrinsic(_count_trailing_zeros)
+"""How many bits below the lowest that is set; 64 where none is."""
 
 
 def _crc_step(name: str, width: int, *, arm: bool):

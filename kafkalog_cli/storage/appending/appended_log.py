@@ -8,17 +8,17 @@ from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.batch_encoder import EncodedBatches
 from kafkalog_cli.storage.appending.growing_run import GrowingRun
-from kafkalog_cli.storage.draft import Draft
 from kafkalog_cli.storage.fs import WritableFile
-from kafkalog_cli.storage.header import header_at
-from kafkalog_cli.storage.leader_epochs import LeaderEpochs
-from kafkalog_cli.storage.loaded_segment import LoadedSegment
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
+from kafkalog_cli.storage.log.loaded_segment import LoadedSegment
+from kafkalog_cli.storage.log.open_log import OpenLog
+from kafkalog_cli.storage.log.producer_state import CompletedTxn, ProducerReplay
+from kafkalog_cli.storage.log.rolling import ActiveSegment, Arriving, RollCause, RollLimits, roll_cause
 from kafkalog_cli.storage.names import FileKind, segment_file_name
-from kafkalog_cli.storage.open_log import OpenLog
-from kafkalog_cli.storage.producer_state import CompletedTxn, ProducerReplay
-from kafkalog_cli.storage.rolling import ActiveSegment, Arriving, RollCause, RollLimits, roll_cause
-from kafkalog_cli.storage.scan import Chunk, Generation
-from kafkalog_cli.storage.segment_writer import SegmentIndexes
+from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.scan import Chunk, Generation
+from kafkalog_cli.storage.segments.segment_writer import SegmentIndexes
 
 _FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value

@@ -13,8 +13,7 @@ from contextlib import closing, nullcontext
 from dataclasses import replace
 
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
-from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
-from kafkalog_cli.storage.durable import (
+from kafkalog_cli.storage.changing.durable import (
     NO_HARD_LINKS,
     half_changed,
     not_changed,
@@ -24,12 +23,11 @@ from kafkalog_cli.storage.durable import (
     sync_directory,
     write_with_holes,
 )
-from kafkalog_cli.storage.fs import WritableFile, WritableFilesystem
-from kafkalog_cli.storage.journal import CheckpointEdits
-from kafkalog_cli.storage.journal_check import attributes_of_new
-from kafkalog_cli.storage.journal_undo import remove_run, restore, sweep
-from kafkalog_cli.storage.lock import real_directory
-from kafkalog_cli.storage.manifest import (
+from kafkalog_cli.storage.changing.journal import CheckpointEdits
+from kafkalog_cli.storage.changing.journal_check import attributes_of_new
+from kafkalog_cli.storage.changing.journal_undo import remove_run, restore, sweep
+from kafkalog_cli.storage.changing.lock import real_directory
+from kafkalog_cli.storage.changing.manifest import (
     ChangeKind,
     Manifest,
     PlannedChange,
@@ -39,8 +37,10 @@ from kafkalog_cli.storage.manifest import (
     runs_directory,
     write_manifest,
 )
-from kafkalog_cli.storage.partition_state import snapshot
-from kafkalog_cli.storage.turns import turn_of
+from kafkalog_cli.storage.changing.partition_state import snapshot
+from kafkalog_cli.storage.changing.turns import turn_of
+from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
+from kafkalog_cli.storage.fs import WritableFile, WritableFilesystem
 
 
 class GrowingRun:

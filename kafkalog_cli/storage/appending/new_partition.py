@@ -8,9 +8,10 @@ from contextlib import suppress
 from kafkalog_cli.errors import PathNotFound, SyncFailed
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
-from kafkalog_cli.storage.durable import is_of_a_sync, not_changed, sync, sync_directory, try_to_remove
+from kafkalog_cli.storage.changing.durable import is_of_a_sync, not_changed, sync, sync_directory, try_to_remove
+from kafkalog_cli.storage.changing.manifest import Manifest, RunState, read_manifest, run_ids
+from kafkalog_cli.storage.changing.partition_state import difference_of_files, snapshot
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.storage.manifest import Manifest, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.names import (
     OWN_DIRECTORY,
     DirectoryKind,
@@ -19,7 +20,6 @@ from kafkalog_cli.storage.names import (
     marked_directory_name,
     segment_file_name,
 )
-from kafkalog_cli.storage.partition_state import difference_of_files, snapshot
 
 _METADATA = FileKind.PARTITION_METADATA.value
 _EMPTY = (

@@ -11,7 +11,14 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, NO_SEQUENCE, TIMESTAMP_TYPE_MASK, Batch, BatchColumns
+from kafkalog_cli.format.batch import (
+    CONTROL_MASK,
+    DELETE_HORIZON_MASK,
+    NO_SEQUENCE,
+    TIMESTAMP_TYPE_MASK,
+    Batch,
+    BatchColumns,
+)
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.cleaning.grouping import group_segments
@@ -19,10 +26,10 @@ from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChun
 from kafkalog_cli.storage.cleaning.marks import GONE, TOMBSTONE, Marks
 from kafkalog_cli.storage.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits, moved
 from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
-from kafkalog_cli.storage.log_end import segment_end
 from kafkalog_cli.storage.partition import Segment
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Chunk
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Chunk
+from kafkalog_cli.storage.segments.log_end import segment_end
 
 _NO_RECORDS = RecordColumns.from_rows([])
 
@@ -270,7 +277,9 @@ class Cleaner:
                 large = _LargeBatch(self._encoder)
             else:
                 ends = [int(end) for end in block.record_ends]
-                headers = BatchColumns.from_rows(self._headers(block, place, keep))
+                headers = self._unchanged(block, place)
+                if headers is None:
+                    headers = BatchColumns.from_rows(self._headers(block, place, keep))
                 wanted = WantedBatches(headers, [0, *ends[:-1]], ends, keep)
                 made = self._encoder.encode(block.buffer, block.records, wanted, self._out.position)
             place += block.record_count
@@ -298,6 +307,14 @@ class Cleaner:
 
             return (np.frombuffer(part, dtype=np.uint8) & GONE) ^ GONE
         return part.translate(_STAYS)
+
+    def _unchanged(self, block: RecordBlock, place: int) -> BatchColumns | None:
+        """The headers of a block of whole batches where all may stay what they are, else None."""
+        batches: Any = block.batches.part(block.first_row, block.end_row)
+        if batches.matrix is None or (batches.magic < 2).any() or (batches.attributes & CONTROL_MASK).any():
+            return None
+        _, tombstones = self._marks.kept(place, place + block.record_count)
+        return None if tombstones else batches
 
     def _headers(self, block: RecordBlock, place: int, keep: Any) -> list[Batch]:
         """What the batches of a block are to be; of the parts of a large one, what it is to be by the first."""

@@ -14,8 +14,8 @@ from kafkalog_cli.storage.cleaning.marking import MarkingRequest
 from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
 from kafkalog_cli.storage.partition import Segment
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Chunk
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Chunk
 
 
 @unique

@@ -19,9 +19,12 @@ from kafkalog_cli.storage.cleaning.transactions import SegmentAborts
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile, read_all
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Segment
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.read_ahead import ChunkBlocks, ReadAhead, Rows
-from kafkalog_cli.storage.scan import Chunk, Scan
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.read_ahead import ChunkBlocks, ReadAhead, Rows
+from kafkalog_cli.storage.reading.scan import Chunk, Scan
+
+_CHUNK_BYTES = 1 << 20
+"""Smaller than usual: of small records the columns take three times as much, and the memory is for keys."""
 
 
 class Damaged(Exception):
@@ -91,7 +94,7 @@ class SegmentChunks:
                 yield chunk, self._sound(blocks)
 
     def _scan(self, file: ReadableFile) -> Scan:
-        return Scan(file, limits=self._log.limits, choice=self._log.kernels, deep=True)
+        return Scan(file, limits=self._log.limits, choice=self._log.kernels, deep=True, chunk_bytes=_CHUNK_BYTES)
 
     def _sound(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
         for block in blocks:

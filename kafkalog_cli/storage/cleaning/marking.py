@@ -30,14 +30,16 @@ from kafkalog_cli.storage.cleaning.log import (
 from kafkalog_cli.storage.cleaning.marks import Marks
 from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
-from kafkalog_cli.storage.index_end import entries_in_use
 from kafkalog_cli.storage.partition import Segment
-from kafkalog_cli.storage.read import RecordReader
-from kafkalog_cli.storage.scan import Chunk
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Chunk
+from kafkalog_cli.storage.segments.index_end import entries_in_use
 
 MEMORY_BYTES = 128 << 20
 """As much as a broker's cleaner threads have together (log.cleaner.dedupe.buffer.size)."""
 MOST_SLICE_BITS = 20
+_MARKS_PART = 8
+"""A mark takes a byte, a key some 40: this part of the memory is room for marks, those beyond it lie in a file."""
 _RECORD_BYTES = 100
 """As many are taken for a record where it is only guessed how many there are."""
 
@@ -47,8 +49,8 @@ class MarkingRequest:
     """What is to be cleaned: offsets from `first_dirty` to `first_uncleanable`, where a segment begins.
 
     Tombstones go whose horizon has come at `now_ms`; those of v0 and v1, which have none, in segments whose file is no
-    younger than `legacy_horizon_ms`. `memory_bytes` are for keys. `most_keys`: end as a broker does whose table is
-    full with so many, short of `first_uncleanable`. `erased` are keys of which no record stays.
+    younger than `legacy_horizon_ms`. `memory_bytes` are for keys and marks. `most_keys`: end as a broker does whose
+    table is full with so many, short of `first_uncleanable`. `erased` are keys of which no record stays.
     """
 
     first_dirty: int
@@ -71,7 +73,9 @@ class _Marking:
     def __init__(self, log: CleanableLog, request: MarkingRequest) -> None:
         self._log = log
         self._request = request
-        self._marks = Marks()
+        marks_bytes = request.memory_bytes // _MARKS_PART
+        self._keys_bytes = request.memory_bytes - marks_bytes
+        self._marks = Marks(marks_bytes)
         self._reader = RecordReader(log.limits)
         self._sizes = log.sizes
         self._erased = None if request.erased is None else request.erased.finder()
@@ -102,7 +106,7 @@ class _Marking:
         request, kernels = self._request, self._log.kernels
         compiled = None if kernels is None else kernels.compiled(0, dirty_bytes // _RECORD_BYTES, dirty_bytes)
         kind = PlainKeyTable if compiled is None else CompiledKeyTable
-        return kind(self._marks, request.memory_bytes, part, request.most_keys)
+        return kind(self._marks, self._keys_bytes, part, request.most_keys)
 
     # -- the dirty part
 

@@ -11,7 +11,7 @@ from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.storage.fs import WritableFile
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
-from kafkalog_cli.storage.segment_writer import SegmentIndexes
+from kafkalog_cli.storage.segments.segment_writer import SegmentIndexes
 
 _BUFFER_BYTES = 1 << 20
 

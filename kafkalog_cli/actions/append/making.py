@@ -1,0 +1,59 @@
+"""A partition that an append makes: where it may be, and there for as long as nothing goes wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.errors import HalfChanged
+from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
+from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
+from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
+from kafkalog_cli.storage.names import DirectoryKind
+from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
+
+
+def partition_to_make(fs: Filesystem, path: str) -> Partition | None:
+    """What `path` is to become; None if it is no partition's name, if it is there, or if there is nothing above it.
+
+    One that an earlier run did not finish is made anew.
+    """
+    full_path = os.path.abspath(path)  # noqa: PTH100
+    name, above = directory_name(path), fs.status(full_path.rpartition("/")[0] or "/")
+    if name.kind is not DirectoryKind.PARTITION or above is None or not above.is_directory:
+        return None
+    if fs.status(path) is not None and not is_unfinished(fs, path):
+        return None
+    return Partition(full_path, name, ())
+
+
+def is_topic_id(text: str) -> bool:
+    """Whether it can be the id of a topic."""
+    return canonical_uuid(text) not in (None, ZERO_UUID)
+
+
+def topic_id_for(partition: Partition, wanted: str | None, settings: SettingsSource, log_dir: str | None) -> str | None:
+    """`wanted`, as Kafka writes it, else what the metadata log says. Raises as `SettingsSource.metadata` does."""
+    if wanted is not None:
+        return canonical_uuid(wanted)
+    metadata = settings.metadata(log_dir)
+    topic = None if metadata is None else metadata.topics.get(partition.topic)
+    return None if topic is None else topic.topic_id
+
+
+@contextmanager
+def made_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int) -> Iterator[Partition]:
+    """Make it, and take it away again if what is done in here fails; unless that left it half changed.
+
+    Raises as `make_partition` does.
+    """
+    make_partition(fs, path, topic_id, now_ms)
+    try:
+        yield open_partition(fs, path)
+    except HalfChanged:
+        raise
+    except BaseException as error:
+        remove_partition(fs, path, error)
+        raise

@@ -1,0 +1,74 @@
+"""How records are written: what the append of the command line and that of the library have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.compression import Codec, codec_name, compress
+from kafkalog_cli.format.control import ABORT, COMMIT
+
+CODECS = tuple(codec_name(codec) for codec in Codec)
+ENDS = {"commit": COMMIT, "abort": ABORT, "open": None}
+"""How a transaction is left, and the type of the marker that says so."""
+
+_INT16, _INT32, _INT64 = ((1 << bits) - 1 for bits in (15, 31, 63))
+_RANGES = {
+    "batch_bytes": (1, _INT32),
+    "leader_epoch": (0, _INT32),
+    "producer_id": (0, _INT64),
+    "producer_epoch": (0, _INT16),
+    "first_sequence": (0, _INT32),
+    "coordinator_epoch": (0, _INT32),
+}
+"""What the fields of a batch can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """The choices of whoever appends, under the names that the options have.
+
+    `codec`: the topic's compression.type comes first, and `compression_level` None is the codec's default.
+    `batch_bytes`: of a batch of several records, before it is packed. `leader_epoch` None: the latest.
+    `first_sequence` None: it goes on with the producer's last. `transaction`: one of ENDS, None for none.
+    `keep_offsets`: records have offsets, timestamp types and leader epochs already, as what comes to a follower has
+    (UnifiedLog.appendAsFollower).
+    """
+
+    codec: str = "none"
+    compression_level: int | None = None
+    batch_bytes: int = 16_384
+    leader_epoch: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int = 0
+    first_sequence: int | None = None
+    transaction: str | None = None
+    coordinator_epoch: int = 0
+    keep_offsets: bool = False
+
+    def check(self, spelled: Callable[[str], str] = str) -> None:
+        """Raises UsageError for what contradicts itself, or no batch can hold; `spelled`: a field as it is told."""
+        for name, known in (("codec", CODECS), ("transaction", (None, *ENDS))):
+            if getattr(self, name) not in known:
+                names = ", ".join(one for one in known if one is not None)
+                raise UsageError(reason=f"{spelled(name)} {getattr(self, name)!r} is none of {names}")
+        for name, (least, most) in _RANGES.items():
+            number = getattr(self, name)
+            if number is not None and not least <= number <= most:
+                raise UsageError(reason=f"{spelled(name)} {number} is not from {least} to {most}")
+        for name in ("transaction", "first_sequence"):
+            if getattr(self, name) is not None and self.producer_id is None:
+                raise UsageError(reason=f"{spelled(name)} needs a {spelled('producer_id')}")
+        if self.keep_offsets and (self.producer_id is not None or self.leader_epoch is not None):
+            others = f"{spelled('producer_id')} or {spelled('leader_epoch')}"
+            raise UsageError(reason=f"{spelled('keep_offsets')} does not go with {others}")
+        try:
+            compress(self.codec_id, b"", level=self.compression_level)
+        except ValueError as error:
+            raise UsageError(reason=f"{spelled('compression_level')}: {error}") from error
+
+    @property
+    def codec_id(self) -> Codec:
+        """The codec, by its name."""
+        return Codec[self.codec.upper()]

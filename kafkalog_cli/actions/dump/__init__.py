@@ -1,0 +1,1 @@
+"""What dump-log reads and remembers."""

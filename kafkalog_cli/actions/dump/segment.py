@@ -1,0 +1,183 @@
+"""What dump-log reads of a segment, and what it remembers for its final reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalog_cli.actions.damage import DamageSeen
+from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.pair_spool import PairSpool
+from kafkalog_cli.storage.reading.read_ahead import ChunkBlocks, ReadAhead, Work
+from kafkalog_cli.storage.reading.scan import Chunk, Scan
+from kafkalog_cli.storage.reading.scan_on import ScanOn
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.ranges import Range
+
+MAX_INT32 = (1 << 31) - 1
+
+
+class DumpOptions(NamedTuple):
+    """Options that decide what is read; sizes and positions in bytes.
+
+    `start` and `end` cut the segment to batches that were found through its indexes; `seven_base_offset` is
+    set for a 0.7 file. `resync`: go on behind damage. `wanted` and `max_records` cut what is shown.
+    """
+
+    deep: bool = False
+    start: int = 0
+    end: int = MAX_INT32
+    limits: Limits = DEFAULT_LIMITS
+    resync: bool = False
+    seven_base_offset: int | None = None
+    wanted: Range | None = None
+    max_records: int | None = None
+
+
+class SegmentDump:
+    """One pass over a segment: chunks, and blocks of records where the iteration is deep.
+
+    A `Fault` between them tells of damage that was passed over (`resync`); `fault` what ended the pass.
+    `gaps` takes the pairs of offsets that do not follow each other (only a deep iteration sees them).
+    """
+
+    def __init__(
+        self,
+        file: ReadableFile,
+        options: DumpOptions,
+        choice: KernelChoice | None = None,
+        gaps: PairSpool | None = None,
+    ) -> None:
+        self.file = file
+        self.fault: Fault | None = None
+        self.valid_bytes = options.start
+        self._gaps = gaps
+        self.damage = DamageSeen()
+        self._options = options
+        self._choice = choice
+        self._last_offset = NO_OFFSET
+        self._shows_batch = False
+        self.shown_records = 0
+
+    def _chunks(self, work: Work | None = None) -> Iterator[ChunkBlocks | Fault]:
+        options = self._options
+        scans = ScanOn(self.file, options.start, options.end, options.limits, self._scan)
+        for scan in scans:
+            if scans.passed_over is not None:
+                yield scans.passed_over
+            for chunk, blocks in ReadAhead(scan, options.limits, self._rows if options.deep else None, work):
+                self.damage.batches(chunk.batches)
+                yield chunk, blocks
+            self.valid_bytes = scan.valid_bytes
+            if scan.fault is not None and scans.is_damage(scan.fault):
+                self.damage.fault(scan.fault)
+                if not options.resync:
+                    self.fault = scan.fault
+                    return
+        self.fault = scans.fault
+
+    def _scan(self, start: int) -> Scan:
+        options = self._options
+        return Scan(
+            self.file,
+            start=start,
+            end=options.end,
+            limits=options.limits,
+            choice=self._choice,
+            deep=options.deep,
+            seven_base_offset=options.seven_base_offset,
+        )
+
+    def batches(self) -> Iterator[BatchColumns | Fault]:
+        """The batches without records."""
+        for found in self._chunks():
+            if isinstance(found, Fault):
+                yield found
+                continue
+            chunk = found[0]
+            for first, end in self._rows(chunk):
+                part = chunk.batches.part(first, end) if end - first < len(chunk.batches) else chunk.batches
+                yield part
+                self.shown_records += sum(count for count in part.records_count if count > 0)
+                if self._is_enough():
+                    return
+
+    def blocks(self, work: Work | None = None) -> Iterator[RecordBlock | Fault]:
+        """The batches with their records; `work` is done to the blocks where they are read, unless they must be cut."""
+        is_whole = self._options.wanted is None and self._options.max_records is None
+        for found in self._chunks(work if is_whole else None):
+            if isinstance(found, Fault):
+                yield found
+                continue
+            for block in found[1]:
+                yield from self._shown(block)
+                if self._is_enough():
+                    return
+
+    def _rows(self, chunk: Chunk) -> list[tuple[int, int]]:
+        wanted = self._options.wanted
+        if wanted is None:
+            return [(0, len(chunk.batches))]
+        from kafkalog_cli.actions.ranges import rows_in_range
+
+        return rows_in_range(chunk.batches, wanted)
+
+    def _shown(self, block: RecordBlock) -> Iterator[RecordBlock]:
+        self._remember_gaps(block)
+        for fault in block.faults.values():
+            self.damage.fault(fault)
+        options = self._options
+        if options.wanted is None and options.max_records is None:
+            yield block
+            return
+        from kafkalog_cli.actions.ranges import Range, cut, with_records
+
+        most = None if options.max_records is None else options.max_records - self.shown_records
+        block = cut(block, options.wanted or Range(), most)
+        self.shown_records += len(block.records)
+        if (options.wanted is None or options.wanted.key is None) and most is None:
+            yield block
+            return
+        if block.begun and self._shows_batch:
+            yield block
+            return
+        self._shows_batch = len(block.records) > 0
+        # Of a batch that goes on here nothing was shown: its own line is still to come.
+        yield from with_records(replace(block, begun=0))
+
+    def _is_enough(self) -> bool:
+        most = self._options.max_records
+        return most is not None and self.shown_records >= most
+
+    def _remember_gaps(self, block: RecordBlock) -> None:
+        offsets = block.records.offset
+        # Offsets of 0.7 are byte positions: they never follow each other.
+        if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
+            return
+        if block.records.matrix is None:
+            self._gaps.extend(_gaps(self._last_offset, offsets))
+        else:
+            self._gaps.extend(_gaps(self._last_offset, (int(offsets[0]),)))
+            self._gaps.extend_bytes(_gaps_of_array(offsets))
+        self._last_offset = int(offsets[len(offsets) - 1])
+
+
+def _gaps(last: int, offsets: Iterable[int]) -> list[tuple[int, int]]:
+    pairs = pairwise(chain((last,), offsets))
+    return [(before, offset) for before, offset in pairs if before not in (NO_OFFSET, offset - 1)]
+
+
+def _gaps_of_array(offsets: Any) -> bytes:
+    import numpy as np
+
+    before = ((offsets[1:] - offsets[:-1] != 1) & (offsets[:-1] != NO_OFFSET)).nonzero()[0]
+    pairs: bytes = np.stack((offsets[before], offsets[before + 1]), axis=1).tobytes()
+    return pairs

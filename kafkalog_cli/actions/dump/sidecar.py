@@ -1,0 +1,117 @@
+"""What dump-log checks of indexes against their segment, entry by entry, and where the real tool gives up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.read import BatchRecords
+
+NOT_FOUND = -1
+
+
+class CheckedOffset(NamedTuple):
+    """An offset index entry and the last offset of the batch that it points at."""
+
+    offset: int
+    position: int
+    log_offset: int
+
+
+class CheckedTime(NamedTuple):
+    """A time index entry; `log_offset` is that of the batch found, `log_timestamp` its largest, where they differ."""
+
+    timestamp: int
+    offset: int
+    log_offset: int
+    log_timestamp: int
+    previous_timestamp: int
+
+    @property
+    def is_found(self) -> bool:
+        """Whether a batch ends exactly at the entry's offset; only then the timestamps are compared."""
+        return self.log_offset == self.offset
+
+
+class GivesUp(NamedTuple):
+    """Where the real tool aborts: at byte `position` of the segment, None if not at one."""
+
+    position: int | None
+    message: str
+
+
+def check_offset_index(
+    index: OffsetIndex, log: ReadableFile, max_message_bytes: int
+) -> Iterator[CheckedOffset | GivesUp]:
+    """Entries up to the zero tail, each with the batch at its position (DumpLogSegments.dumpIndex)."""
+    for slot, entry in enumerate(index):
+        if slot and entry.offset == index.base_offset:
+            return
+        batch = _batch_at(log, entry.position, max_message_bytes)
+        if isinstance(batch, GivesUp):
+            yield batch
+            return
+        yield CheckedOffset(entry.offset, entry.position, batch.last_offset)
+
+
+def check_time_index(
+    time_index: TimeIndex, index: OffsetIndex, log: ReadableFile, limits: Limits
+) -> Iterator[CheckedTime | GivesUp]:
+    """Entries up to the zero tail, each with the batch of its offset (DumpLogSegments.dumpTimeIndex)."""
+    previous = NO_TIMESTAMP
+    for slot, entry in enumerate(time_index):
+        if slot and entry.offset == time_index.base_offset:
+            return
+        batch = _first_batch_ending_at(log, index.lookup(entry.offset).position, entry.offset)
+        if isinstance(batch, GivesUp):
+            yield batch
+            return
+        log_offset, largest = NOT_FOUND, NO_TIMESTAMP
+        if batch is not None:
+            log_offset = batch.last_offset
+            found = _largest_timestamp(log, batch, limits) if log_offset == entry.offset else NO_TIMESTAMP
+            if isinstance(found, GivesUp):
+                yield found
+                return
+            largest = found
+        yield CheckedTime(entry.timestamp, entry.offset, log_offset, largest, previous)
+        previous = entry.timestamp
+
+
+def _batch_at(log: ReadableFile, position: int, size: int) -> Batch | GivesUp:
+    if not 0 <= position <= log.size_bytes or size < 0:
+        return GivesUp(position, "the index points outside the segment" if size >= 0 else f"Invalid size: {size}")
+    batch = header_at(log, position, min(position + size, log.size_bytes))
+    if batch is None:
+        return GivesUp(position, "no whole batch where the index points (NoSuchElementException)")
+    return GivesUp(position, batch.message) if isinstance(batch, Fault) else batch
+
+
+def _first_batch_ending_at(log: ReadableFile, position: int, offset: int) -> Batch | GivesUp | None:
+    """The first batch from `position` on whose last offset is `offset` or above."""
+    if not 0 <= position <= log.size_bytes:
+        return GivesUp(position, "the index points outside the segment")
+    while True:
+        batch = header_at(log, position)
+        if isinstance(batch, Fault):
+            return GivesUp(position, batch.message)
+        if batch is None or batch.last_offset >= offset:
+            return batch
+        position += batch.size_bytes
+
+
+def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int | GivesUp:
+    blocks = BatchRecords(log, batch, limits, timestamps_only=True)
+    largest = NO_TIMESTAMP
+    for block in blocks:
+        for fault in block.faults.values():
+            return GivesUp(fault.position, fault.message)
+        largest = max([largest, *block.records.timestamp])
+    return largest if blocks.fault is None else GivesUp(blocks.fault.position, blocks.fault.message)

@@ -1,0 +1,1 @@
+"""export: records as Parquet, Arrow or NDJSON files."""

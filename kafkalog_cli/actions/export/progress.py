@@ -1,0 +1,106 @@
+"""How far an incremental export has come in each log, and whether a log is still the one that it knows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kafkalog_cli.actions.broker_view import LogBounds
+from kafkalog_cli.actions.read.log_read import LogRead
+from kafkalog_cli.actions.read.request import ReadRequest
+from kafkalog_cli.errors import OffsetOutOfRange, UnsupportedFormat
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.records import Record
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.partition import Partition
+
+_CHUNK_BYTES = 1 << 16
+
+
+class LogProgress(NamedTuple):
+    """A log up to `next_offset` (exclusive) is exported.
+
+    `topic_id`: None where the partition has none. `last_offset` and `last_record` are of the last record exported and
+    its digest, None before the first: by them a log that was made anew, or cut and filled again, is noticed.
+    """
+
+    next_offset: int
+    topic_id: str | None = None
+    last_offset: int | None = None
+    last_record: str | None = None
+
+
+class Change(NamedTuple):
+    """What is wrong with where a log goes on. `is_gap`: records went before they were exported, and that is all."""
+
+    reason: str
+    is_gap: bool = False
+
+
+def record_digest(fs: Filesystem, partition: Partition, offset: int) -> str | None:
+    """What tells the record at an offset from others: key, value, timestamp, headers. Compaction leaves it as it is.
+
+    None where there is no such record, or it cannot be read. Raises what `open_read` raises.
+    """
+    try:
+        log = LogRead(fs, partition, ReadRequest(offset, max_records=1, chunk_bytes=_CHUNK_BYTES))
+    except OffsetOutOfRange:
+        return None
+    for segment in log.segments():
+        for found in segment.blocks():
+            if not isinstance(found, Fault):
+                for record in found.rows():
+                    return _digest(record) if record.offset == offset else None
+    return None
+
+
+def _digest(record: Record) -> str:
+    fields = [record.timestamp, record.key, record.value, [tuple(header) for header in record.headers]]
+    return hashlib.sha256(repr(fields).encode()).hexdigest()[:32]
+
+
+def change_since(
+    fs: Filesystem, partition: Partition, bounds: LogBounds, topic_id: str | None, progress: LogProgress
+) -> Change | None:
+    """Why a log cannot go on where the state has it, None if it can. Raises what `open_read` raises."""
+    if None not in (topic_id, progress.topic_id) and topic_id != progress.topic_id:
+        return Change(f"its topic was made anew: the id is {topic_id}, the state knows {progress.topic_id}")
+    if bounds.end < progress.next_offset:
+        return Change(
+            f"it ends at offset {bounds.end}, the state has it exported up to {progress.next_offset}:"
+            " it was cut, or made anew"
+        )
+    if progress.last_offset is not None and progress.last_record is not None:
+        found = record_digest(fs, partition, progress.last_offset)
+        if found not in (None, progress.last_record):
+            return Change(
+                f"another record is at offset {progress.last_offset} than was exported: it was cut and filled again,"
+                " or made anew"
+            )
+    if bounds.start > progress.next_offset:
+        return Change(
+            f"it begins at offset {bounds.start} by now: records from {progress.next_offset} on went before they were"
+            " exported",
+            is_gap=True,
+        )
+    return None
+
+
+def progress_of(path: str, state: Mapping[str, Any]) -> dict[tuple[str, int], LogProgress]:
+    """What a record's state has, by topic and partition. Raises UnsupportedFormat; `path` is for its message."""
+    try:
+        return {
+            (str(one["topic"]), int(one["partition"])): LogProgress(
+                int(one["next_offset"]), one["topic_id"], one["last_offset"], one["last_record"]
+            )
+            for one in state["logs"]
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnsupportedFormat(path=path, reason=f"it is no state of an export: {error!r}") from error
+
+
+def state_of(progress: Mapping[tuple[str, int], LogProgress]) -> dict[str, Any]:
+    """The state of a record, which `progress_of` reads."""
+    logs = [{"topic": topic, "partition": number, **one._asdict()} for (topic, number), one in sorted(progress.items())]
+    return {"logs": logs}

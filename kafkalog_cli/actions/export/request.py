@@ -1,0 +1,78 @@
+"""What is to be exported, and as what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from typing import Any
+
+from kafkalog_cli.actions.ranges import Range
+from kafkalog_cli.actions.read.request import Isolation
+from kafkalog_cli.errors import UsageError
+
+
+@unique
+class FileFormat(Enum):
+    """What files are made; the value is the word on the command line."""
+
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    JSON = "json"
+
+    @property
+    def suffix(self) -> str:
+        """How the names of the files end."""
+        return "ndjson" if self is FileFormat.JSON else self.value
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """How the files can be packed; the first is the default."""
+        return {
+            FileFormat.PARQUET: ("snappy", "none", "gzip", "lz4", "zstd"),
+            FileFormat.ARROW: ("none", "lz4", "zstd"),
+            FileFormat.JSON: ("none",),
+        }[self]
+
+
+@unique
+class OnDamage(Enum):
+    """What becomes of records that cannot be read; Spark's words."""
+
+    FAILFAST = "failfast"
+    DROPMALFORMED = "dropmalformed"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """`range` holds for each log. `by_day`: a directory for each day (UTC) of the records' timestamps.
+
+    `is_incremental`: a log is taken up to its last whole batch; what is behind that is the next run's to look at.
+    """
+
+    format: FileFormat = FileFormat.PARQUET
+    codec: str = "snappy"
+    by_day: bool = False
+    range: Range = field(default_factory=Range)
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    mode: OnDamage = OnDamage.FAILFAST
+    with_control: bool = False
+    is_incremental: bool = False
+
+    def check(self) -> None:
+        """Raises UsageError for what does not go together."""
+        if self.codec not in self.format.codecs:
+            raise UsageError(
+                reason=f"--format {self.format.value} is packed by {', '.join(self.format.codecs)}; not {self.codec}"
+            )
+        if self.is_incremental and self.range != Range():
+            raise UsageError(reason="--state takes what is new: no --from-offset, --to-offset, --since, --until")
+
+    @property
+    def what(self) -> dict[str, Any]:
+        """What all runs into one directory must have in common."""
+        return {
+            "format": self.format.value,
+            "by_day": self.by_day,
+            "isolation": self.isolation.value,
+            "with_control": self.with_control,
+        }

@@ -1,0 +1,258 @@
+"""What `ls` tells of a partition: from names, sizes, small files, checkpoints, and the first and last headers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import NamedTuple, TypeVar
+
+from kafkalog_cli.actions.listing.reads import FaultNotes, LocatedFault
+from kafkalog_cli.actions.listing.root import CheckpointedOffsets, RootState, Shutdown
+from kafkalog_cli.actions.listing.segments import end_of, largest_indexed_timestamp, sidecar_lengths, start_of
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
+from kafkalog_cli.format.checkpoint import EpochEntry
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.quorum_state import QuorumState
+from kafkalog_cli.storage.fs import FileStatus, Filesystem
+from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.storage.open_transactions import (
+    OpenTransaction,
+    headers_of,
+    newest_snapshot,
+    open_transactions,
+    parts_to_replay,
+)
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.reading.unreadable import unreadable
+
+REPLAY_BYTES = 4 << 30
+"""Where more would have to be passed to find the open transactions, they are not looked for."""
+
+ValueT = TypeVar("ValueT")
+
+_DATA_KINDS = SEGMENT_KINDS | {FileKind.SEVEN_LOG, FileKind.PRODUCER_SNAPSHOT}
+_BYTES_FIELD = {
+    FileKind.LOG: "log",
+    FileKind.SEVEN_LOG: "log",
+    FileKind.OFFSET_INDEX: "index",
+    FileKind.TIME_INDEX: "timeindex",
+    FileKind.TXN_INDEX: "txnindex",
+    FileKind.PRODUCER_SNAPSHOT: "snapshot",
+    FileKind.METADATA_SNAPSHOT: "snapshot",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BytesByKind:
+    """Sizes in bytes. `leftover`: files that a broker deletes or renames when it starts, whatever their kind."""
+
+    log: int = 0
+    index: int = 0
+    timeindex: int = 0
+    txnindex: int = 0
+    snapshot: int = 0
+    other: int = 0
+    leftover: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.by_name().values())
+
+    def by_name(self) -> dict[str, int]:
+        """The sizes by the names of the fields."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __add__(self, other: BytesByKind) -> BytesByKind:
+        added = other.by_name()
+        return BytesByKind(**{name: size + added[name] for name, size in self.by_name().items()})
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionListing:
+    """A partition directory. Offsets and timestamps (ms) are None where there are none.
+
+    `log_start_offset` and `log_end_offset` are what a broker would take, CRCs aside; `is_tiered`: the log
+    starts before the first segment here. `open_transactions` is None where they were not looked for.
+    `allocated_bytes` is what the files take on the disk: preallocated indexes are sparse.
+    """
+
+    partition: Partition
+    root: RootState | None
+    checkpoints: CheckpointedOffsets
+    bytes_by_kind: BytesByKind
+    allocated_bytes: int
+    log_start_offset: int | None
+    log_end_offset: int | None
+    is_tiered: bool
+    first_timestamp: int | None
+    max_timestamp: int | None
+    leader_epochs: tuple[EpochEntry, ...]
+    topic_id: str | None
+    open_transactions: tuple[OpenTransaction, ...] | None
+    quorum_state: QuorumState | None
+    faults: tuple[LocatedFault, ...]
+
+    @property
+    def high_watermark(self) -> int | None:
+        """The smaller of the log's end and the line in replication-offset-checkpoint, if there is one."""
+        line, end = self.checkpoints.high_watermark, self.log_end_offset
+        return end if line is None or end is None else min(line, end)
+
+
+class _LogRange(NamedTuple):
+    start: int | None = None
+    end: int | None = None
+    end_position: int = 0
+    is_tiered: bool = False
+    first_timestamp: int | None = None
+    max_timestamp: int | None = None
+
+
+def list_partition(
+    fs: Filesystem, partition: Partition, root: RootState | None, *, with_transactions: bool = True
+) -> PartitionListing:
+    """One partition, of which `root` is the log directory if it lies in one.
+
+    Raises what `list_directory` raises; whatever lies in the files is a fault at most.
+    """
+    notes = FaultNotes(fs)
+    entries = fs.list_directory(partition.path)
+    _strange_names(entries, notes)
+    offsets = CheckpointedOffsets()
+    if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
+        offsets = root.offsets_of(partition.topic, partition.number)
+    clean = broker_believes_indexes(partition, root)
+    log = _log_range(partition, offsets, notes, clean=clean)
+    epochs = _decoded(partition.leader_epochs, checkpoint.decode_leader_epochs, notes)
+    metadata = _decoded(partition.metadata, partition_metadata.decode, notes)
+    quorum = next((f.status for f in partition.others if f.name.kind is FileKind.QUORUM_STATE), None)
+    return PartitionListing(
+        partition,
+        root,
+        offsets,
+        bytes_by_kind(entries),
+        sum(entry.allocated_bytes for entry in entries if entry.is_file),
+        log.start,
+        log.end,
+        log.is_tiered,
+        log.first_timestamp,
+        log.max_timestamp,
+        tuple(epochs or ()),
+        None if metadata is None else metadata.topic_id,
+        _open_transactions(partition, log, notes, clean=clean) if with_transactions else None,
+        _decoded(quorum, quorum_state.decode, notes),
+        notes.found,
+    )
+
+
+def broker_believes_indexes(partition: Partition, root: RootState | None) -> bool:
+    """Whether a broker that starts takes this partition's indexes as they are: no recovery, and no deletion."""
+    clean = root is not None and root.shutdown is Shutdown.CLEAN
+    kept = partition.directory.kind in (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
+    return clean and kept and not partition.directory.is_metadata_log
+
+
+def bytes_by_kind(entries: Iterable[FileStatus]) -> BytesByKind:
+    """The sizes of the files among `entries`, added up by what their names say."""
+    sizes: dict[str, int] = {}
+    for entry in entries:
+        if entry.is_file:
+            field = _bytes_field(classify_file(_name(entry)))
+            sizes[field] = sizes.get(field, 0) + entry.size_bytes
+    return BytesByKind(**sizes)
+
+
+def _bytes_field(name: FileName) -> str:
+    if name.state is not WorkState.IN_PLACE:
+        return "leftover"
+    return "other" if name.offset is None else _BYTES_FIELD.get(name.kind, "other")
+
+
+def _strange_names(entries: Iterable[FileStatus], notes: FaultNotes) -> None:
+    """Note what bears the name of a data file and is none, and data files whose name has no offset."""
+    for entry in entries:
+        name = classify_file(_name(entry))
+        if name.kind not in _DATA_KINDS or name.state is not WorkState.IN_PLACE:
+            continue
+        if entry.is_file:
+            problem = "the name does not begin with an offset: a broker fails on it" if name.offset is None else ""
+        elif entry.is_directory:
+            problem = "is a directory, not a file"
+        else:
+            problem = "is a link to nothing" if entry.is_symlink else "is not a regular file"
+        if problem:
+            notes.add(entry.path, [Fault(FaultKind.UNREADABLE, 0, problem)])
+
+
+def _log_range(partition: Partition, offsets: CheckpointedOffsets, notes: FaultNotes, *, clean: bool) -> _LogRange:
+    if not partition.segments:
+        return _LogRange(offsets.log_start)
+    first_base, last = partition.segments[0].base_offset, partition.segments[-1]
+    largest = -1
+    for segment in partition.segments:
+        sidecar_lengths(segment, notes)
+        largest = max(largest, largest_indexed_timestamp(segment, notes))
+    first_timestamp = _first_timestamp(partition, notes)
+    end = end_of(last, notes, clean=clean, is_active=True)
+    largest = max(largest, end.max_timestamp)
+    start = first_base if offsets.log_start is None else offsets.log_start
+    if start > end.next_offset:
+        message = f"log start {start} is above the log's end {end.next_offset}: a broker deletes every segment"
+        notes.add(partition.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
+    return _LogRange(
+        start,
+        end.next_offset,
+        end.end_position,
+        start < first_base,
+        first_timestamp,
+        None if largest < 0 else largest,
+    )
+
+
+def _first_timestamp(partition: Partition, notes: FaultNotes) -> int | None:
+    for segment in partition.segments:
+        if segment.log.size_bytes:
+            return start_of(segment, notes).timestamp
+    return None
+
+
+def _open_transactions(
+    partition: Partition, log: _LogRange, notes: FaultNotes, *, clean: bool
+) -> tuple[OpenTransaction, ...] | None:
+    if log.end is None or log.start is None:
+        return ()
+    offset, snapshot = newest_snapshot(notes.fs, partition, log.end, notes.add)
+    if offset is None:
+        if clean and not partition.snapshots:  # a broker writes empty ones then, and looks at no batch
+            return ()
+        offset = max(log.start, partition.segments[0].base_offset)
+    try:
+        parts = parts_to_replay(notes.fs, partition.segments, offset) if offset < log.end else []
+        if sum(part.size_bytes for part in parts) > REPLAY_BYTES:
+            return None
+        damage: list[tuple[Segment, Fault]] = []
+        found = open_transactions(snapshot, headers_of(notes.fs, parts, damage), offset, log.end)
+    except (KafkalogError, OSError) as error:
+        notes.add(partition.path, [unreadable(error)])
+        return None
+    for segment, fault in damage:  # that of the log's end is known
+        if segment is not partition.segments[-1] or fault.position < log.end_position:
+            notes.add(segment.log.path, [fault], is_corruption=True)
+    return tuple(found)
+
+
+def _decoded(
+    status: FileStatus | None, decode: Callable[[bytes], tuple[ValueT, list[Fault]]], notes: FaultNotes
+) -> ValueT | None:
+    data = None if status is None else notes.read(status.path)
+    if status is None or data is None:
+        return None
+    value, faults = decode(data)
+    notes.add(status.path, faults)
+    return value
+
+
+def _name(entry: FileStatus) -> str:
+    return entry.path.rpartition("/")[2]

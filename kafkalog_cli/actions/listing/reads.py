@@ -1,0 +1,52 @@
+"""Reading small files for a listing: what cannot be read or decoded is noted with its path, and never raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.reading.unreadable import unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedFault:
+    """A fault and the file or directory that it lies in.
+
+    `is_corruption`: bad bytes before the end of the log, not at its tail or in a file beside it.
+    """
+
+    path: str
+    fault: Fault
+    is_corruption: bool = False
+
+
+class FaultNotes:
+    """Gathers faults while files are read."""
+
+    def __init__(self, fs: Filesystem) -> None:
+        self.fs = fs
+        self._found: list[LocatedFault] = []
+
+    @property
+    def found(self) -> tuple[LocatedFault, ...]:
+        """The faults so far."""
+        return tuple(self._found)
+
+    def add(self, path: str, faults: Iterable[Fault], *, is_corruption: bool = False) -> None:
+        """Note faults of one file."""
+        self._found += [LocatedFault(path, fault, is_corruption) for fault in faults]
+
+    def merge(self, others: Iterable[LocatedFault]) -> None:
+        """Note faults that were located elsewhere."""
+        self._found += others
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a small file; None and a fault where they cannot be had."""
+        try:
+            return read_all(self.fs, path)
+        except (KafkalogError, OSError) as error:
+            self.add(path, [unreadable(error)])
+            return None

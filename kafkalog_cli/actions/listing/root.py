@@ -1,0 +1,231 @@
+"""What `ls` tells of a log directory as a whole: the files at its root, how its broker stopped, who has it locked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from typing import NamedTuple, TypeVar
+
+from kafkalog_cli.actions.listing.reads import FaultNotes, LocatedFault
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
+from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.storage.changing.clean_marker import PURGED, read_held_marker
+from kafkalog_cli.storage.changing.lock import LockOwner, lock_owner
+from kafkalog_cli.storage.fs import FileStatus, Filesystem
+from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.storage.names import (
+    ROOT_KINDS,
+    DirectoryKind,
+    FileKind,
+    WorkState,
+    classify_directory,
+    classify_file,
+)
+from kafkalog_cli.storage.reading.unreadable import unreadable
+
+ValueT = TypeVar("ValueT")
+AskLock = Callable[[str], LockOwner | None]
+
+
+@unique
+class Shutdown(Enum):
+    """How the broker that had the directory stopped. The value is the word that machine output uses."""
+
+    CLEAN = "clean"
+    UNCLEAN = "unclean"
+    RUNNING = "running"  # it has not: a broker holds the lock
+    UNKNOWN = "unknown"  # no root file at all: a copy of partition directories
+
+
+class CheckpointedOffsets(NamedTuple):
+    """What the four root checkpoints say of one partition; None: the file or the line is not there."""
+
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    log_start: int | None = None
+    cleaner: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RootState:
+    """The root of a log directory.
+
+    `broker_epoch` is that of `.kafka_cleanshutdown`, None where it says none. `foreign` are directories with
+    which a broker does not start, `others` what else lies there that Kafka does not know.
+    `lock_problem` says why nobody can tell whether the lock is held. `marker_held_for`: the marker of a clean
+    shutdown is away for these partitions, by our run that changed them.
+    """
+
+    path: str
+    shutdown: Shutdown
+    broker_epoch: int | None = None
+    lock_owner: LockOwner | None = None
+    lock_problem: str | None = None
+    marker_held_for: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    meta: MetaProperties | None = None
+    files: tuple[FileStatus, ...] = ()
+    foreign: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    offsets: dict[FileKind, dict[tuple[str, int], int]] = field(default_factory=dict)
+    faults: tuple[LocatedFault, ...] = ()
+
+    @property
+    def marker_held_until(self) -> str:
+        """When a marker that is away can come back, in words."""
+        purged = self.marker_held_for.get(PURGED)
+        if purged:
+            return f"for good: what a run on {', '.join(purged)} kept is purged"
+        runs = (f"run {run} (on {', '.join(names)})" for run, names in self.marker_held_for.items())
+        return f"until undone: {', '.join(runs)}"
+
+    def offsets_of(self, topic: str, partition: int) -> CheckpointedOffsets:
+        """The lines of one partition."""
+        return CheckpointedOffsets(*(self.offsets.get(kind, {}).get((topic, partition)) for kind in OFFSET_CHECKPOINTS))
+
+
+def read_root(fs: Filesystem, path: str, partitions: frozenset[str], ask_lock: AskLock = lock_owner) -> RootState:
+    """The root of the log directory `path`, of which `partitions` are the partition directories (paths).
+
+    Raises what `list_directory` raises.
+    """
+    return _root(fs, path, fs.list_directory(path), partitions, ask_lock)
+
+
+def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_owner) -> RootState | None:
+    """The root of the log directory that a partition directory lies in; None if what it lies in is none."""
+    path = os.path.dirname(os.path.abspath(partition_path))  # noqa: PTH100, PTH120 (a name, links are not followed)
+    try:
+        entries = fs.list_directory(path)
+    except KafkalogError:
+        return None
+    if not _root_files(entries):
+        return None
+    directories = frozenset(entry.path for entry in entries if entry.is_directory)
+    return _root(fs, path, entries, directories, ask_lock)
+
+
+def _root(
+    fs: Filesystem, path: str, entries: list[FileStatus], partitions: frozenset[str], ask_lock: AskLock
+) -> RootState:
+    notes = FaultNotes(fs)
+    files = _root_files(entries)
+    foreign, others = _unknown(entries, partitions, notes)
+    owner, problem = _ask(ask_lock, path)
+    return RootState(
+        path,
+        _shutdown(files, owner),
+        _broker_epoch(files, notes),
+        owner,
+        problem,
+        _marker_held_for(fs, path, files, notes),
+        _decoded(files, FileKind.META_PROPERTIES, notes, meta_properties.decode),
+        tuple(entry for entry in entries if entry.is_file),
+        foreign,
+        others,
+        _offsets(files, notes),
+        notes.found,
+    )
+
+
+def _root_files(entries: list[FileStatus]) -> dict[FileKind, FileStatus]:
+    files = ((_name(entry), entry) for entry in entries if entry.is_file)
+    return {classify_file(name).kind: entry for name, entry in files if _is_root_file(name)}
+
+
+def _is_root_file(name: str) -> bool:
+    found = classify_file(name)
+    return found.kind in ROOT_KINDS and found.state is WorkState.IN_PLACE
+
+
+def _unknown(
+    entries: list[FileStatus], partitions: frozenset[str], notes: FaultNotes
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    foreign, others = [], []
+    for entry in entries:
+        name = _name(entry)
+        if entry.is_directory:
+            directory = classify_directory(name)
+            if entry.path in partitions or directory.kind in (DirectoryKind.OWN, DirectoryKind.REMOTE_INDEX_CACHE):
+                continue
+            if directory.topic is not None and directory.separator == "-":
+                others.append(name)  # a partition by its name only
+            else:
+                message = "is no partition directory: a broker does not start with it"
+                notes.add(entry.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
+                foreign.append(name)
+        elif not entry.is_file or not _is_root_file(name):
+            others.append(name)
+    return tuple(foreign), tuple(others)
+
+
+def _shutdown(files: dict[FileKind, FileStatus], owner: LockOwner | None) -> Shutdown:
+    if owner is not None and owner.is_exclusive:
+        return Shutdown.RUNNING
+    if FileKind.CLEAN_SHUTDOWN in files:
+        return Shutdown.CLEAN
+    return Shutdown.UNCLEAN if files else Shutdown.UNKNOWN
+
+
+def _ask(ask_lock: AskLock, path: str) -> tuple[LockOwner | None, str | None]:
+    try:
+        return ask_lock(path), None
+    except OSError as error:
+        return None, error.strerror or str(error)
+
+
+def _broker_epoch(files: dict[FileKind, FileStatus], notes: FaultNotes) -> int | None:
+    content = _decoded(files, FileKind.CLEAN_SHUTDOWN, notes, clean_shutdown.decode)
+    return None if content is None or content.broker_epoch == UNKNOWN_BROKER_EPOCH else content.broker_epoch
+
+
+def _marker_held_for(
+    fs: Filesystem, path: str, files: dict[FileKind, FileStatus], notes: FaultNotes
+) -> dict[str, tuple[str, ...]]:
+    """A marker that is there makes whatever lies beside it old."""
+    status = files.get(FileKind.HELD_CLEAN_SHUTDOWN)
+    if status is None or FileKind.CLEAN_SHUTDOWN in files:
+        return {}
+    try:
+        held = read_held_marker(fs, path)
+    except (KafkalogError, OSError) as error:
+        notes.add(status.path, [unreadable(error)])
+        return {}
+    if held is None:
+        message = "tells of no marker of a clean shutdown: there is none to give back"
+        notes.add(status.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
+        return {}
+    return held.reasons
+
+
+def _offsets(files: dict[FileKind, FileStatus], notes: FaultNotes) -> dict[FileKind, dict[tuple[str, int], int]]:
+    found: dict[FileKind, dict[tuple[str, int], int]] = {}
+    for kind in OFFSET_CHECKPOINTS:
+        entries = _decoded(files, kind, notes, checkpoint.decode_offsets)
+        if entries is not None:
+            found[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
+    return found
+
+
+def _decoded(
+    files: dict[FileKind, FileStatus],
+    kind: FileKind,
+    notes: FaultNotes,
+    decode: Callable[[bytes], tuple[ValueT, list[Fault]]],
+) -> ValueT | None:
+    """What `decode` makes of the root file of a kind, its faults noted; None where there is none to read."""
+    status = files.get(kind)
+    data = None if status is None else notes.read(status.path)
+    if status is None or data is None:
+        return None
+    value, faults = decode(data)
+    notes.add(status.path, faults)
+    return value
+
+
+def _name(entry: FileStatus) -> str:
+    return entry.path.rpartition("/")[2]

@@ -1,0 +1,110 @@
+"""What a broker answers to questions about time: it believes its indexes, and looks into one segment only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafkalog_cli.actions.broker_view import BrokerView
+from kafkalog_cli.actions.lookup.one_record import first_record
+from kafkalog_cli.actions.lookup.time_search import TimeSearch
+from kafkalog_cli.actions.ranges import Range
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.segments.log_end import HeaderChain
+
+
+class BrokerAnswer(NamedTuple):
+    """`offset` is None where a broker says that there is no such record; `reason` is how it comes to that.
+
+    `failure`: it answers with an error instead.
+    """
+
+    offset: int | None
+    reason: str
+    failure: str = ""
+
+
+class BrokerSearch:
+    """Searches as UnifiedLog.fetchOffsetByTimestamp does, in the indexes that a broker has.
+
+    Those that it makes anew, or has in memory, are right: there `truth` knows its answer.
+    """
+
+    def __init__(self, fs: Filesystem, partition: Partition, view: BrokerView, truth: TimeSearch) -> None:
+        self._fs = fs
+        self._partition = partition
+        self._view = view
+        self._truth = truth
+
+    def first(self, timestamp_ms: int, start_offset: int, limits: Limits) -> BrokerAnswer | None:
+        """The first record at or after a time; None where no broker since 0.10.1 would know (0.7)."""
+        for segment in self._partition.segments:
+            if segment.is_seven:
+                return None
+            largest = self._largest(segment)
+            # Without a timestamp the file's time stands in (LogSegment.largestTimestamp).
+            if (largest if largest >= 0 else segment.log.mtime_ms) < timestamp_ms:
+                continue
+            why = f"its time index goes up to {largest}" if largest >= 0 else f"its file is of {segment.log.mtime_ms}"
+            reason = f"it looks only into the segment at {segment.base_offset}, as {why}"
+            if not self._believes(segment):
+                found = self._truth.first(segment, timestamp_ms, start_offset)
+                return BrokerAnswer(None if found is None or found.record is None else found.record.offset, reason)
+            indexes = self._truth.indexes(segment)
+            offset = max(indexes.whole_time_index.lookup(timestamp_ms).offset, start_offset)
+            wanted = Range(from_offset=start_offset, since_ms=timestamp_ms)
+            return self._scan(segment, offset, lambda b: b.max_timestamp >= timestamp_ms, wanted, limits, reason)
+        return BrokerAnswer(None, "by its time indexes no segment goes up to that time")
+
+    def latest(self, limits: Limits) -> BrokerAnswer | None:
+        """The first record with the largest timestamp; None where nobody can tell what a broker says."""
+        segments = [segment for segment in self._partition.segments if not segment.is_seven]
+        segment = max(segments, key=self._largest, default=None)
+        if segment is None:
+            return None
+        largest = self._largest(segment)
+        reason = f"by its time indexes the largest timestamp is {largest}, in the segment at {segment.base_offset}"
+        if not self._believes(segment):
+            found = self._truth.latest(segment)
+            record = None if found is None else found.record
+            # Otherwise the batch is damaged: a broker cuts the log there before it answers.
+            return BrokerAnswer(record.offset, reason) if record is not None and record.timestamp == largest else None
+        offset = self._truth.indexes(segment).whole_time_index.last_entry.offset
+        wanted = Range(since_ms=largest, until_ms=largest + 1)
+        return self._scan(segment, offset, lambda b: b.max_timestamp == largest, wanted, limits, reason, once=True)
+
+    def _believes(self, segment: Segment) -> bool:
+        return self._view.believes_indexes(self._partition, segment)
+
+    def _largest(self, segment: Segment) -> int:
+        if not self._believes(segment):
+            return self._truth.largest_timestamp(segment)
+        return self._truth.indexes(segment).whole_time_index.last_entry.timestamp
+
+    def _scan(  # noqa: PLR0913, PLR0917 the search's state
+        self, segment: Segment, offset: int, fits: Callable[[Batch], bool], wanted: Range, limits: Limits,
+        reason: str, *, once: bool = False,
+    ) -> BrokerAnswer:  # fmt: skip
+        """The first wanted record of the batches that fit, from where the index leads; `once`: of the first batch."""
+        position = self._truth.indexes(segment).whole_offset_index.lookup(offset).position
+        reason += f", and there from byte {position} on"
+        if position < 0:
+            return BrokerAnswer(None, reason, "no such position")
+        with self._fs.open_read(segment.log.path) as log:
+            chain = HeaderChain(log, position)
+            for header in filter(fits, chain):
+                if once and header.magic == 0:  # RecordBatch.offsetOfMaxTimestamp knows none
+                    return BrokerAnswer(None, reason)
+                block, fault = first_record(log, header, limits, wanted)
+                if block is not None:
+                    return BrokerAnswer(int(block.records.offset[0]), reason)
+                if fault is not None:
+                    return BrokerAnswer(None, reason, fault.message)
+                if once:
+                    return BrokerAnswer(None, reason)
+        torn = chain.fault is None or chain.fault.kind is FaultKind.TRAILING_BYTES
+        return BrokerAnswer(None, reason, "" if torn or chain.fault is None else chain.fault.message)

@@ -1,0 +1,40 @@
+"""Reading one batch of a segment, and of its records the first that is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafkalog_cli.actions.ranges import Range, cut
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.reading.read import BatchRecords
+from kafkalog_cli.storage.reading.scan import scan_of
+
+
+def first_record(
+    log: ReadableFile, header: Batch, limits: Limits, wanted: Range
+) -> tuple[RecordBlock | None, Fault | None]:
+    """The first record of a batch in a range, alone in its block; or what keeps it from being read."""
+    blocks = BatchRecords(log, header, limits)
+    for block in blocks:
+        first = cut(block, wanted, 1)
+        if len(first.records):
+            return replace(first, begun=0, goes_on=False), None
+        for fault in block.faults.values():
+            return None, fault
+    return None, blocks.fault
+
+
+def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
+    """The batch with its CRC looked at; as it is where it cannot be loaded."""
+    scan = scan_of(log, header, limits)
+    return next((chunk.batches.row(0) for chunk in scan), header)
+
+
+def largest_timestamp_in(log: ReadableFile, header: Batch, limits: Limits) -> int:
+    """The largest timestamp, in ms, of the records of a batch that can be read; -1 if none."""
+    blocks = BatchRecords(log, header, limits)
+    return max((int(timestamp) for block in blocks for timestamp in block.records.timestamp), default=NO_TIMESTAMP)

@@ -1,0 +1,54 @@
+"""Where a log that somebody may be writing to ends for its readers: behind its last whole batch whose CRC holds."""
+
+from __future__ import annotations
+
+from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.read.request import Isolation
+from kafkalog_cli.format.batch import CRC_GOOD
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.open_transactions import headers_of, newest_snapshot, open_transactions, parts_to_replay
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.storage.reading.scan_on import ScanOn
+from kafkalog_cli.storage.segments.log_end import last_indexed
+
+
+def growing_end(fs: Filesystem, partition: Partition, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
+    """The offset up to which records are there for good, or as good: what comes later begins with it.
+
+    A batch that is not whole yet, or whose bytes are not all there, is not reached; damage with good batches behind it
+    is: that stays. With read_committed no further than the first open transaction (the last stable offset). Raises
+    NothingSelected for a partition without segments, and what `open_read` raises.
+    """
+    if not partition.segments or partition.segments[-1].is_seven:
+        return log_bounds(fs, partition).end
+    end = _good_end(fs, partition.segments[-1])
+    return end if isolation is Isolation.READ_UNCOMMITTED else _stable(fs, partition, end)
+
+
+def _good_end(fs: Filesystem, segment: Segment) -> int:
+    """From the last index entry on; where nothing behind it is good, from the segment's first byte."""
+    _, position, _ = last_indexed(fs, segment, believe=False)
+    with fs.open_read(segment.log.path) as log:
+        for start in dict.fromkeys((position, 0)):
+            end: int | None = None
+            scans = ScanOn(log, start, log.size_bytes, DEFAULT_LIMITS, lambda at: Scan(log, start=at))
+            for batches in (chunk.batches for scan in scans for chunk in scan):
+                good = next((row for row in range(len(batches) - 1, -1, -1) if batches.valid[row] == CRC_GOOD), None)
+                end = end if good is None else int(batches.last_offset[good]) + 1
+            if end is not None:
+                return end
+    return segment.base_offset
+
+
+def _stable(fs: Filesystem, partition: Partition, end: int) -> int:
+    from_offset, snapshot = newest_snapshot(fs, partition, end, _unheard)
+    parts = parts_to_replay(fs, partition.segments, from_offset or 0)
+    found = open_transactions(snapshot, headers_of(fs, parts, []), from_offset or 0, end)
+    return min((one.first_offset for one in found), default=end)
+
+
+def _unheard(path: str, faults: list[Fault]) -> None:
+    """A snapshot that cannot be read is passed over: an older one, or the log itself, tells as much."""

@@ -1,0 +1,62 @@
+"""What a repair notes of the batches while a partition is checked: where markers are, and whether epochs go up."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import CONTROL_MASK
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.partition import Segment
+
+
+class BatchMarks:
+    """Which segments hold control batches of producers, and whether the leader epochs of batches go down anywhere."""
+
+    wants_records = False
+
+    def __init__(self) -> None:
+        self.in_segments: set[int] = set()
+        self.epochs_go_down = False
+        self._epoch = -1
+        self._segment = 0
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """See LogObserver."""
+        del next_offset
+        self._segment = segment.base_offset
+        return True
+
+    def see(self, stretch: Stretch) -> None:
+        """See LogObserver."""
+        columns: Any = stretch.batches
+        if columns.matrix is not None:
+            import numpy as np
+
+            is_control = columns.attributes & CONTROL_MASK != 0
+            marks = is_control & (columns.producer_id >= 0) & (columns.magic >= 2)
+            epochs = columns.leader_epoch[columns.leader_epoch >= 0]
+            self._note(
+                bool(marks.any()),
+                bool((np.diff(epochs, prepend=self._epoch) < 0).any()),
+                int(epochs.max(initial=self._epoch)),
+            )
+            return
+        rows = zip(columns.attributes, columns.producer_id, columns.magic, strict=True)
+        has_marker = any(bits & CONTROL_MASK and producer >= 0 and magic >= 2 for bits, producer, magic in rows)
+        known = [self._epoch, *(epoch for epoch in columns.leader_epoch if epoch >= 0)]
+        self._note(has_marker, any(after < before for before, after in pairwise(known)), max(known))
+
+    def _note(self, has_marker: bool, goes_down: bool, epoch: int) -> None:
+        if has_marker:
+            self.in_segments.add(self._segment)
+        self.epochs_go_down |= goes_down
+        self._epoch = epoch
+
+    def records(self, block: RecordBlock) -> None:
+        """See LogObserver."""
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """See LogObserver."""

@@ -1,0 +1,114 @@
+"""Recovers a partition as a broker would when it starts, with the marker of a clean shutdown obeyed."""
+
+from __future__ import annotations
+
+from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
+from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.errors import ExitCode, Unreadable
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.storage.checkpoints import LineEdit
+from kafkalog_cli.storage.fs import FileStatus, Filesystem
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.loaded_segment import LoadSettings
+from kafkalog_cli.storage.log.log_loader import LoadedLog, LogLoader, StartState
+from kafkalog_cli.storage.names import SEGMENT_KINDS, FileKind
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.reading.resync import next_good_batch
+
+_MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
+"""Reading a map of an index that the disk does not give is an InternalError; of logs and transaction indexes the
+IOException comes as a KafkaException."""
+
+
+def plan_like_broker(
+    fs: Filesystem, partition: Partition, start: StartState, settings: LoadSettings, *, has_root: bool
+) -> RecoverPlan:
+    """What a broker that starts, and stops cleanly at once, would make of the partition.
+
+    `has_root`: it lies in a log directory, whose checkpoints get its lines.
+    """
+    prints = fingerprints_of(fs, partition.path)
+    draft = Draft(fs, partition.path)
+    try:
+        loaded = LogLoader(draft, start, settings).load()
+    except (LoadFailed, Unreadable, OSError) as failure:
+        remark = _refusal(partition, failure)
+        return RecoverPlan(
+            partition.path,
+            partition.topic,
+            partition.number,
+            mode=RecoverMode.LIKE_BROKER,
+            remarks=(remark,),
+            fingerprints=prints,
+            is_refused=True,
+        )
+    return RecoverPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        mode=RecoverMode.LIKE_BROKER,
+        changes=tuple(draft.changes()),
+        line_edits=tuple(_line_edits(partition, start, loaded)) if has_root else (),
+        log_start_offset=loaded.log_start_offset,
+        log_end_offset=loaded.log_end_offset,
+        recovered=loaded.recovered,
+        cut=loaded.cut,
+        removed=loaded.removed,
+        remarks=tuple(_remarks(fs, partition, loaded, settings.limits)),
+        fingerprints=prints,
+    )
+
+
+def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> Remark:
+    """What a broker does that cannot load the partition: an IOException of a small file costs it the directory only."""
+    if isinstance(failure, LoadFailed):
+        step = "recover it without --like-broker, or with --salvage"
+        return Remark(partition.path, f"a broker does not start with it: {failure}", ExitCode.REFUSED, next_step=step)
+    path = failure.details["path"] if isinstance(failure, Unreadable) else failure.filename
+    reason = failure.details["reason"] if isinstance(failure, Unreadable) else failure.strerror
+    name = str(path or partition.path).rpartition("/")[2]
+    if name.endswith(_MAPPED_OR_WRAPPED):
+        message = f"a broker does not start with it: {name} cannot be read: {reason}"
+    else:
+        message = (
+            f"a broker takes the whole log directory offline, and does not start if it has no other:"
+            f" {name} cannot be read: {reason}"
+        )
+    step = "copy what can be read to another disk; there, recover it without --like-broker, or with --salvage"
+    return Remark(str(path or partition.path), message, ExitCode.REFUSED, next_step=step)
+
+
+def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog) -> list[LineEdit]:
+    """The lines that the broker's clean stop writes: a log start only where the segments do not tell it."""
+    topic, number = partition.topic, partition.number
+    edits = [LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, topic, number, loaded.log_end_offset)]
+    above = loaded.log_start_offset > loaded.first_base_offset
+    if above or start.log_start_offset:
+        log_start = loaded.log_start_offset if above else None
+        edits.append(LineEdit(FileKind.LOG_START_CHECKPOINT, topic, number, log_start))
+    return edits
+
+
+def _remarks(fs: Filesystem, partition: Partition, loaded: LoadedLog, limits: Limits) -> list[Remark]:
+    found = []
+    logs = {segment.base_offset: segment.log for segment in partition.segments}
+    paths = {base_offset: log.path for base_offset, log in logs.items()}
+    for base_offset, position, size_bytes in loaded.cut:
+        good = _valid_behind(fs, logs.get(base_offset), position, limits)
+        what = "are no valid batches" if good is None else f"go with a valid batch at byte {good}"
+        message = f"{size_bytes} bytes from byte {position} on {what}: a broker cuts them off"
+        code = ExitCode.CORRUPTION if loaded.removed or good is not None else ExitCode.WARNINGS
+        found.append(Remark(paths.get(base_offset, partition.path), message, code, position))
+    for base_offset in loaded.removed:
+        message = "a broker removes the segment, with all its records"
+        found.append(Remark(paths.get(base_offset, partition.path), message, ExitCode.CORRUPTION))
+    return found
+
+
+def _valid_behind(fs: Filesystem, log: FileStatus | None, position: int, limits: Limits) -> int | None:
+    """Where the first batch with a good CRC lies from a byte of a log on; None if there is none, or no such log yet."""
+    if log is None or log.size_bytes <= position:
+        return None
+    with fs.open_read(log.path) as file:
+        return next_good_batch(file, position, limits, broken_at=position)

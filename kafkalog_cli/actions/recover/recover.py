@@ -1,0 +1,58 @@
+"""Recovers partitions: which rules and settings hold for one, its plan, and the changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.recover.like_broker import plan_like_broker
+from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.actions.recover.repair import Scope, plan_repair
+from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.storage.changing.manifest import RunInfo
+from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverRequest(LogRequest):
+    """By which rules to recover. `since_recovery_point`: only segments from there on are looked at."""
+
+    mode: RecoverMode = RecoverMode.REPAIR
+    since_recovery_point: bool = False
+    discard: bool = False
+
+
+def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request: RecoverRequest) -> RecoverPlan:
+    """What is to be done to the partition, and which settings that follows. Raises Unreadable as `plan_repair` does."""
+    root.check_start()
+    start, log_dir = root.start, root.log_dir
+    used = request.used_settings(log_dir, partition.topic)
+    settings = request.load_settings_of(used)
+    if request.mode is RecoverMode.LIKE_BROKER:
+        plan = plan_like_broker(fs, partition, start, settings, has_root=log_dir is not None)
+    else:
+        since = start.recovery_point if request.since_recovery_point else None
+        scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since)
+        plan = plan_repair(fs, partition, start, settings, scope)
+    edits = tuple(edit for edit in plan.line_edits if log_dir is not None and root.line(edit.kind) != edit.offset)
+    return replace(plan, settings=used, log_dir=log_dir, line_edits=edits)
+
+
+def apply_recovery(
+    fs: WritableFilesystem,
+    plan: RecoverPlan,
+    run: RunInfo,
+    request: RecoverRequest,
+    *,
+    held: LockHandle | None,
+) -> Applied | None:
+    """Make the changes of a plan; None if there are none. `held` is the lock of the partition.
+
+    The marker of a clean shutdown is away meanwhile, and comes back if no record went and the partition is sound.
+    Raises Refused if the partition is not what the plan was made for, and what `journal.apply` raises.
+    """
+    marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
+    settings = request.load_settings_of(plan.settings)
+    return apply_changes(fs, plan, run, marker, settings, discard=request.discard, held=held)

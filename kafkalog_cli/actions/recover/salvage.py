@@ -1,0 +1,280 @@
+"""Copies what is valid in a damaged partition into a new directory, and tells which offsets are lost."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import NamedTuple
+
+from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
+from kafkalog_cli.errors import KafkalogError, Refused
+from kafkalog_cli.format.batch import NO_OFFSET
+from kafkalog_cli.storage.changing.changes import Put
+from kafkalog_cli.storage.foreign_layouts import check_layout
+from kafkalog_cli.storage.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.loaded_segment import LoadSettings
+from kafkalog_cli.storage.log.log_loader import LogLoader, StartState
+from kafkalog_cli.storage.names import FileKind, segment_file_name
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
+from kafkalog_cli.storage.reading.unreadable import unreadable
+from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
+
+COPY_BYTES = 1 << 20
+PARTIAL = ".partial"
+"""What `out` is called with until it is whole: a broker does not start where such a directory lies."""
+
+
+class LostOffsets(NamedTuple):
+    """Offsets `first` to `last` that stood, or may have stood, in the bytes `start` to `end` of a file.
+
+    `last` is None where no valid batch follows. Compaction leaves gaps too: not all of them need have been there.
+    `unreadable_bytes` of these bytes the device does not give.
+    """
+
+    path: str
+    start: int
+    end: int
+    first: int
+    last: int | None
+    unreadable_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """What was written: `batches` with `size_bytes` in `segments` files; `skipped` valid batches that did not fit in.
+
+    `unreadable` are files that could not be opened or copied, with the reason.
+    """
+
+    path: str
+    segments: int = 0
+    batches: int = 0
+    size_bytes: int = 0
+    skipped: int = 0
+    first_offset: int | None = None
+    end_offset: int | None = None
+    lost: list[LostOffsets] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+
+
+def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
+    """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
+
+    A batch is valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
+    `out` is there only when it is whole. Raises Refused if it is there already or no offset would stay what it is,
+    UnsupportedFormat for files of another program, and OSError where it cannot be written.
+    """
+    check_layout(fs, partition.path)
+    if fs.status(out) is not None:
+        raise Refused(path=out, reason="it is there already; what is salvaged goes into a new directory")
+    if any(segment.is_seven for segment in partition.segments):
+        raise Refused(
+            path=partition.path, reason="its offsets are byte positions (Kafka 0.7): none would stay the same"
+        )
+    result = Salvaged(out + PARTIAL)
+    if fs.status(result.path) is not None:
+        raise Refused(path=result.path, reason="a salvage that was cut off has left it; nothing in it is needed")
+    fs.make_directory(result.path)
+    try:
+        _fill(fs, partition, settings, result)
+        fs.rename(result.path, out)
+    except BaseException:
+        _remove(fs, result.path)
+        raise
+    sync_parent(fs, out)
+    result.path = out
+    return result
+
+
+def sync_parent(fs: WritableFilesystem, path: str) -> None:
+    """The name `path` is on the disk. Raises OSError."""
+    fs.sync_directory(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
+
+
+def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, result: Salvaged) -> None:
+    for segment in partition.segments:
+        try:
+            _Copy(fs, segment, settings, result).run()
+        except KafkalogError as error:
+            result.unreadable.append((segment.log.path, unreadable(error).message))
+    if partition.metadata is not None:
+        _copy_metadata(fs, partition.metadata.path, result)
+    _write_sidecars(fs, result.path, settings, _attributes_of_files(fs, partition))
+    fs.set_attributes(result.path, fs.attributes(partition.path))
+    fs.sync_directory(result.path)
+
+
+def _remove(fs: WritableFilesystem, directory: str) -> None:
+    """Take away what was made so far, as well as that can be done."""
+    with suppress(OSError, KafkalogError):
+        for status in fs.list_directory(directory):
+            fs.unlink(status.path)
+        fs.remove_directory(directory)
+
+
+def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
+    """The topic id: without it a broker sets the data aside."""
+    try:
+        data = read_all(fs, path)
+    except (KafkalogError, OSError) as error:
+        result.unreadable.append((path, unreadable(error).message))
+        return
+    with fs.create(f"{result.path}/{FileKind.PARTITION_METADATA.value}", fs.attributes(path)) as file:
+        file.write(0, data)
+        file.sync()
+
+
+def _attributes_of_files(fs: WritableFilesystem, partition: Partition) -> FileAttributes | None:
+    return fs.attributes(partition.segments[-1].log.path) if partition.segments else None
+
+
+def _write_sidecars(
+    fs: WritableFilesystem, out: str, settings: LoadSettings, attributes: FileAttributes | None
+) -> None:
+    """What a broker would make of these logs when it starts: indexes, snapshots, leader epochs."""
+    draft = Draft(fs, out)
+    try:
+        LogLoader(draft, StartState(is_clean=False), settings).load()
+    except LoadFailed as failure:
+        raise Refused(path=out, reason=f"a broker would not start with what was salvaged: {failure}") from failure
+    for change in draft.changes():
+        if isinstance(change, Put):
+            with fs.create(f"{out}/{change.name}", attributes) as file:
+                position = 0
+                for piece in change.content.pieces():
+                    file.write(position, piece)
+                    position += len(piece)
+                file.sync()
+
+
+class _Found:
+    """The batches that were found in a segment, as columns: bytes `position` to `end`, first and last offset."""
+
+    def __init__(self) -> None:
+        self.position, self.end = array("q"), array("q")
+        self.first_offset, self.last_offset = array("q"), array("q")
+        self.is_valid = bytearray()
+
+    def add(self, stretch: Stretch) -> None:
+        """Take in the batches of a stretch; a compressed message set counts from its last offset."""
+        rows = zip(stretch.base_offset, stretch.last_offset, strict=True)
+        self.position.extend(stretch.position)
+        self.end.extend(at + int(size) for at, size in zip(stretch.position, stretch.batches.size_bytes, strict=True))
+        self.first_offset.extend(last if base == NO_OFFSET else base for base, last in rows)
+        self.last_offset.extend(stretch.last_offset)
+        # A client refuses a batch of an unknown magic, which no CRC holds either.
+        marks = zip(stretch.batches.valid, stretch.batches.magic, strict=True)
+        self.is_valid.extend(int(valid == 1 and magic <= MAX_MAGIC) for valid, magic in marks)
+
+
+class _Copy:
+    """Copies the valid batches of one segment."""
+
+    def __init__(self, fs: WritableFilesystem, segment: Segment, settings: LoadSettings, result: Salvaged) -> None:
+        self._fs = fs
+        self._segment = segment
+        self._settings = settings
+        self._result = result
+
+    def run(self) -> None:
+        """Copy; where nothing is valid no file is made. Raises what `open_read` raises."""
+        log = self._segment.log
+        with self._fs.open_read(log.path) as source:
+            walk = SegmentWalk(source, self._settings.limits, self._settings.kernels)
+            found = _Found()
+            for stretch in walk:
+                found.add(stretch)
+            taken = self._choose(found)
+            if taken:
+                taken, size_bytes = self._write(source, found, taken)
+                self._result.size_bytes += size_bytes
+            self._tell_losses(source, found, taken, walk)
+        result = self._result
+        if taken:
+            result.segments += 1
+            result.batches += len(taken)
+            if result.first_offset is None:
+                result.first_offset = found.first_offset[taken[0]]
+            result.end_offset = found.last_offset[taken[-1]] + 1
+
+    def _write(self, source: ReadableFile, found: _Found, taken: list[int]) -> tuple[list[int], int]:
+        """Copy batches into a new file: those that could be read once more, and the size of the file."""
+        log = self._segment.log
+        path = f"{self._result.path}/{segment_file_name(self._segment.base_offset, FileKind.LOG)}"
+        copied: list[int] = []
+        size_bytes = 0
+        with self._fs.create(path, self._fs.attributes(log.path)) as new:
+            for run in _runs(found, taken):
+                whole = self._copy(source, new, found.position[run[0]], found.end[run[-1]], size_bytes)
+                if whole is not None:
+                    copied += run
+                    size_bytes = whole
+                    continue
+                for row in run:
+                    after = self._copy(source, new, found.position[row], found.end[row], size_bytes)
+                    if after is not None:
+                        copied.append(row)
+                        size_bytes = after
+            new.truncate(size_bytes)
+            new.sync()
+        return copied, size_bytes
+
+    def _copy(self, source: ReadableFile, new: WritableFile, start: int, end: int, at: int) -> int | None:
+        """Copy bytes `start` to `end` to byte `at`, and where they end there; None if they cannot all be read."""
+        buffer = bytearray(min(COPY_BYTES, end - start))
+        for position in range(start, end, COPY_BYTES):
+            piece = memoryview(buffer)[: end - position]
+            got, fault = read_readable(source, position, piece)
+            if fault is not None or got < len(piece):
+                return None
+            new.write(at, piece)
+            at += got
+        return at
+
+    def _choose(self, found: _Found) -> list[int]:
+        """The rows whose offsets go up. What jumps over the batch behind it lies: no CRC holds a base offset."""
+        base_offset = self._segment.base_offset
+        reached = -1 if self._result.end_offset is None else self._result.end_offset - 1
+        floor, ceiling = max(reached, base_offset - 1), base_offset + MAX_RELATIVE_OFFSET
+        first, last = found.first_offset, found.last_offset
+        good = [row for row, valid in enumerate(found.is_valid) if valid and floor < first[row] <= last[row] <= ceiling]
+        taken: list[int] = []
+        for row, following in zip_longest(good, good[1:]):
+            jumps = following is not None and floor < first[following] <= last[row]
+            if first[row] > floor and not jumps:
+                taken.append(row)
+                floor = last[row]
+        self._result.skipped += sum(found.is_valid) - len(taken)
+        return taken
+
+    def _tell_losses(self, source: ReadableFile, found: _Found, taken: list[int], walk: SegmentWalk) -> None:
+        """The offsets between batches that are taken over, where bytes between them are not."""
+        position, size_bytes = 0, self._segment.log.size_bytes
+        offset = max(self._segment.base_offset, self._result.end_offset or 0)
+        for row in taken:
+            if found.position[row] > position and found.first_offset[row] > offset:
+                self._lose(source, position, found.position[row], offset, found.first_offset[row] - 1)
+            position, offset = found.end[row], found.last_offset[row] + 1
+        if position < size_bytes and (walk.fault is not None or len(found.position) > len(taken)):
+            self._lose(source, position, size_bytes, offset, None)
+
+    def _lose(self, source: ReadableFile, start: int, end: int, first: int, last: int | None) -> None:
+        bad_bytes = sum(min(bad.size_bytes or 0, end - bad.position) for bad in unreadable_ranges(source, start, end))
+        self._result.lost.append(LostOffsets(self._segment.log.path, start, end, first, last, bad_bytes))
+
+
+def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
+    """The rows of batches that are taken over, in runs of those that follow each other without a byte between."""
+    run = [taken[0]]
+    for row in taken[1:]:
+        if found.position[row] != found.end[run[-1]]:
+            yield run
+            run = []
+        run.append(row)
+    yield run

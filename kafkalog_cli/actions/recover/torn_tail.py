@@ -1,0 +1,88 @@
+"""Where the damage of a log begins, and whether it is a tail that may be cut: what a repair asks before it cuts."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from kafkalog_cli.actions.change_plan import Remark
+from kafkalog_cli.actions.damage import DamageSeen
+from kafkalog_cli.actions.log_range import good_start
+from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.loaded_segment import LoadSettings
+from kafkalog_cli.storage.names import FileKind, FileName, classify_file
+from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.reading.scan import Scan, unreadable_ranges
+
+SALVAGE_STEP = (
+    "with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica, recover"
+    " --salvage first"
+)
+
+UNREADABLE_STEP = f"copy what can be read to another disk; {SALVAGE_STEP}"
+
+
+class Impossible(Exception):
+    """The partition cannot be repaired without loss; the remark says why."""
+
+    def __init__(self, remark: Remark) -> None:
+        self.remark = remark
+        super().__init__(remark.message)
+
+
+def torn_at(draft: Draft, name: str, settings: LoadSettings) -> int | None:
+    """The byte from which on a log is torn; None where it is whole.
+
+    Raises Impossible where valid batches follow the damage, or nobody can say, as the disk does not give what follows.
+    """
+    path = draft.path(name)
+    with draft.reader(name) as log:
+        bad, code = _damage(draft, log, classify_file(name), settings)
+        unreadable = None if bad is None else next(unreadable_ranges(log, bad, log.size_bytes), None)
+    if unreadable is not None:
+        raise Impossible(_of_bad_sectors(path, unreadable))
+    if code is ExitCode.CORRUPTION:
+        message = "it is damaged, and valid batches follow; nothing was changed"
+        raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, SALVAGE_STEP))
+    return bad
+
+
+def torn_near_end(draft: Draft, segment: Segment, settings: LoadSettings) -> int | None:
+    """The same of the last segment, read from its last index entries on only; None also where it is worse than torn."""
+    with suppress(KafkalogError, OSError), draft.reader(segment.log.path.rpartition("/")[2]) as log:
+        walk = SegmentWalk(
+            log, settings.limits, settings.kernels, start=good_start(draft, log, segment, settings.limits)
+        )
+        for _ in walk:
+            pass
+        bad = walk.first_bad
+        if bad is None or walk.exit_code(draft) is not ExitCode.WARNINGS:
+            return None
+        return bad if next(unreadable_ranges(log, bad, log.size_bytes), None) is None else None
+    return None
+
+
+def _damage(draft: Draft, log: ReadableFile, name: FileName, settings: LoadSettings) -> tuple[int | None, ExitCode]:
+    """Where the first damage of a log lies, and whether it is a torn tail (WARNINGS) or CORRUPTION."""
+    if name.kind is not FileKind.SEVEN_LOG:
+        walk = SegmentWalk(log, settings.limits, settings.kernels)
+        for _ in walk:
+            pass
+        return walk.first_bad, walk.exit_code(draft)
+    seen = DamageSeen()
+    scan = Scan(log, limits=settings.limits, seven_base_offset=name.offset or 0)
+    for chunk in scan:
+        seen.batches(chunk.batches)
+    if scan.fault is not None:
+        seen.fault(scan.fault)
+    return seen.first_bad, seen.exit_code(draft, log, scan.valid_bytes, settings.limits)
+
+
+def _of_bad_sectors(path: str, unreadable: Fault) -> Remark:
+    """What lies there is not known, so none of it may go."""
+    end = unreadable.position + (unreadable.size_bytes or 0)
+    message = f"{unreadable.message} (to byte {end}); nothing was changed"
+    return Remark(path, message, ExitCode.REFUSED, unreadable.position, UNREADABLE_STEP)

@@ -1,0 +1,297 @@
+"""Offset index entries against the batches of their segment: where they point, and in which style."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator
+from enum import IntEnum, unique
+from itertools import compress
+from operator import ge
+from typing import Any
+
+from kafkalog_cli.actions.reports.entry_order import ascending, rises
+from kafkalog_cli.actions.reports.index_verdict import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
+from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import NO_OFFSET, Batch
+from kafkalog_cli.format.index import OffsetIndex
+
+NO_BATCH = -1
+
+RecordOffsets = Callable[[Batch], tuple[int, int] | None]
+"""The offsets of the first and the last record of a batch; None if no record can be read."""
+
+
+@unique
+class Finding(IntEnum):
+    """What was found at an entry; the order of the words is that of `_JUDGEMENTS`."""
+
+    NOT_WALKED = 0
+    FITS = 1
+    NOT_A_BATCH = 2
+    OFFSET_BEFORE = 3
+    NEITHER_FIRST_NOR_LAST = 4
+    NO_SUCH_OFFSET = 5
+    OVERLAPS_NEXT = 6
+    IN_DAMAGE = 7
+    POSITION_BEYOND = 8
+    OFFSET_BEYOND = 9
+    NOT_ASCENDING = 10
+    BELOW_BASE = 11
+    FIRST_BATCH = 12
+
+
+_JUDGEMENTS: dict[Finding, tuple[Verdict, bool]] = {
+    # (verdict, whether every record is still found through the entry)
+    Finding.NOT_WALKED: (Verdict.UNVERIFIED, True),
+    Finding.FITS: (Verdict.RIGHT, True),
+    Finding.NOT_A_BATCH: (Verdict.STALE, False),
+    Finding.OFFSET_BEFORE: (Verdict.STALE, False),
+    Finding.NEITHER_FIRST_NOR_LAST: (Verdict.STALE, True),
+    Finding.NO_SUCH_OFFSET: (Verdict.STALE, True),
+    Finding.OVERLAPS_NEXT: (Verdict.STALE, True),
+    Finding.IN_DAMAGE: (Verdict.UNVERIFIED, True),
+    Finding.POSITION_BEYOND: (Verdict.BEYOND_END, False),
+    Finding.OFFSET_BEYOND: (Verdict.BEYOND_END, False),
+    Finding.NOT_ASCENDING: (Verdict.OUT_OF_ORDER, False),
+    Finding.BELOW_BASE: (Verdict.OUT_OF_ORDER, False),
+    Finding.FIRST_BATCH: (Verdict.STALE, True),
+}
+
+
+_BATCH_END = Style.PER_BATCH | Style.APPEND_CALL
+_BY_NUMBER = tuple(_JUDGEMENTS[finding] for finding in Finding)
+_STYLES = tuple(map(Style, range(ANY_STYLE + 1)))
+
+
+class OffsetIndexCheck:
+    """Checks the entries in use of one offset index while its segment is walked.
+
+    Give `see` every stretch in order, then call `finish`; without a log call neither: then only the order of the
+    entries is known after `judge_order`. An entry (offset, position) is right if a batch starts at the position and
+    the offset is its first (before 2.0), its last (since 2.0), or the last of a batch up to the next entry's
+    position (2.0 to 4.0, where an append call of several batches got one entry). Every other entry is told, even
+    where look-ups come out right with it.
+    """
+
+    def __init__(self, index: OffsetIndex, record_offsets: RecordOffsets) -> None:
+        self._record_offsets = record_offsets
+        self._base_offset = index.base_offset
+        self._offset, self._position = index.columns()
+        count = len(self._offset)
+        self._finding = bytearray(count)
+        self._style = bytearray(count)
+        # the batch at the position, or around it
+        self._batch = array("q", [NO_BATCH]) * count
+        self._batch_first = array("q", [NO_OFFSET]) * count
+        self._batch_last = array("q", [NO_OFFSET]) * count
+        # of a call of several batches: where its last starts
+        self._call_end = array("q", [NO_BATCH]) * count
+        self._order = ascending(self._position)
+        self._next = 0
+        self._open_calls: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._offset)
+
+    def see(self, stretch: Stretch) -> None:
+        """Check the entries that point into `stretch`."""
+        order, positions, at = self._order, self._position, self._next
+        count = len(order)
+        if stretch.batches.matrix is not None and isinstance(order, range):
+            at = self._see_many(stretch, at)
+        while at < count and positions[order[at]] < stretch.end:
+            slot = order[at]
+            if self._finding[slot] == Finding.FITS:
+                at += 1
+                continue
+            position = positions[slot]
+            row = bisect_right(stretch.position, position) - 1
+            if row < 0:
+                self._finding[slot] = Finding.IN_DAMAGE if position >= 0 else Finding.NOT_A_BATCH
+            else:
+                self._compare(slot, stretch, row)
+            at += 1
+        self._next = at
+        self._close_calls(stretch)
+
+    def _see_many(self, stretch: Stretch, at: int) -> int:
+        """Check at once the entries, from slot `at` on, of batches v2 whose last offset they have; the slot behind
+        those of them that come one after the other. The others stay as they are.
+        """
+        import numpy as np
+
+        batches: Any = stretch.batches
+        position, base_offset, last_offset = batches.position, batches.base_offset, batches.last_offset
+        end = bisect_left(self._position, stretch.end, at)
+        if end == at:
+            return at
+        slots = slice(at, end)
+        entry_position = np.frombuffer(self._position, np.int64)[slots]
+        rows = np.minimum(position.searchsorted(entry_position), len(position) - 1)
+        fits = (position[rows] == entry_position) & (entry_position > 0) & (batches.magic[rows] >= 2)
+        fits &= last_offset[rows] == np.frombuffer(self._offset, np.int64)[slots]
+        styles = np.where(base_offset[rows] == last_offset[rows], int(ANY_STYLE), int(_BATCH_END)).astype(np.uint8)
+        np.frombuffer(self._finding, np.uint8)[slots][fits] = Finding.FITS
+        np.frombuffer(self._style, np.uint8)[slots][fits] = styles[fits]
+        for column, values in (
+            (self._batch, position),
+            (self._batch_first, base_offset),
+            (self._batch_last, last_offset),
+        ):
+            np.frombuffer(column, np.int64)[slots][fits] = values[rows][fits]
+        return end if fits.all() else at
+
+    def finish(self, walk: SegmentWalk) -> None:
+        """The log is over: what points behind its last batch is beyond the end."""
+        for slot in self._order[self._next :]:
+            beyond = self._position[slot] >= walk.end_position
+            self._finding[slot] = Finding.POSITION_BEYOND if beyond else Finding.NOT_A_BATCH
+        for _, slot in self._open_calls:
+            self._finding[slot] = Finding.OFFSET_BEYOND
+        self._next = len(self._order)
+        self._open_calls.clear()
+        self._look_at_calls()
+
+    def judge_order(self) -> None:
+        """Find the entries that do not follow on those before them that point somewhere."""
+        last_offset, last_position = self._base_offset - 1, -1
+        all_fit = self._finding.count(Finding.FITS) == len(self)
+        if all_fit and rises(self._offset, last_offset) and rises(self._position, last_position):
+            return
+        for slot, offset in enumerate(self._offset):
+            position = self._position[slot]
+            verdict = _BY_NUMBER[self._finding[slot]][0]
+            if verdict is Verdict.BEYOND_END:
+                continue
+            if position < 0:
+                self._finding[slot] = Finding.NOT_A_BATCH
+            elif offset < self._base_offset:
+                self._finding[slot] = Finding.BELOW_BASE
+            elif offset <= last_offset or position <= last_position:
+                self._finding[slot] = Finding.NOT_ASCENDING
+            elif verdict is not Verdict.STALE:
+                last_offset, last_position = offset, position
+
+    def counts(self) -> Counter[Verdict]:
+        """How many entries have which verdict."""
+        found: Counter[Verdict] = Counter()
+        for finding in set(self._finding):
+            found[_BY_NUMBER[finding][0]] += self._finding.count(finding)
+        return found
+
+    def style_counts(self) -> Counter[Style]:
+        """How many right entries fit which styles."""
+        right = bytes(compress(self._style, map(int(Finding.FITS).__eq__, self._finding)))
+        return Counter({_STYLES[style]: right.count(style) for style in set(right)})
+
+    def worst(self) -> ExitCode:
+        """The code of the worst entry."""
+        return worst_code(verdict_code(*_JUDGEMENTS[Finding(finding)]) for finding in set(self._finding))
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries in the order of the file."""
+        for slot, finding in enumerate(self._finding):
+            verdict, tolerable = _BY_NUMBER[finding]
+            fields: dict[str, object] = {"offset": self._offset[slot], "position": self._position[slot]}
+            if finding == Finding.FITS:
+                yield Entry(slot, fields, verdict, "", _STYLES[self._style[slot]])
+            else:
+                yield Entry(slot, fields, verdict, self._detail(slot), Style.NONE, tolerable)
+
+    def _compare(self, slot: int, stretch: Stretch, row: int) -> None:
+        """Judge an entry that points to, or into, the batch of `row`."""
+        offset = self._offset[slot]
+        start, first, last = stretch.position[row], stretch.base_offset[row], stretch.last_offset[row]
+        self._batch[slot], self._batch_first[slot], self._batch_last[slot] = start, first, last
+        if start != self._position[slot]:
+            self._finding[slot] = Finding.NOT_A_BATCH
+        elif not start:
+            self._finding[slot] = Finding.FIRST_BATCH
+        elif offset == last:
+            # The first offset of a compressed message set is not in its header; one of a single message can be told.
+            known = first if first != NO_OFFSET else stretch.offset_before(row) + 1
+            self._fits(slot, ANY_STYLE if known == last else _BATCH_END)
+        elif offset == first:
+            self._fits(slot, Style.FIRST_OFFSET)
+        elif offset <= stretch.offset_before(row):
+            self._finding[slot] = Finding.OFFSET_BEFORE
+        elif offset > last:
+            heapq.heappush(self._open_calls, (offset, slot))
+        else:
+            self._compare_records(slot, stretch, row)
+
+    def _compare_records(self, slot: int, stretch: Stretch, row: int) -> None:
+        """Judge an entry whose offset lies in the batch of `row`, or in the gap before it."""
+        offset = self._offset[slot]
+        self._finding[slot] = Finding.NEITHER_FIRST_NOR_LAST
+        if not stretch.holds(row, offset):
+            self._finding[slot] = Finding.NO_SUCH_OFFSET
+            return
+        compressed_set = stretch.base_offset[row] == NO_OFFSET
+        if compressed_set and offset == stretch.offset_before(row) + 1 and (row or stretch.reached_before != NO_OFFSET):
+            self._fits(slot, Style.FIRST_OFFSET)
+            return
+        records = self._record_offsets(stretch.batches.row(row))
+        if records is not None and offset == records[1]:
+            # The cleaner of 2.0 to 4.0 indexed the last record that it kept, not the batch's last offset.
+            self._fits(slot, Style.APPEND_CALL)
+            self._call_end[slot] = stretch.position[row]
+        elif records is not None and offset == records[0] and compressed_set:
+            self._fits(slot, Style.FIRST_OFFSET)
+
+    def _close_calls(self, stretch: Stretch) -> None:
+        """Find the batches with which the append calls end that began here or before."""
+        calls = self._open_calls
+        while calls and calls[0][0] <= stretch.reached[-1]:
+            offset, slot = heapq.heappop(calls)
+            row = stretch.first_reaching(offset)
+            self._call_end[slot] = stretch.position[row]
+            if stretch.last_offset[row] == offset:
+                self._fits(slot, Style.APPEND_CALL)
+            elif not stretch.holds(row, offset):
+                in_damage = stretch.is_after_damage and row == 0
+                self._finding[slot] = Finding.IN_DAMAGE if in_damage else Finding.NO_SUCH_OFFSET
+            else:
+                records = self._record_offsets(stretch.batches.row(row))
+                self._finding[slot] = Finding.NEITHER_FIRST_NOR_LAST
+                if records is not None and offset == records[1]:
+                    self._fits(slot, Style.APPEND_CALL)
+
+    def _look_at_calls(self) -> None:
+        """An append call ends before the batch that the next entry points to."""
+        if not any(map(ge, self._call_end, self._position[1:])):
+            return
+        for slot in range(len(self) - 1):
+            follows = self._finding[slot + 1] == Finding.FITS and self._position[slot + 1] > self._position[slot]
+            if follows and self._finding[slot] == Finding.FITS and self._call_end[slot] >= self._position[slot + 1]:
+                self._finding[slot] = Finding.OVERLAPS_NEXT
+
+    def _fits(self, slot: int, style: Style) -> None:
+        self._finding[slot] = Finding.FITS
+        self._style[slot] = style
+
+    def _detail(self, slot: int) -> str:
+        finding = Finding(self._finding[slot])
+        first, last = self._batch_first[slot], self._batch_last[slot]
+        offsets = f"offsets {first} to {last}" if first != NO_OFFSET else f"offsets up to {last}"
+        batch = f"the batch at {self._batch[slot]}, {offsets}"
+        return {
+            Finding.NOT_WALKED: "there is no log to check it against",
+            Finding.NOT_A_BATCH: f"no batch starts there: it is inside {batch}"
+            if self._batch[slot] >= 0
+            else "no batch starts there",
+            Finding.OFFSET_BEFORE: f"points at {batch}, so the offset is before it",
+            Finding.NEITHER_FIRST_NOR_LAST: f"points at {batch}, and no batch begins or ends with the offset",
+            Finding.NO_SUCH_OFFSET: f"points at {batch}, and no batch holds the offset",
+            Finding.OVERLAPS_NEXT: f"points at {batch}, and the offset is behind where the next entry points",
+            Finding.IN_DAMAGE: "the log is damaged there",
+            Finding.POSITION_BEYOND: "the position is not before the end of the log",
+            Finding.OFFSET_BEYOND: "the offset is not in the log yet",
+            Finding.NOT_ASCENDING: "not above an entry before it",
+            Finding.BELOW_BASE: "below the base offset",
+            Finding.FIRST_BATCH: "points at the first batch, which gets no entry",
+        }.get(finding, "")

@@ -1,0 +1,180 @@
+"""The index files of a segment: what of each is in use, its check while the segment is walked, and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, cast
+
+from kafkalog_cli.actions.reports.index_check import OffsetIndexCheck, RecordOffsets
+from kafkalog_cli.actions.reports.index_verdict import Entry, FileReport, Note, NoteKind, fault_note
+from kafkalog_cli.actions.reports.log_questions import Watch
+from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch, record_offsets
+from kafkalog_cli.actions.reports.sidecar_files import (
+    MAX_INDEX_BYTES,
+    MAX_STATE_BYTES,
+    DirectoryFiles,
+    Entries,
+    SidecarFile,
+)
+from kafkalog_cli.actions.reports.state_check import Marker, TxnContext, check_aborted_txns
+from kafkalog_cli.actions.reports.timeindex_check import TimeIndexCheck
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.control import ABORT, COMMIT
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.index_entries import SegmentIndex, length_faults
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.reading.header import control_type_at
+
+CACHED_BATCHES = 1024
+NO_LOG_NOTE = Note("there is no log beside it", ExitCode.WARNINGS, NoteKind.NO_LOG)
+
+
+class OpenLog(NamedTuple):
+    """The log that indexes are about, and what a read of it may cost.
+
+    `file` None: it cannot be opened, or (not `is_there`) there is none.
+    """
+
+    is_there: bool
+    file: ReadableFile | None
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class LogSeen:
+    """What is known of the log when its indexes are reported on.
+
+    `is_there`: it exists. `is_closed`: another segment in place follows, so nothing will be appended.
+    `walk` is set if all of it was walked.
+    """
+
+    is_there: bool
+    is_closed: bool
+    walk: SegmentWalk | None = None
+
+
+class IndexFile:
+    """An `.index` or `.timeindex` file, checked while its segment is walked."""
+
+    def __init__(self, files: DirectoryFiles, file: SidecarFile, log: OpenLog) -> None:
+        self._files = files
+        self._file = file
+        content = files.read(file, MAX_INDEX_BYTES)
+        data, base_offset = content.data, file.name.offset or 0
+        self._check: OffsetIndexCheck | TimeIndexCheck
+        whole: SegmentIndex[Any]
+        if file.name.kind is FileKind.OFFSET_INDEX:
+            whole = OffsetIndex(data, base_offset)
+            used = _in_use(whole)
+            in_use = OffsetIndex(data[: used * whole.layout.size], base_offset)
+            self._check = OffsetIndexCheck(in_use, _record_offsets_of(log))
+        else:
+            whole = TimeIndex(data, base_offset)
+            used = _in_use(whole)
+            self._check = TimeIndexCheck(TimeIndex(data[: used * whole.layout.size], base_offset))
+        # Of the bytes themselves, which may be 10 MiB of zeros, nothing is kept.
+        self._is_read, self._read_notes = content.is_whole, content.notes
+        self._faults = tuple(length_faults(cast("SegmentIndex[tuple[int, int]]", whole), used))
+        self._zero_tail_bytes = _zero_tail(whole, used)
+
+    def see(self, stretch: Stretch) -> None:
+        """Check the entries that are about these batches."""
+        self._check.see(stretch)
+
+    def finish(self, walk: SegmentWalk) -> None:
+        """The segment was walked to its end."""
+        self._check.finish(walk)
+
+    def is_right(self) -> bool:
+        """Whether there is nothing to say against any entry."""
+        return self._check.worst() is ExitCode.OK
+
+    def report(self, seen: LogSeen) -> FileReport:
+        """The report, once the walk is over."""
+        check = self._check
+        check.judge_order()
+        return self._files.counted(
+            self._file,
+            Entries(check.entries),
+            (*self._read_notes, *self._notes(seen)),
+            counts=check.counts(),
+            worst_entry=check.worst(),
+            style_counts=check.style_counts() if isinstance(check, OffsetIndexCheck) else None,
+            zero_tail_bytes=self._zero_tail_bytes,
+            is_read=self._is_read,
+        )
+
+    def _notes(self, seen: LogSeen) -> Iterator[Note]:
+        if not seen.is_there:
+            yield NO_LOG_NOTE
+        for fault in self._faults:
+            # A broker rounds the length down; entries behind an unused one lead its search astray.
+            code = ExitCode.WARNINGS if fault.kind is FaultKind.INVALID_LENGTH else ExitCode.CORRUPTION
+            yield fault_note(fault, code)
+        if seen.is_closed and self._zero_tail_bytes:
+            message = "the segment is not the last: a broker takes its zero tail for entries (KAFKA-10207)"
+            yield Note(message, ExitCode.WARNINGS, NoteKind.ZERO_TAIL)
+        if isinstance(self._check, TimeIndexCheck) and seen.walk is not None and seen.is_closed and self.is_right():
+            largest = seen.walk.largest_timestamp
+            if NO_TIMESTAMP != largest > self._check.last_timestamp:
+                message = f"no entry for the largest timestamp of the segment, {largest}"
+                yield Note(message, ExitCode.WARNINGS, NoteKind.LARGEST_NOT_INDEXED)
+
+
+def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Watch) -> FileReport:
+    """The report on a `.txnindex` file; `watch` has the answers to `txn_offsets`."""
+    content = files.read(file, MAX_STATE_BYTES)
+    if not content.is_whole:
+        return files.unread(file, content)
+    base_offset = file.name.offset or 0
+    entries, faults = txnindex.decode(content.data, base_offset)
+    notes = [] if log.is_there else [NO_LOG_NOTE]
+    for fault in faults:
+        if fault.kind is FaultKind.INVALID_VERSION:
+            notes.append(fault_note(fault))
+        elif fault.kind is FaultKind.INVALID_LENGTH:  # a broker ignores a cut-off entry
+            notes.append(fault_note(fault, ExitCode.WARNINGS))
+    ask = None if log.file is None else watch.questions.answer
+    ended = {} if watch.trail is None else watch.trail.ended
+
+    @cache
+    def marker_of(batch: Batch) -> Marker:
+        kind = None if log.file is None else control_type_at(log.file, batch.position)
+        return Marker(kind) if kind in (ABORT, COMMIT) else Marker.OTHER
+
+    def checked() -> Iterator[Entry]:
+        return check_aborted_txns(entries, base_offset, TxnContext(watch.log, ask, marker_of, ended))
+
+    return files.report(file, checked, notes)
+
+
+def _record_offsets_of(log: OpenLog) -> RecordOffsets:
+    @lru_cache(CACHED_BATCHES)
+    def read(batch: Batch) -> tuple[int, int] | None:
+        return None if log.file is None else record_offsets(log.file, batch, log.limits)
+
+    return read
+
+
+def _in_use(whole: SegmentIndex[Any]) -> int:
+    """How many entries are in use; none in a file that was preallocated and never written.
+
+    No broker indexes the first batch, so a lone zero entry is none; in a time index it can be a record of 1970.
+    """
+    used = whole.in_use_count()
+    lone_zero = used == 1 and not any(whole.data[: whole.layout.size])
+    return 0 if lone_zero and (isinstance(whole, OffsetIndex) or len(whole) > 1) else used
+
+
+def _zero_tail(whole: SegmentIndex[Any], used: int) -> int:
+    """The bytes behind the entries in use if they are all zero, as they are in a preallocated index; else 0."""
+    start, end = used * whole.layout.size, len(whole) * whole.layout.size
+    return end - start if whole.data.count(0, start, end) == end - start else 0

@@ -1,0 +1,239 @@
+"""What sidecar files ask of a log, gathered before it is walked, so that one pass over each segment answers all."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from kafkalog_cli.actions.log_range import LogRange
+from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.partition import Segment
+
+MAX_EPOCH_RUNS = 10_000
+NO_LEADER_EPOCH = -1
+
+
+class Answer(NamedTuple):
+    """The first batch that reaches an offset (None: the log does not), and whether it holds it.
+
+    `is_damaged`: bytes that are no batches lie between it and the batch before, so one may have held the offset.
+    """
+
+    batch: Batch | None = None
+    holds: bool = False
+    is_damaged: bool = False
+
+
+class OffsetQuestions:
+    """Offsets whose batches are wanted. Ask first, then give `see` every stretch of the log in order."""
+
+    def __init__(self) -> None:
+        self._pending: list[int] = []
+        self._answers: dict[int, Answer] = {}
+
+    def ask(self, offset: int) -> None:
+        """Want the batch that holds `offset`, or the first after it."""
+        if offset not in self._answers:
+            self._answers[offset] = Answer()
+            insort(self._pending, offset)
+
+    def ask_all(self, offsets: Iterable[int]) -> None:
+        """Many at once."""
+        new = set(offsets).difference(self._answers)
+        self._answers.update(dict.fromkeys(new, Answer()))
+        self._pending = sorted([*self._pending, *new])
+
+    def answer(self, offset: int) -> Answer:
+        """What was found; of an offset that was not asked for, nothing."""
+        return self._answers.get(offset, Answer())
+
+    def is_pending_below(self, offset: int) -> bool:
+        """Whether an answer is still missing that a segment up to `offset` may give."""
+        return bool(self._pending) and self._pending[0] < offset
+
+    def see(self, stretch: Stretch) -> None:
+        """Answer what `stretch` answers."""
+        end = bisect_left(self._pending, stretch.last_reached + 1)
+        for offset in self._pending[:end]:
+            row = stretch.first_reaching(offset)
+            holds = stretch.holds(row, offset)
+            damaged = not holds and row == 0 and stretch.is_after_damage
+            self._answers[offset] = Answer(stretch.batches.row(row), holds, damaged)
+        del self._pending[:end]
+
+
+class EpochRuns:
+    """Where the leader epoch of the batches changes: `runs` are (leader epoch, base offset), in log order."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[int, int]] = []
+        self._epoch: int | None = None
+
+    def see(self, stretch: Stretch) -> None:
+        """Note the changes in `stretch`."""
+        column: Any = stretch.batches.leader_epoch
+        if stretch.batches.matrix is not None:
+            column = column[:1].tolist() if (column == column[0]).all() else column.tolist()
+        elif self._epoch is not None and all(epoch == self._epoch for epoch in column):
+            return
+        for row, epoch in enumerate(column):
+            if epoch != self._epoch:
+                self._epoch = epoch
+                if epoch != NO_LEADER_EPOCH and len(self.runs) < MAX_EPOCH_RUNS:
+                    self.runs.append((epoch, int(stretch.batches.base_offset[row])))
+
+
+ReadProducers = Callable[[], Iterable[ProducerEntry]]
+"""Reads a snapshot."""
+
+
+class EndedTxn(NamedTuple):
+    """A transaction at its marker: its first offset in the log (None: nothing is left), the last stable offset then."""
+
+    first_offset: int | None
+    last_stable_offset: int
+
+
+class ProducerTrail:
+    """Follows producers and their transactions through the whole log, to find what snapshots and indexes miss.
+
+    `snapshots` are by their offsets, `markers` the offsets of ABORT markers that are asked for. `missed` holds, by
+    snapshot offset and producer id, what the log says of the producer below that offset and the snapshot does not;
+    `ended` the transactions that ended with the markers.
+    """
+
+    def __init__(self, snapshots: dict[int, ReadProducers], markers: frozenset[int]) -> None:
+        self.missed: dict[int, dict[int, str]] = {}
+        self.ended: dict[int, EndedTxn] = {}
+        self._snapshots = snapshots
+        self._markers = markers
+        self._producers = {entry.producer_id for read in snapshots.values() for entry in read()}
+        self._last_data: dict[int, int] = {}
+        self._last_marker: dict[int, int] = {}
+        self._open: dict[int, int] = {}
+        self._due = sorted(snapshots)
+
+    def see(self, stretch: Stretch) -> None:
+        """Note the batches of producers."""
+        rows: Iterable[int] = range(len(stretch.batches))
+        if stretch.batches.matrix is not None and stretch.is_ordered:
+            rows = self._all_but_plain(stretch)
+        due, batches = self._due, stretch.batches
+        for row in rows:
+            last_offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
+            while due and last_offset >= due[0]:
+                self._compare(due.pop(0))
+            if producer >= 0:
+                self._note(producer, int(batches.attributes[row]), stretch, row)
+
+    def _all_but_plain(self, stretch: Stretch) -> Iterable[int]:
+        """The rows that are to be looked at one by one; of plain data before them the last of each producer counts.
+
+        They are the markers, the batches of transactions, and those that snapshots lie before.
+        """
+        batches: Any = stretch.batches
+        last_offset, producer, attributes = batches.last_offset, batches.producer_id, batches.attributes
+        if not self._due and not (producer >= 0).any():
+            return ()
+        special = attributes & (CONTROL_MASK | TRANSACTIONAL_MASK) != 0
+        edges = last_offset.searchsorted(self._due)
+        special[edges[edges < len(special)]] = True
+        rows: list[int] = special.nonzero()[0].tolist()
+        plain = (~special & (producer >= 0)).nonzero()[0]
+        if not self._producers or not len(plain):
+            return rows
+        return sorted({*rows, *_last_of_each(plain, producer, edges)})
+
+    def reach(self, snapshot_offset: int) -> None:
+        """All batches below `snapshot_offset` were seen."""
+        while self._due and self._due[0] <= snapshot_offset:
+            self._compare(self._due.pop(0))
+
+    def _note(self, producer: int, attributes: int, stretch: Stretch, row: int) -> None:
+        last_offset = stretch.last_offset[row]
+        if attributes & CONTROL_MASK:
+            first_offset = self._open.pop(producer, None)
+            if last_offset in self._markers:
+                stable = min(self._open.values(), default=last_offset + 1)
+                self.ended[last_offset] = EndedTxn(first_offset, stable)
+        elif attributes & TRANSACTIONAL_MASK:
+            self._open.setdefault(producer, stretch.base_offset[row])
+        if producer in self._producers:
+            (self._last_marker if attributes & CONTROL_MASK else self._last_data)[producer] = last_offset
+
+    def _compare(self, snapshot_offset: int) -> None:
+        missed = self.missed[snapshot_offset] = {}
+        for entry in self._snapshots[snapshot_offset]():
+            problem = self._problem(entry)
+            if problem:
+                missed[entry.producer_id] = problem
+
+    def _problem(self, entry: ProducerEntry) -> str:
+        last_data = self._last_data.get(entry.producer_id, NO_OFFSET)
+        if entry.has_batch and last_data > entry.last_offset:
+            return f"a newer batch of the producer ends with offset {last_data}"
+        marker = self._last_marker.get(entry.producer_id, NO_OFFSET)
+        began = entry.open_txn_first_offset
+        if began is not None:
+            return f"its transaction ended with the marker at offset {marker}" if marker > began else ""
+        still_open = self._open.get(entry.producer_id)
+        return "" if still_open is None else f"a transaction of the producer is open since offset {still_open}"
+
+
+def _last_of_each(rows: Any, producer: Any, edges: Any) -> list[int]:
+    """Of `rows` (ascending) the last one of each producer before each of `edges`, and of what is behind them all."""
+    import numpy as np
+
+    found: list[int] = []
+    for part in np.split(rows, rows.searchsorted(edges)):
+        backwards = part[::-1]
+        found += backwards[np.unique(producer[backwards], return_index=True)[1]].tolist()
+    return found
+
+
+class LogObserver(Protocol):
+    """Sees all that comes of the segments in place that it wants; `wants_records`: also their records."""
+
+    wants_records: bool
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """A segment comes, before the one that begins with `next_offset` (None: the last); whether it is wanted."""
+
+    def see(self, stretch: Stretch) -> None:
+        """Some batches."""
+
+    def records(self, block: RecordBlock) -> None:
+        """The records of some batches whose CRCs hold."""
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """The walk through the segment is over; what its damage amounts to."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """What else wants to see the batches of the segments that are walked. `log` are the offsets of the partition."""
+
+    log: LogRange
+    questions: OffsetQuestions = field(default_factory=OffsetQuestions)
+    trail: ProducerTrail | None = None
+    epochs: EpochRuns | None = None
+    observer: LogObserver | None = None
+
+    @property
+    def wants_everything(self) -> bool:
+        """Whether every batch is to be seen, not only those up to the last question."""
+        return self.trail is not None or self.epochs is not None
+
+    def see(self, stretch: Stretch) -> None:
+        """Show some batches."""
+        self.questions.see(stretch)
+        if self.trail is not None:
+            self.trail.see(stretch)
+        if self.epochs is not None:
+            self.epochs.see(stretch)

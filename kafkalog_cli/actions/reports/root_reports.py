@@ -1,0 +1,164 @@
+"""Reports on everything that is selected: partitions, then the files at the root of a log directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+from kafkalog_cli.actions.log_range import LogRange, log_range
+from kafkalog_cli.actions.reports.checkpoint_check import check_offsets
+from kafkalog_cli.actions.reports.index_reports import PartitionReports, small_report
+from kafkalog_cli.actions.reports.index_verdict import FileReport, fault_note
+from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.sidecar_files import (
+    KINDS,
+    MAX_STATE_BYTES,
+    ROOT_SIDECARS,
+    DirectoryFiles,
+    SidecarFile,
+)
+from kafkalog_cli.actions.selection import Selection, expand, partition_paths
+from kafkalog_cli.errors import KafkalogError, NothingSelected
+from kafkalog_cli.format import checkpoint
+from kafkalog_cli.format.checkpoint import PartitionOffset
+from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.storage.names import (
+    DirectoryKind,
+    DirectoryName,
+    FileKind,
+    WorkState,
+    classify_directory,
+    classify_file,
+    partition_directory_name,
+)
+from kafkalog_cli.storage.partition import directory_name, open_partition
+
+
+class Trouble(NamedTuple):
+    """A file or directory that cannot be reported on; `path` None: all of them."""
+
+    path: str | None
+    error: KafkalogError
+
+
+class Ignored(NamedTuple):
+    """A file that is no sidecar."""
+
+    path: str
+
+
+Reported = FileReport | Trouble | Ignored
+
+
+def index_reports(means: Means, paths: list[str], selection: Selection) -> Iterator[Reported]:
+    """The reports on what `paths` select, as given; of directories every sidecar file.
+
+    What is not there or cannot be opened is a `Trouble`, as is that nothing was selected; a file of another kind
+    is `Ignored`. Raises nothing.
+    """
+    anything = False
+    for path in paths:
+        for reported in _of_glob(means, path, selection):
+            anything |= not isinstance(reported, Ignored)
+            yield reported
+    if not anything:
+        reason = "no index, snapshot, checkpoint or metadata file under the given paths fits"
+        yield Trouble(None, NothingSelected(reason=reason))
+
+
+def _of_glob(means: Means, path: str, selection: Selection) -> Iterator[Reported]:
+    try:
+        found = expand(means.fs, [path])
+    except KafkalogError as error:
+        yield Trouble(path, error)
+        return
+    for match in found:
+        yield from _of_path(means, match, selection)
+
+
+def _of_path(means: Means, path: str, selection: Selection) -> Iterator[Reported]:
+    status = means.fs.status(path)
+    try:
+        if status is not None and status.is_directory:
+            yield from _of_directory(means, path.rstrip("/") or "/", selection)
+        else:
+            yield from _of_file(means, path, selection)
+    except KafkalogError as error:
+        yield Trouble(path, error)
+
+
+def _of_directory(means: Means, path: str, selection: Selection) -> Iterator[Reported]:
+    partitions = list(partition_paths(means.fs, path))
+    for partition in partitions:
+        if not selection.takes(partition.directory):
+            continue
+        try:
+            yield from PartitionReports(means, partition.path)
+        except KafkalogError as error:
+            yield Trouble(partition.path, error)
+    if [partition.path for partition in partitions] != [path]:
+        yield from RootReports(means, path, selection)
+
+
+def _of_file(means: Means, path: str, selection: Selection) -> Iterator[Reported]:
+    parent, _, name = path.rpartition("/")
+    parent = parent or ("/" if path.startswith("/") else ".")
+    kind = classify_file(name).kind
+    if kind not in KINDS or kind is FileKind.LOG:
+        yield Ignored(path)
+    elif kind in ROOT_SIDECARS:
+        yield from RootReports(means, parent, selection, frozenset({name}))
+    elif selection.takes(directory_name(parent)):
+        yield from PartitionReports(means, parent, frozenset({name}))
+
+
+class RootReports:
+    """The reports on the files at the root of a log directory, or on some of them (`wanted`, by name).
+
+    Where topics or partitions are chosen, only the lines of checkpoints about them.
+    """
+
+    def __init__(self, means: Means, path: str, selection: Selection, wanted: frozenset[str] | None = None) -> None:
+        self._means = means
+        self._selection = selection
+        self._files = DirectoryFiles(means.fs, path, DirectoryName("", DirectoryKind.OTHER), wanted)
+        self._partitions: dict[tuple[str, int], str] = {}
+        for entry in means.fs.list_directory(path):
+            directory = classify_directory(entry.path.rpartition("/")[2])
+            topic, number = directory.topic, directory.partition
+            if entry.is_directory and directory.kind is DirectoryKind.PARTITION and topic and number is not None:
+                self._partitions[topic, number] = entry.path
+        self._ranges: dict[tuple[str, int], LogRange | None] = {}
+
+    def __iter__(self) -> Iterator[FileReport]:
+        for file in self._files.wanted(*ROOT_SIDECARS):
+            if file.name.kind in OFFSET_CHECKPOINTS and file.name.state is WorkState.IN_PLACE:
+                yield self._checkpoint_report(file)
+            elif self._selection.is_everything:
+                yield small_report(self._files, file)
+
+    def _checkpoint_report(self, file: SidecarFile) -> FileReport:
+        content = self._files.read(file, MAX_STATE_BYTES)
+        if not content.is_whole:
+            return self._files.unread(file, content)
+        entries, faults = checkpoint.decode_offsets(content.data)
+        chosen = [entry for entry in entries if self._takes(entry)]
+        check = partial(check_offsets, chosen, file.name.kind, self._range_of)
+        return self._files.report(file, check, map(fault_note, faults))
+
+    def _takes(self, entry: PartitionOffset) -> bool:
+        name = partition_directory_name(entry.topic, entry.partition)
+        directory = DirectoryName(name, DirectoryKind.PARTITION, entry.topic, entry.partition)
+        return self._selection.takes(directory)
+
+    def _range_of(self, topic: str, partition: int) -> LogRange | None:
+        name = (topic, partition)
+        path = self._partitions.get(name)
+        if path is None:
+            return None
+        if name not in self._ranges:
+            means = self._means
+            opened = open_partition(means.fs, path)
+            self._ranges[name] = log_range(means.fs, opened, means.limits, means.choice)
+        return self._ranges[name]

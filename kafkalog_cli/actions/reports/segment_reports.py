@@ -1,0 +1,200 @@
+"""Reports on one segment: it is walked once, and every index checked on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from kafkalog_cli.actions.log_range import LogRange
+from kafkalog_cli.actions.reports.index_files import IndexFile, LogSeen, OpenLog, txn_report
+from kafkalog_cli.actions.reports.index_verdict import FileReport, Note, NoteKind, counted
+from kafkalog_cli.actions.reports.log_questions import LogObserver, Watch
+from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
+from kafkalog_cli.actions.reports.sidecar_files import DirectoryFiles, SidecarFile
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_file_name
+from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.unreadable import unreadable
+from kafkalog_cli.storage.segments.log_end import segment_end
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a check works with."""
+
+    fs: Filesystem
+    limits: Limits = DEFAULT_LIMITS
+    choice: KernelChoice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """The log of a segment and the indexes with the same offset and suffix.
+
+    `log` None: there is none. `segment` is set if it is in place, `next_offset` then the base offset of the one
+    after it (None: it is the last).
+    """
+
+    log: SidecarFile | None
+    indexes: list[SidecarFile]
+    segment: Segment | None = None
+    next_offset: int | None = None
+
+
+class SegmentReports:
+    """The reports on a segment in place, or on one that was or will be. Iterate for them.
+
+    Afterwards `walk` is what was found in the log; None if not all of it was looked at.
+    """
+
+    def __init__(self, means: Means, files: DirectoryFiles, segment: SegmentFiles, watch: Watch) -> None:
+        self.walk: SegmentWalk | None = None
+        self._means = means
+        self._files = files
+        self._segment = segment
+        self._watch = watch
+        self._observer: LogObserver | None = None
+        if watch.observer is not None and segment.segment is not None:
+            wanted = watch.observer.begin(segment.segment, segment.next_offset)
+            self._observer = watch.observer if wanted else None
+        self._notes: list[Note] = []
+
+    def say(self, note: Note) -> None:
+        """Say something about the log itself, too."""
+        self._notes.append(note)
+
+    def __iter__(self) -> Iterator[FileReport]:
+        files, segment = self._files, self._segment
+        with ExitStack() as stack:
+            log = OpenLog(segment.log is not None, self._open_log(stack), self._means.limits)
+            indexes = [
+                IndexFile(files, file, log)
+                for file in segment.indexes
+                if file.name.kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+            ]
+            if log.file is not None:
+                self._look_through(log.file, indexes)
+            if self._notes and segment.log is not None:
+                yield files.report(segment.log, notes=self._notes)
+            is_closed = segment.segment is not None and segment.next_offset is not None
+            seen = LogSeen(segment.log is not None, is_closed, self.walk)
+            for index in indexes:
+                yield index.report(seen)
+            for file in segment.indexes:
+                if file.name.kind is FileKind.TXN_INDEX:
+                    yield txn_report(files, file, log, self._watch)
+            if files.is_everything_wanted and log.file is not None and segment.segment is not None:
+                yield from self._missing(log.file, segment.segment.base_offset)
+
+    def _open_log(self, stack: ExitStack) -> ReadableFile | None:
+        if self._segment.log is not None:
+            try:
+                return stack.enter_context(self._means.fs.open_read(self._segment.log.status.path))
+            except KafkalogError as error:
+                self.say(Note(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED))
+        return None
+
+    def _look_through(self, log: ReadableFile, indexes: list[IndexFile]) -> None:
+        if not self._is_wanted(indexes):
+            return
+        observer = self._observer
+        records = observer.records if observer is not None and observer.wants_records else None
+        walk = SegmentWalk(log, self._means.limits, self._means.choice, records=records)
+        for stretch in walk:
+            for index in indexes:
+                index.see(stretch)
+            self._watch.see(stretch)
+            if observer is not None:
+                observer.see(stretch)
+            if not self._is_wanted(indexes):
+                break
+        else:
+            self._finish(walk, indexes)
+        code = self._note_damage(walk)
+        if observer is not None:
+            observer.end(walk, code)
+        self._note_end(walk, indexes)
+
+    def _is_wanted(self, indexes: list[IndexFile]) -> bool:
+        """Whether there is anything to be learned from what comes of the log."""
+        watch, next_offset = self._watch, self._segment.next_offset
+        limit = watch.log.end if next_offset is None else next_offset
+        if self._observer is not None:
+            return True
+        return bool(indexes) or watch.wants_everything or watch.questions.is_pending_below(limit)
+
+    def _finish(self, walk: SegmentWalk, indexes: list[IndexFile]) -> None:
+        self.walk = walk
+        for index in indexes:
+            index.finish(walk)
+        if self._segment.segment is None and self._segment.log is not None:
+            # A leftover: its own log says what it holds.
+            base = self._segment.log.name.offset or 0
+            self._watch.log = LogRange(base, base if walk.last_offset is None else max(walk.last_offset + 1, base))
+
+    # ---- the log itself
+
+    def _note_damage(self, walk: SegmentWalk) -> ExitCode:
+        found = [
+            f"at byte {start}: {counted(end - start, 'byte', 'bytes')} of no batch, others follow"
+            for start, end in walk.damaged
+        ]
+        if walk.damaged_count > len(walk.damaged):
+            found.append(counted(walk.damaged_count - len(walk.damaged), "more such place", "more such places"))
+        if walk.fault is not None:
+            found.append(f"at byte {walk.fault.position}: {walk.fault.message}")
+        if walk.bad_crcs:
+            found.append(f"{counted(walk.bad_crcs, 'batch', 'batches')} whose CRC does not match")
+        if walk.disordered_at is not None:
+            found.append(f"at byte {walk.disordered_at}: offsets do not go up")
+        if walk.unknown_magic_at is not None:
+            found.append(f"at byte {walk.unknown_magic_at}: a batch with an unknown magic")
+        code = walk.exit_code(self._means.fs) if found else ExitCode.OK
+        if found:
+            self._notes += [Note(message, code, NoteKind.LOG_DAMAGE) for message in found]
+        return code
+
+    def _note_end(self, walk: SegmentWalk, indexes: list[IndexFile]) -> None:
+        """A broker that was stopped cleanly believes the index when it looks for the end of the log."""
+        segment, last_offset = self._segment.segment, walk.last_offset
+        is_whole = walk.fault is None and not walk.damaged and all(index.is_right() for index in indexes)
+        if is_whole or segment is None or self._segment.next_offset is not None or last_offset is None:
+            return
+        try:
+            end = segment_end(self._means.fs, segment, like_clean_start=True).next_offset
+        except (KafkalogError, OSError):  # said of the file itself
+            return
+        if end <= last_offset:
+            message = f"after a clean shutdown a broker takes {end} for the end of the log"
+            self.say(
+                Note(
+                    f"{message}, though batches go on to offset {last_offset}", ExitCode.WARNINGS, NoteKind.END_NOT_SEEN
+                )
+            )
+
+    def _missing(self, log: ReadableFile, base_offset: int) -> Iterator[FileReport]:
+        """Indexes that a broker would have beside a log with batches."""
+        first = header_at(log, 0)
+        if not isinstance(first, Batch):
+            return
+        there = {
+            file.name.kind
+            for file in self._files.all
+            if file.name.state is WorkState.IN_PLACE and file.name.offset == base_offset
+        }
+        if FileKind.OFFSET_INDEX not in there:
+            message = "missing: a broker makes it anew when it starts, from the log"
+            yield self._files.missing(_name(base_offset, FileKind.OFFSET_INDEX), message)
+        if FileKind.TIME_INDEX not in there and first.magic >= 2:
+            message = "missing: after a clean shutdown a broker leaves it empty, and goes by the time of the file"
+            yield self._files.missing(_name(base_offset, FileKind.TIME_INDEX), message)
+
+
+def _name(offset: int, kind: FileKind) -> FileName:
+    return FileName(segment_file_name(offset, kind), kind, WorkState.IN_PLACE, offset)

@@ -1,0 +1,392 @@
+"""One pass over a segment, across damage: its batches in file order, and what stood in the way."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Iterator
+from functools import cached_property
+from itertools import accumulate
+from operator import ge, gt
+from typing import Any, NamedTuple
+
+from kafkalog_cli.actions.damage import DamageSeen
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch, BatchColumns, IntColumn
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.names import classify_file
+from kafkalog_cli.storage.reading.read import BatchRecords
+from kafkalog_cli.storage.reading.read_ahead import ReadAhead, Rows
+from kafkalog_cli.storage.reading.resync import next_good_batch
+from kafkalog_cli.storage.reading.scan import Chunk, Scan
+from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
+
+GATHERED_ROWS = 4_000
+"""Batches from which a check of whole columns is no slower for each than it ever gets; a chunk may have two hundred."""
+
+HELD_ROWS = 10_000
+"""Batches with bad CRCs in a row that may turn out to be no batches when the chain breaks behind them."""
+
+MAX_DAMAGED = 20
+MAX_MAGIC = 2
+
+
+class Damaged(NamedTuple):
+    """Bytes `start` to `end` of a segment that are no batches, with batches behind them."""
+
+    start: int
+    end: int
+
+
+class Stretch:
+    """Consecutive batches of a segment: the columns that checks look through, as plain integers.
+
+    `reached` is the largest last offset up to each batch (that batch's own, where offsets go up as they should),
+    `reached_before` that of the batches before the first (-1: none), `last_reached` that of all; the same for the
+    largest timestamp, in ms. `is_after_damage`: bytes that are no batches come right before. `is_ordered`: offsets go
+    up. Columns become lists when they are asked for: what looks at few batches of many asks for rows, or takes the
+    matrix of `batches`.
+    """
+
+    def __init__(
+        self, batches: BatchColumns, reached_before: int, timestamp_before: int, *, is_after_damage: bool
+    ) -> None:
+        self.batches = batches
+        self.end = int(batches.position[len(batches) - 1]) + int(batches.size_bytes[len(batches) - 1])
+        self.reached_before = reached_before
+        self.timestamp_before = timestamp_before
+        self.is_after_damage = is_after_damage
+        self._disordered = self._first_disordered()
+
+    @cached_property
+    def position(self) -> list[int]:
+        """Where each batch starts, in bytes."""
+        return _integers(self.batches.position)
+
+    @cached_property
+    def base_offset(self) -> list[int]:
+        """The first offset of each batch, -1 for a compressed message set."""
+        return _integers(self.batches.base_offset)
+
+    @cached_property
+    def last_offset(self) -> list[int]:
+        """The last offset of each batch."""
+        return _integers(self.batches.last_offset)
+
+    @cached_property
+    def max_timestamp(self) -> list[int]:
+        """The largest timestamp of each batch by its header, in ms."""
+        return _integers(self.batches.max_timestamp)
+
+    @cached_property
+    def reached(self) -> list[int]:
+        """The largest last offset up to each batch."""
+        if self.is_ordered:
+            return self.last_offset
+        return [*accumulate(self.last_offset, max, initial=self.reached_before)][1:]
+
+    @cached_property
+    def timestamp_so_far(self) -> list[int]:
+        """The largest timestamp up to each batch."""
+        return [*accumulate(self.max_timestamp, max, initial=self.timestamp_before)][1:]
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether offsets go up."""
+        return self._disordered is None
+
+    @cached_property
+    def last_reached(self) -> int:
+        """The largest last offset of these batches and of those before."""
+        if self.batches.matrix is None:
+            return self.reached[-1]
+        last: Any = self.batches.last_offset
+        return int(last[-1]) if self.is_ordered else max(self.reached_before, int(last.max()))
+
+    @cached_property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of these batches and of those before."""
+        if self.batches.matrix is None:
+            return self.timestamp_so_far[-1]
+        timestamps: Any = self.batches.max_timestamp
+        return max(self.timestamp_before, int(timestamps.max()))
+
+    def offset_before(self, row: int) -> int:
+        """The largest offset of the batches before that of `row`, -1 if there is none."""
+        return self.reached[row - 1] if row else self.reached_before
+
+    def timestamp_until(self, row: int) -> int:
+        """The largest timestamp of the batches before that of `row`."""
+        return self.timestamp_so_far[row - 1] if row else self.timestamp_before
+
+    def first_reaching(self, offset: int) -> int:
+        """The row of the first batch whose last offset is `offset` or above; `reached` must go so far."""
+        if self.batches.matrix is not None and self.is_ordered:
+            last: Any = self.batches.last_offset
+            return int(last.searchsorted(offset))
+        return bisect_left(self.reached, offset)
+
+    def holds(self, row: int, offset: int) -> bool:
+        """Whether `offset` lies between the first and the last offset of the batch.
+
+        The first offset of a compressed message set is not in its header: there the batch before decides.
+        """
+        base = int(self.batches.base_offset[row])
+        first = base if base != NO_OFFSET else self.offset_before(row) + 1
+        return first <= offset <= int(self.batches.last_offset[row])
+
+    def first_disordered(self) -> int | None:
+        """The row of the first batch that does not begin behind the one before it, None if all do."""
+        return self._disordered
+
+    def _first_disordered(self) -> int | None:
+        if self.batches.matrix is not None and _all_ascend(self.batches, self.reached_before):
+            return None
+        before = (self.reached_before, *self.last_offset[:-1])
+        base, last = self.base_offset, self.last_offset
+        if not any(map(ge, before, base)) and not any(map(gt, base, last)):
+            return None  # at the speed of C, but for compressed message sets, whose first offset is not known
+        for row, previous in enumerate(before):
+            first = last[row] if base[row] == NO_OFFSET else base[row]
+            if first <= previous or first > last[row]:
+                return row
+        return None
+
+
+class SegmentWalk:
+    """Walks the chain of batches from `start`; where it breaks, goes on with the next good batch.
+
+    Iterate for stretches, in ascending positions. Afterwards `end_position` is where the last batch ends,
+    `last_offset` the largest of all (None: no batch), `largest_timestamp` likewise. `fault` ended the last chain,
+    `damaged` are the first `MAX_DAMAGED` of `damaged_count` breaks before it, `disordered_at` and
+    `unknown_magic_at` are the positions of the first such batches.
+    """
+
+    def __init__(
+        self,
+        file: ReadableFile,
+        limits: Limits = DEFAULT_LIMITS,
+        choice: KernelChoice | None = None,
+        start: int = 0,
+        *,
+        records: Callable[[RecordBlock], None] | None = None,
+    ) -> None:
+        self.file = file
+        self.end_position = start
+        self.last_offset: int | None = None
+        self.largest_timestamp = NO_TIMESTAMP
+        self.fault: Fault | None = None
+        self.damaged: list[Damaged] = []
+        self.damaged_count = 0
+        self.disordered_at: int | None = None
+        self.unknown_magic_at: int | None = None
+        self.bad_crcs = 0
+        self._limits = limits
+        self._choice = choice
+        self._damage = DamageSeen()
+        self._scanned_bytes = start
+        self._records = records
+        self._base_offset = classify_file(file.path.rpartition("/")[2]).offset
+
+    def __iter__(self) -> Iterator[Stretch]:
+        start: int | None = self.end_position
+        while start is not None:
+            if self.fault is not None:
+                self.damaged_count += 1
+                if len(self.damaged) < MAX_DAMAGED:
+                    self.damaged.append(Damaged(self.end_position, start))
+                self.fault = None
+            start = yield from self._chain(start)
+
+    @property
+    def first_bad(self) -> int | None:
+        """Where the first damage lies, in bytes; None if there is none."""
+        return self._damage.first_bad
+
+    def exit_code(self, fs: Filesystem) -> ExitCode:
+        """What the damage that was met amounts to: WARNINGS for a damaged tail, CORRUPTION for more."""
+        if self.disordered_at is not None or self.unknown_magic_at is not None:
+            return ExitCode.CORRUPTION
+        return self._damage.exit_code(fs, self.file, self._scanned_bytes, self._limits)
+
+    def _chain(self, start: int) -> Generator[Stretch, None, int | None]:
+        """One unbroken chain; returns where the next starts.
+
+        Batches with bad CRCs are held back until a good one follows: a damaged length leads the chain astray, and
+        what is read there must not hide the batches that are. Where such a batch says an offset that the segment
+        cannot hold, the chain is astray already, and it ends there even if the lengths would lead on.
+        """
+        deep = self._records is not None
+        scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep)
+        held: list[Batch] = []
+        astray: Fault | None = None
+        for gathered in _gathered(self._chunks(scan)):
+            batches = gathered
+            row = self._first_astray(batches)
+            if row is not None:
+                astray = _crc_fault(batches.row(row))
+                if not row:
+                    break
+                batches = _part(batches, 0, row)
+            self._damage.batches(batches)
+            good = _last_good_row(batches)
+            if good is None or good < len(batches) - 1:
+                if good is not None:
+                    yield from self._stretch(held, _part(batches, 0, good + 1))
+                    held = []
+                held += batches.rows(0 if good is None else good + 1)
+                if len(held) > HELD_ROWS:
+                    yield from self._stretch(held, None)
+                    held = []
+            else:
+                yield from self._stretch(held, batches)
+                held = []
+            if astray is not None:
+                break
+        self._scanned_bytes = scan.valid_bytes
+        self.fault = astray or scan.fault
+        found = None
+        if self.fault is not None:
+            self._damage.fault(self.fault)
+            broken = max(self.end_position, start)
+            found = next_good_batch(self.file, broken + 1, self._limits, broken_at=broken)
+            if found is not None:
+                held = [batch for batch in held if batch.position + batch.size_bytes <= found]
+        yield from self._stretch(held, None)
+        return found
+
+    def _first_astray(self, batches: BatchColumns) -> int | None:
+        """The first batch with a bad CRC whose offset, which no CRC holds, is none of this segment."""
+        valid: Any = batches.valid
+        base = self._base_offset
+        if base is None or (valid.all() if batches.matrix is not None else all(valid)):
+            return None
+        for row, (is_valid, first, last) in enumerate(
+            zip(valid, batches.base_offset, batches.last_offset, strict=True)
+        ):
+            offset = int(last if first == NO_OFFSET else first)
+            if not is_valid and not base <= offset <= base + MAX_RELATIVE_OFFSET:
+                return row
+        return None
+
+    def _good_rows(self, chunk: Chunk) -> list[Rows]:
+        """Runs of batches whose CRCs hold, up to where the chain is astray."""
+        astray = self._first_astray(chunk.batches)
+        runs = good_rows(chunk)
+        return runs if astray is None else [run for run in runs if run[1] <= astray]
+
+    def _chunks(self, scan: Scan) -> Iterator[BatchColumns]:
+        """The batches of a chunk each; what lies in those with good CRCs is shown first, if it is wanted."""
+        for chunk, blocks in ReadAhead(scan, self._limits, None if self._records is None else self._good_rows):
+            for block in blocks:
+                assert self._records is not None
+                self._records(block)
+            yield chunk.batches
+
+    def _stretch(self, held: list[Batch], batches: BatchColumns | None) -> Iterator[Stretch]:
+        for part in (BatchColumns.from_rows(held) if held else None, batches):
+            if part is None or not len(part):
+                continue
+            reached = NO_OFFSET if self.last_offset is None else self.last_offset
+            after_damage = bool(self.damaged_count) and int(part.position[0]) > self.end_position
+            stretch = Stretch(part, reached, self.largest_timestamp, is_after_damage=after_damage)
+            self._look_at(stretch)
+            yield stretch
+
+    def _look_at(self, stretch: Stretch) -> None:
+        self.end_position = stretch.end
+        self.last_offset = stretch.last_reached
+        self.largest_timestamp = stretch.largest_timestamp
+        valid: Any = stretch.batches.valid
+        self.bad_crcs += len(valid) - int(valid.sum() if hasattr(valid, "sum") else sum(valid))
+        disordered = stretch.first_disordered()
+        # What a batch with a bad CRC says of its offsets may be the damage.
+        if self.disordered_at is None and disordered is not None and valid[disordered]:
+            self.disordered_at = int(stretch.batches.position[disordered])
+        magic: Any = stretch.batches.magic
+        if self.unknown_magic_at is None and int(magic.max() if hasattr(magic, "max") else max(magic)) > MAX_MAGIC:
+            row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
+            self.unknown_magic_at = stretch.position[row]
+
+
+def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] | None:
+    """The offsets of the first and the last record of a batch; None if it has none that can be read."""
+    first: int | None = None
+    last = NO_OFFSET
+    for block in BatchRecords(file, batch, limits):
+        offsets = block.records.offset
+        if len(offsets):
+            first = int(offsets[0]) if first is None else first
+            last = int(offsets[len(offsets) - 1])
+    return None if first is None else (first, last)
+
+
+def _gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
+    """The same batches, columns of compiled kernels joined until they are worth looking through as arrays."""
+    matrices: list[Any] = []
+    rows = 0
+    for batches in chunks:
+        is_compiled = batches.matrix is not None
+        if is_compiled:
+            matrices.append(batches.matrix)
+            rows += len(batches)
+        if rows >= GATHERED_ROWS or not is_compiled:
+            yield from _joined(matrices)
+            matrices, rows = [], 0
+        if not is_compiled:
+            yield batches
+    yield from _joined(matrices)
+
+
+def _joined(matrices: list[Any]) -> Iterator[BatchColumns]:
+    if len(matrices) == 1:
+        yield BatchColumns.from_matrix(matrices[0])
+    elif matrices:
+        import numpy as np
+
+        yield BatchColumns.from_matrix(np.concatenate(matrices, axis=1))
+
+
+def _crc_fault(batch: Batch) -> Fault:
+    message = "CRC mismatch, and an offset that the segment cannot hold"
+    return Fault(FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes)
+
+
+def _last_good_row(batches: BatchColumns) -> int | None:
+    for row in range(len(batches) - 1, -1, -1):
+        if batches.valid[row]:
+            return row
+    return None
+
+
+def good_rows(chunk: Chunk) -> list[Rows]:
+    """Runs of batches whose CRCs hold."""
+    valid: Any = chunk.batches.valid
+    if valid.all() if chunk.batches.matrix is not None else all(valid):
+        return [(0, len(valid))]
+    runs: list[Rows] = []
+    for row, good in enumerate(valid):
+        if good and runs and runs[-1][1] == row:
+            runs[-1] = (runs[-1][0], row + 1)
+        elif good:
+            runs.append((row, row + 1))
+    return runs
+
+
+def _all_ascend(batches: Any, reached_before: int) -> bool:
+    """Whether each batch begins behind the one before it, by the columns that the compiled kernels made."""
+    base, last = batches.base_offset, batches.last_offset
+    begins_behind = int(base[0]) > reached_before and bool((base[1:] > last[:-1]).all())
+    return begins_behind and bool((last >= base).all())
+
+
+def _part(batches: BatchColumns, first: int, end: int) -> BatchColumns:
+    return BatchColumns.from_rows(batches.rows(first, end))
+
+
+def _integers(column: IntColumn) -> list[int]:
+    values: Any = column
+    return values.tolist() if hasattr(values, "tolist") else values  # type: ignore[no-any-return]

@@ -1,0 +1,239 @@
+"""Frees room on a disk that is full: which segments may be unlinked at once, and which goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from itertools import accumulate
+
+from kafkalog_cli.actions.change_plan import Remark
+from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_finished, end_of
+from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.partition_facts import Places
+from kafkalog_cli.actions.purge import PurgePlan, plan_purge
+from kafkalog_cli.actions.retain.retain import NEVER_MS, line_edits
+from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.actions.runs import Clock
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.storage.changing import journal
+from kafkalog_cli.storage.changing.journal import CheckpointEdits
+from kafkalog_cli.storage.changing.manifest import RunInfo
+from kafkalog_cli.storage.changing.removal import remove_files
+from kafkalog_cli.storage.fs import FileStatus, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.open_log import changed_epochs
+from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.segments.segment_times import largest_timestamp
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY
+
+
+@dataclass(frozen=True, slots=True)
+class FreeRequest(LogRequest):
+    """What stays of each partition: so many bytes of its logs, and what is no older than so many milliseconds."""
+
+    keep_bytes: int = 0
+    keep_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSegment:
+    """A segment that may go: its files, the log first; `next_offset` is where the log starts then."""
+
+    segment: Segment
+    next_offset: int
+    files: tuple[FileStatus, ...]
+
+    @property
+    def disk_bytes(self) -> int:
+        """What they take on the disk."""
+        return sum(file.allocated_bytes or file.size_bytes for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class FreePlan(LogPlan):
+    """What of a partition may go, the oldest first, on the file system `device`.
+
+    `deleted` is what went before and is still there, `orphans` are indexes whose log is gone. `protected_by`: why
+    nothing may go, "" where something may.
+    """
+
+    partition_found: Partition | None = None
+    root: RootState | None = None
+    segments: tuple[FreeSegment, ...] = ()
+    deleted: PurgePlan | None = None
+    orphans: tuple[FileStatus, ...] = ()
+    device: int = 0
+    protected_by: str = ""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything may go."""
+        return not self.is_refused and bool(self.segments or self.leftovers)
+
+    @property
+    def leftovers(self) -> tuple[FileStatus, ...]:
+        """Files that nobody misses: they go before any segment does."""
+        return (*(due.file for due in self.deleted.files), *self.orphans) if self.deleted is not None else self.orphans
+
+
+@dataclass(slots=True)
+class Freed:
+    """What went of a partition, or would: segments, and files that had gone before."""
+
+    plan: FreePlan
+    segments: list[FreeSegment] = field(default_factory=list)
+    old_files: int = 0
+    disk_bytes: int = 0
+
+    @property
+    def log_start_offset(self) -> int | None:
+        """Where its log starts afterwards."""
+        start = self.plan.log_start_offset
+        return start if not self.segments or start is None else max(start, self.segments[-1].next_offset)
+
+
+def plan_free(
+    fs: WritableFilesystem, partition: Partition, root: RootState, request: FreeRequest, places: Places | None = None
+) -> FreePlan:
+    """What of a partition may go. Never what is compacted or internal, active, or at or above the high watermark.
+
+    Raises as `SettingsSource.metadata` does, and what listing and opening the files raises.
+    """
+    config = request.settings.topic_config(root.log_dir, partition.topic)
+    plan = FreePlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        settings=(config[CLEANUP_POLICY],),
+        partition_found=partition,
+        root=root,
+        device=fs.room(partition.path).device,
+    )
+    if partition.topic.startswith("__") or config.is_compacted or not config.is_deleted:
+        why = "the topic is internal" if partition.topic.startswith("__") else config[CLEANUP_POLICY].explanation
+        return replace(plan, protected_by=why)
+    try:
+        return _with_leftovers(fs, partition, root, request, plan, places)
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+
+
+def _with_leftovers(  # noqa: PLR0913, PLR0917
+    fs: WritableFilesystem,
+    partition: Partition,
+    root: RootState,
+    request: FreeRequest,
+    plan: FreePlan,
+    places: Places | None,
+) -> FreePlan:
+    check_finished(partition)
+    # With a clock that is far ahead everything is due that belongs to no run that was cut off half way.
+    deleted = plan_purge(fs, partition, NEVER_MS, Clock(NEVER_MS, is_given=True), places)
+    if not partition.segments:
+        return replace(plan, deleted=deleted)
+    first = partition.segments[0].base_offset
+    left = (*partition.orphans, *partition.snapshots)
+    orphans = tuple(file.status for file in left if file.name.offset is not None and file.name.offset < first)
+    return _with_segments(fs, partition, root, request, replace(plan, deleted=deleted, orphans=orphans))
+
+
+def _with_segments(
+    fs: WritableFilesystem, partition: Partition, root: RootState, request: FreeRequest, plan: FreePlan
+) -> FreePlan:
+    segments = partition.segments
+    if segments[-1].is_seven:
+        end_offset = high_watermark = segments[-1].base_offset + segments[-1].log.size_bytes
+    else:
+        end_offset = end_of(fs, partition, root).next_offset
+        high_watermark = root.high_watermark(end_offset).offset
+    total = sum(segment.log.size_bytes for segment in segments)
+    left_behind = (total - gone for gone in accumulate(segment.log.size_bytes for segment in segments))
+    found: list[FreeSegment] = []
+    for segment, following, left in zip(segments, segments[1:], left_behind, strict=False):
+        has_other_name = segment.log.is_symlink or fs.attributes(segment.log.path).link_count > 1
+        if following.base_offset > high_watermark or left < request.keep_bytes or has_other_name:
+            break
+        found.append(FreeSegment(segment, following.base_offset, _files_of(partition, segment)))
+    return replace(
+        plan,
+        segments=tuple(found),
+        log_start_offset=max(segments[0].base_offset, root.log_start),
+        log_end_offset=end_offset,
+        high_watermark=None if segments[-1].is_seven else root.high_watermark(end_offset),
+    )
+
+
+def _files_of(partition: Partition, segment: Segment) -> tuple[FileStatus, ...]:
+    """The log first: indexes without one a broker removes when it starts."""
+    files = (segment.log, segment.offset_index, segment.time_index, segment.txn_index)
+    snapshots = (file.status for file in partition.snapshots if file.name.offset == segment.base_offset)
+    return (*(file for file in files if file is not None), *snapshots)
+
+
+def oldest_first(
+    fs: WritableFilesystem,
+    plans: Sequence[FreePlan],
+    request: FreeRequest,
+    fail: Callable[[FreePlan, Exception], None],
+) -> Iterator[tuple[FreePlan, FreeSegment]]:
+    """What may go, by the largest timestamp over all partitions; of each partition in the order of its log.
+
+    A timestamp is looked at when the segment's turn may come; `fail` is told where it cannot be, and no more comes
+    of that partition.
+    """
+
+    def entry(at: int, number: int) -> tuple[int, int, int] | None:
+        if number == len(plans[at].segments):
+            return None
+        try:
+            timestamp = largest_timestamp(fs, plans[at].segments[number].segment, enough_ms=0).timestamp_ms
+        except (KafkalogError, OSError) as error:
+            fail(plans[at], error)
+            return None
+        is_kept = request.keep_ms > 0 and request.now_ms - timestamp <= request.keep_ms
+        return None if is_kept else (timestamp, at, number)
+
+    heap = [first for first in (entry(at, 0) for at in range(len(plans))) if first is not None]
+    heapify(heap)
+    while heap:
+        _, at, number = heappop(heap)
+        yield plans[at], plans[at].segments[number]
+        following = entry(at, number + 1)
+        if following is not None:
+            heappush(heap, following)
+
+
+def unlink_segment(fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment | None) -> None:
+    """Unlink the files of a segment (None: the leftovers), at once.
+
+    Raises Refused if one has changed, NotChanged, SyncFailed.
+    """
+    remove_files(fs, plan.path, plan.leftovers if segment is None else segment.files)
+
+
+def record_freed(fs: WritableFilesystem, freed: Freed, run: RunInfo, *, held: LockHandle | None) -> Remark | None:
+    """Now that there is room: leader epochs, checkpoint lines and the manifest; a remark if the epochs are unreadable.
+
+    Raises what `journal.apply` raises.
+    """
+    plan = freed.plan
+    if not freed.segments or plan.root is None or freed.log_start_offset is None or plan.high_watermark is None:
+        return None
+    draft, remark = Draft(fs, plan.path), None
+    try:
+        with changed_epochs(draft) as epochs:
+            epochs.truncate_from_start(freed.log_start_offset)
+    except LoadFailed as failure:
+        name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+        remark = Remark(f"{plan.path}/{name}", str(failure), ExitCode.WARNINGS)
+    edits = line_edits(plan.root, freed.log_start_offset, freed.segments[-1].next_offset)
+    checkpoints = CheckpointEdits(plan.log_dir, edits) if plan.log_dir and edits else None
+    facts = {"unlinked": [segment.segment.base_offset for segment in freed.segments], "disk_bytes": freed.disk_bytes}
+    journal.apply(
+        fs, plan.path, draft.changes(), run=run, discard=True, checkpoints=checkpoints, facts=facts, held=held
+    )
+    return remark

@@ -1,0 +1,1 @@
+"""What log directories hold besides records, as rows: coordinators' state, cluster metadata, batches, segments."""

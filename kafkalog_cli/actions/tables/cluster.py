@@ -1,0 +1,109 @@
+"""Topics, partitions, settings, brokers and features as the replayed metadata log has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kafkalog_cli.actions.damage import damaged_log
+from kafkalog_cli.actions.tables.coordinator_log import OnDamage
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata, read_cluster_metadata
+from kafkalog_cli.storage.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE, BrokerState
+
+_RESOURCES = {TOPIC_RESOURCE: "TOPIC", BROKER_RESOURCE: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
+"""ConfigResource.Type."""
+
+
+class Topic(NamedTuple):
+    """A topic; `replication_factor` is the largest of its partitions."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+
+
+class TopicPartitionState(NamedTuple):
+    """A partition as the controller has it; `directories` are ids of log directories, in the order of `replicas`."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+    directories: tuple[str, ...]
+    is_recovering: bool
+
+
+class Setting(NamedTuple):
+    """What was set for a topic, a broker (name "": all brokers), a group, …"""
+
+    resource_type: str
+    resource_name: str
+    name: str
+    value: str
+
+
+class Feature(NamedTuple):
+    """A finalized feature."""
+
+    name: str
+    level: int
+
+
+def furthest_metadata(fs: Filesystem, paths: Iterable[str], on_damage: OnDamage) -> ClusterMetadata | None:
+    """Of replicas of the metadata log the one with the last offset; None of none.
+
+    Raises what `on_damage` raises where that one is damaged so that later records may be missing, and what
+    `read_cluster_metadata` raises.
+    """
+    found = [read_cluster_metadata(fs, path) for path in paths]
+    if not found:
+        return None
+    furthest = max(found, key=lambda one: one.end_offset)
+    if not furthest.is_complete:
+        for path, fault in furthest.faults:
+            on_damage(damaged_log(path, fault))
+    return furthest
+
+
+def topics(metadata: ClusterMetadata) -> Iterator[Topic]:
+    """By name."""
+    for name, topic in sorted(metadata.topics.items()):
+        replicas = max((len(one.replicas) for one in topic.partitions.values()), default=0)
+        yield Topic(name, topic.topic_id, len(topic.partitions), replicas)
+
+
+def partitions(metadata: ClusterMetadata) -> Iterator[TopicPartitionState]:
+    """By topic and number."""
+    for name, topic in sorted(metadata.topics.items()):
+        for number, one in sorted(topic.partitions.items()):
+            yield TopicPartitionState(
+                name, topic.topic_id, number, one.leader, one.leader_epoch, one.partition_epoch, one.replicas, one.isr,
+                one.adding_replicas, one.removing_replicas, one.directories, one.is_recovering,
+            )  # fmt: skip
+
+
+def configs(metadata: ClusterMetadata) -> Iterator[Setting]:
+    """By resource and name."""
+    for (kind, resource), settings in sorted(metadata.configs.items()):
+        for name, value in sorted(settings.items()):
+            yield Setting(_RESOURCES.get(kind, f"UNKNOWN ({kind})"), resource, name, value)
+
+
+def brokers(metadata: ClusterMetadata) -> Iterator[BrokerState]:
+    """By id."""
+    for _, one in sorted(metadata.brokers.items()):
+        yield one
+
+
+def features(metadata: ClusterMetadata) -> Iterator[Feature]:
+    """By name."""
+    for name, level in sorted(metadata.features.items()):
+        yield Feature(name, level)

@@ -1,0 +1,69 @@
+"""The segments of a log: their files' sizes, their ranges of offsets and times, by headers and indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkalog_cli.actions.listing.segments import SegmentListing, list_segment
+from kafkalog_cli.storage.fs import FileStatus, Filesystem
+from kafkalog_cli.storage.partition import Partition
+
+
+class SegmentRow(NamedTuple):
+    """A segment. Sizes in bytes, None where the file is missing; times in epoch ms, None where none can be told.
+
+    `first_offset` and `next_offset` are those of its batches: the first, and the one behind the last; `format` is that
+    of the first batch. `problems` counts what its headers and indexes show to be wrong: `kafkalog verify` tells.
+    """
+
+    topic: str
+    partition: int
+    segment: str
+    base_offset: int
+    first_offset: int | None
+    next_offset: int
+    size_bytes: int
+    offset_index_bytes: int | None
+    time_index_bytes: int | None
+    txn_index_bytes: int | None
+    first_timestamp: int | None
+    max_timestamp: int | None
+    format: str | None
+    is_active: bool
+    modified: int
+    problems: int
+    log_dir: str
+
+
+def segments(fs: Filesystem, partition: Partition) -> Iterator[SegmentRow]:
+    """By base offset. What cannot be read is one of its problems; nothing is raised for it."""
+    for segment in partition.segments:
+        yield _row(list_segment(fs, partition, segment, clean=False))
+
+
+def _row(listing: SegmentListing) -> SegmentRow:
+    partition, segment = listing.partition, listing.segment
+    return SegmentRow(
+        partition.topic,
+        partition.number,
+        segment.log.path.rpartition("/")[2],
+        segment.base_offset,
+        listing.first_offset,
+        listing.next_offset,
+        segment.log.size_bytes,
+        _size(segment.offset_index),
+        _size(segment.time_index),
+        _size(segment.txn_index),
+        listing.first_timestamp,
+        listing.max_timestamp,
+        listing.format,
+        listing.is_active,
+        segment.log.mtime_ms,
+        len(listing.faults),
+        partition.path.rpartition("/")[0] or ".",
+    )
+
+
+def _size(file: FileStatus | None) -> int | None:
+    return None if file is None else file.size_bytes

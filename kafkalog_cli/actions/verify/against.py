@@ -1,0 +1,358 @@
+"""Two replicas of a partition: where they diverge, and which is the more complete (`verify --against`)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.actions.partition_facts import topic_id_of
+from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
+from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.replica_records import ReplicaRecords, first_different
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import NO_OFFSET, Batch
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import Partition
+
+NO_EPOCH = -1
+
+_COMPARED = (1, 2, 3, 4, 5, 6, 14)
+"""Size, offsets, leader epoch, magic, CRC, whether it holds: batches alike in these columns are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """What one of the two holds. Offsets as in Kafka: `end_offset` is behind the last batch whose CRC holds.
+
+    `last_epoch` is the largest leader epoch, -1 unknown; `damaged` how many places are no good batches; `only_here` how
+    many batches with offsets that both logs reach the other has not got, up to where they diverge.
+    """
+
+    path: str
+    start_offset: int
+    end_offset: int
+    last_epoch: int = NO_EPOCH
+    damaged: int = 0
+    only_here: int = 0
+
+    @property
+    def rank(self) -> tuple[bool, int, int, int]:
+        """The more complete replica has the larger one: no damage first, then as Kafka elects, then the older start."""
+        return not self.damaged, self.last_epoch, self.end_offset, -self.start_offset
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
+        epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
+        return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`ours` and `theirs` as they are, and what there is to say about the two together.
+
+    `diverged_at` is the first offset at which they differ in what they share, None if they nowhere do.
+    """
+
+    ours: ReplicaState
+    theirs: ReplicaState
+    diverged_at: int | None
+    findings: tuple[Finding, ...]
+    is_comparable: bool = True
+
+    @property
+    def more_complete(self) -> ReplicaState | None:
+        """The one to keep, None if they are alike, or each has something that the other has not."""
+        if self.ours.rank == self.theirs.rank or self.reaches_further is not None:
+            return None
+        return max(self.ours, self.theirs, key=lambda state: state.rank)
+
+    @property
+    def reaches_further(self) -> ReplicaState | None:
+        """The one that is damaged and yet has offsets behind the end of the other, which is not."""
+        return _damaged_and_longer(self.ours, self.theirs)
+
+    @property
+    def verdict(self) -> str:
+        """Which of the two to keep, in words; "" if they have nothing to do with each other."""
+        if not self.is_comparable:
+            return ""
+        both = f"{self.ours.path}: {self.ours.words}; {self.theirs.path}: {self.theirs.words}"
+        if self.reaches_further is not None:
+            step = f"salvage {self.reaches_further.path} (recover --salvage OUT) before it is given up"
+            return f"neither is more complete, the damaged one reaches further: {both}; {step}"
+        better = self.more_complete
+        return f"{'neither' if better is None else better.path} is more complete: {both}"
+
+
+def compare(
+    fs: Filesystem,
+    ours: Partition,
+    theirs: Partition,
+    limits: Limits = DEFAULT_LIMITS,
+    choice: KernelChoice | None = None,
+) -> Comparison:
+    """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
+
+    Batches that only one of them has are no divergence (compaction, deletion, a later end), nor are other segments,
+    nor batches that the cleaner made smaller. Damage is in the states. Raises nothing for what lies in the logs.
+    """
+    problem = _cannot_compare(fs, ours, theirs)
+    if problem:
+        states = (_start(ours), _start(theirs))
+        found = [finding(FindingKind.NOT_COMPARABLE, theirs.path, problem)]
+        return Comparison(*states, None, tuple(found), is_comparable=False)
+    with _Side(fs, ours, limits, choice) as left, _Side(fs, theirs, limits, choice) as right:
+        difference = _first_difference(left, right)
+        found = [] if difference is None else [_diverged(difference)]
+        left.drain()
+        right.drain()
+        states = (left.state(), right.state())
+    found += _behind(*states)
+    if states[0].only_here or states[1].only_here:
+        found.append(_gone(*states))
+    return Comparison(*states, None if difference is None else difference.offset, tuple(found))
+
+
+def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
+    if any(segment.is_seven for segment in (*ours.segments, *theirs.segments)):
+        return "logs of 0.7 have no replicas"
+    if (ours.topic, ours.number) != (theirs.topic, theirs.number):
+        return f"the directories are of different partitions, {ours.name} and {theirs.name}"
+    own, other = topic_id_of(fs, ours), topic_id_of(fs, theirs)
+    if own is not None and other is not None and own != other:
+        return f"the directories are of different topics of the same name: the topic ids are {own} and {other}"
+    return ""
+
+
+def _start(partition: Partition) -> ReplicaState:
+    first = partition.segments[0].base_offset if partition.segments else 0
+    return ReplicaState(partition.path, first, first)
+
+
+# ---- the batches of one side
+
+
+class _Head(NamedTuple):
+    """The next batch of a side, and the file that it lies in; `first` is its first offset as far as that is known."""
+
+    batch: Batch
+    first: int
+    path: str
+
+
+class _Side:
+    """The batches of one replica in file order, segment after segment; those whose CRCs do not hold are left out."""
+
+    def __init__(self, fs: Filesystem, partition: Partition, limits: Limits, choice: KernelChoice | None) -> None:
+        self.only_here = 0
+        self.start_offset = self._end_offset = _start(partition).start_offset
+        self.stretch: Stretch | None = None
+        self.row = 0
+        self._fs = fs
+        self._limits = limits
+        self._partition = partition
+        self._choice = choice
+        self._log_path = ""
+        self._damaged = 0
+        self._last_epoch = NO_EPOCH
+        self._stack = ExitStack()
+        self._records: ReplicaRecords | None = None
+        self._stretches = self._walk()
+        self._next_stretch()
+
+    def __enter__(self) -> _Side:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stretches.close()
+        self._stack.close()
+        if self._records is not None:
+            self._records.close()
+
+    def _walk(self) -> Generator[Stretch, None, None]:
+        for segment in self._partition.segments:
+            try:
+                file = self._stack.enter_context(self._fs.open_read(segment.log.path))
+            except KafkalogError:
+                self._damaged += 1
+                continue
+            self._log_path = segment.log.path
+            walk = SegmentWalk(file, self._limits, self._choice)
+            yield from walk
+            self._damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
+            self._stack.close()
+
+    def _next_stretch(self) -> None:
+        self.stretch, self.row = next(self._stretches, None), 0
+        if self.stretch is not None:
+            self._note(self.stretch)
+
+    def _note(self, stretch: Stretch) -> None:
+        batches = stretch.batches
+        for row in range(len(batches) - 1, -1, -1):
+            if batches.valid[row]:
+                self._end_offset = max(self._end_offset, int(batches.last_offset[row]) + 1)
+                self._last_epoch = max(self._last_epoch, int(batches.leader_epoch[row]))
+                break
+
+    def head(self) -> _Head | None:
+        """The next good batch, None at the end of the log."""
+        while self.stretch is not None:
+            if self.row == len(self.stretch.batches):
+                self._next_stretch()
+                continue
+            batch = self.stretch.batches.row(self.row)
+            if batch.valid and batch.magic <= MAX_MAGIC:
+                is_set = batch.base_offset == NO_OFFSET
+                first = self.stretch.offset_before(self.row) + 1 if is_set else batch.base_offset
+                return _Head(batch, first, self._log_path)
+            self.row += 1
+        return None
+
+    def step(self, rows: int = 1) -> None:
+        """Go on behind so many batches of the stretch."""
+        self.row += rows
+
+    def drain(self) -> None:
+        """Walk to the end, for the state."""
+        while self.stretch is not None:
+            self._next_stretch()
+
+    def state(self) -> ReplicaState:
+        """What was seen; the side must be drained."""
+        path, start = self._partition.path, self.start_offset
+        return ReplicaState(path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here)
+
+    def records_of(self, head: _Head) -> ReplicaRecords:
+        """The records of a batch from where they were asked for last, if it was that batch, else from its first on."""
+        if self._records is None or self._records.batch != head.batch or self._records.path != head.path:
+            if self._records is not None:
+                self._records.close()
+            self._records = ReplicaRecords(self._fs, head.path, head.batch, self._limits)
+        return self._records
+
+
+# ---- both
+
+
+class _Difference(NamedTuple):
+    """The first offset at which the replicas differ, how, and the batches that hold it."""
+
+    offset: int
+    message: str
+    ours: _Head
+    theirs: _Head
+
+
+def _first_difference(left: _Side, right: _Side) -> _Difference | None:
+    while True:
+        _skip_alike(left, right)
+        ours, theirs = left.head(), right.head()
+        if ours is None or theirs is None:
+            return None
+        if ours.batch.last_offset < theirs.first:
+            left.only_here += ours.first >= right.start_offset
+            left.step()
+        elif theirs.batch.last_offset < ours.first:
+            right.only_here += theirs.first >= left.start_offset
+            right.step()
+        else:
+            difference = _differ(left, right, ours, theirs)
+            if difference is not None:
+                return difference
+            end = min(ours.batch.last_offset, theirs.batch.last_offset)
+            for side, head in ((left, ours), (right, theirs)):
+                if head.batch.last_offset == end:
+                    side.step()
+
+
+def _skip_alike(left: _Side, right: _Side) -> None:
+    """Pass over batches that are the same on both sides, many at once where the columns allow it."""
+    columns = list(_COMPARED)
+    while left.stretch is not None and right.stretch is not None:
+        ours, theirs = left.stretch.batches.matrix, right.stretch.batches.matrix
+        rows = min(len(left.stretch.batches) - left.row, len(right.stretch.batches) - right.row)
+        if not rows:
+            if left.head() is None or right.head() is None:
+                return
+            continue
+        if ours is None or theirs is None:
+            return
+        parts = (ours[columns, left.row : left.row + rows], theirs[columns, right.row : right.row + rows])
+        alike = (parts[0] == parts[1]).all(axis=0)
+        same = rows if alike.all() else int(alike.argmin())
+        left.step(same)
+        right.step(same)
+        if same < rows:
+            return
+
+
+def _differ(left: _Side, right: _Side, ours: _Head, theirs: _Head) -> _Difference | None:
+    """How two batches differ that share offsets, None if they do not where they share records."""
+    a, b = ours.batch, theirs.batch
+    first = max(ours.first, theirs.first)
+    if a.magic >= 2 and b.magic >= 2 and a.leader_epoch != b.leader_epoch:
+        message = f"from offset {first} on the leader epoch is {a.leader_epoch} here and {b.leader_epoch} there"
+        return _Difference(first, message, ours, theirs)
+    same = ("size_bytes", "base_offset", "last_offset", "magic", "crc")
+    if all(getattr(a, name) == getattr(b, name) for name in same):
+        return None
+    own, other = left.records_of(ours), right.records_of(theirs)
+    if not (own.can_be_read and other.can_be_read):
+        return _Difference(first, f"the batches at offset {first} differ, and not both can be read", ours, theirs)
+    offset = first_different(own, other)
+    if offset is None:
+        return None
+    return _Difference(offset, f"the records at offset {offset} differ", ours, theirs)
+
+
+def _diverged(difference: _Difference) -> Finding:
+    ours, theirs = difference.ours.batch, difference.theirs.batch
+    return finding(
+        FindingKind.DIVERGED,
+        difference.ours.path,
+        f"the replicas diverge: {difference.message}; there: {difference.theirs.path} at byte {theirs.position}",
+        position=ours.position,
+        expected=_words(theirs),
+        got=_words(ours),
+        offsets=(difference.offset, max(ours.last_offset, theirs.last_offset)),
+    )
+
+
+def _words(batch: Batch) -> str:
+    return f"last offset {batch.last_offset}, crc {batch.crc}, leader epoch {batch.leader_epoch}"
+
+
+def _damaged_and_longer(ours: ReplicaState, theirs: ReplicaState) -> ReplicaState | None:
+    if bool(ours.damaged) is bool(theirs.damaged):
+        return None
+    damaged, sound = (ours, theirs) if ours.damaged else (theirs, ours)
+    is_further = (damaged.last_epoch, damaged.end_offset) > (sound.last_epoch, sound.end_offset)
+    return damaged if is_further else None
+
+
+def _behind(ours: ReplicaState, theirs: ReplicaState) -> Iterator[Finding]:
+    """Which of the two is the less complete, and in what."""
+    if ours.rank == theirs.rank:
+        return
+    less, more = sorted((ours, theirs), key=lambda state: state.rank)
+    how = "less complete than"
+    if _damaged_and_longer(ours, theirs) is not None:
+        less, more, how = more, less, "ends before"
+    message = f"{how} {more.path}: {less.words}; there: {more.words}"
+    offsets = (less.end_offset, more.end_offset - 1) if less.end_offset < more.end_offset else None
+    yield finding(FindingKind.REPLICA_BEHIND, less.path, message, offsets=offsets)
+
+
+def _gone(ours: ReplicaState, theirs: ReplicaState) -> Finding:
+    counts = f"{ours.only_here} batches are only here, {theirs.only_here} only in {theirs.path}"
+    message = f"of offsets that both logs reach, {counts}: cleaning went further on one side, or batches are missing"
+    return finding(FindingKind.NOT_COMPARABLE, ours.path, message)

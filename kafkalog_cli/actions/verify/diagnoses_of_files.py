@@ -1,0 +1,211 @@
+"""What findings beside the batches mean: sidecar files, names, checkpoints, places, replicas."""
+
+from __future__ import annotations
+
+from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Severity
+
+_INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
+
+_RECOVER = "`kafkalog recover` cuts the tail off and keeps what it cuts"
+_INDEXES = "`kafkalog recover --indexes-only` makes it anew"
+_STATE = "`kafkalog recover` makes it anew from the log"
+_REFUSES = "a broker does not start with it"
+_GOES = "a broker that starts deletes it"
+
+
+FILE_DIAGNOSES = {
+    # files beside the log
+    FindingKind.INDEX_MISSING: Diagnosis(
+        _WARNING, "a broker that starts makes it anew, and checks the segment's CRCs", _INDEXES
+    ),
+    FindingKind.TIME_INDEX_MISSING: Diagnosis(
+        _WARNING,
+        "after a clean stop a broker leaves it empty: retention goes by the time of the file, look-ups by time err",
+        _INDEXES,
+    ),
+    FindingKind.INDEX_WRONG: Diagnosis(
+        _CORRUPTION,
+        "a broker does not check it after a clean stop: readers miss records, or the log ends too early",
+        _INDEXES,
+    ),
+    FindingKind.INDEX_INEXACT: Diagnosis(
+        _WARNING, "none: readers come out right all the same", _INDEXES + ", if wanted"
+    ),
+    FindingKind.TIME_INDEX_WRONG: Diagnosis(
+        _CORRUPTION,
+        "a broker does not check it after a clean stop: look-ups by time err, retention may delete too early or never",
+        _INDEXES,
+    ),
+    FindingKind.TIME_INDEX_INEXACT: Diagnosis(
+        _WARNING,
+        "look-ups by time may come out at another record, retention may delete a little early",
+        _INDEXES + ", if wanted",
+    ),
+    FindingKind.TXN_INDEX_WRONG: Diagnosis(
+        _CORRUPTION,
+        "consumers that read only what is committed get records of aborted transactions, or miss committed ones",
+        _INDEXES,
+    ),
+    FindingKind.TXN_INDEX_INEXACT: Diagnosis(_WARNING, "a broker that starts makes it anew if it sees it", _INDEXES),
+    FindingKind.INDEX_ZERO_TAIL: Diagnosis(
+        _WARNING,
+        "a broker takes the zeros for entries (KAFKA-10207): look-ups in the segment begin at its start",
+        _INDEXES,
+    ),
+    FindingKind.ENTRIES_BEHIND_TAIL: Diagnosis(
+        _WARNING,
+        "follows from the damaged tail: after an unclean stop a broker makes it anew; after a clean one the log ends at"
+        " the last segment's base offset for readers",
+        _RECOVER,
+    ),
+    FindingKind.END_NOT_SEEN: Diagnosis(
+        _WARNING,
+        "after a clean stop a broker takes an earlier end for the log's: records are lost to readers, and overwritten",
+        "`kafkalog recover` before the broker starts",
+    ),
+    FindingKind.SNAPSHOT_WRONG: Diagnosis(
+        _CORRUPTION,
+        "a snapshot that cannot be read is deleted, and an older one used; one that can be read is believed:"
+        " duplicates or sequence errors",
+        _STATE,
+    ),
+    FindingKind.SNAPSHOT_BEYOND_END: Diagnosis(
+        _WARNING,
+        "a broker that starts deletes it, and replays the log from an older one",
+        "",
+    ),
+    FindingKind.SNAPSHOT_INEXACT: Diagnosis(_WARNING, "a broker reads it all the same", _STATE),
+    FindingKind.SNAPSHOTS_MISSING: Diagnosis(
+        _WARNING,
+        "after a clean stop a broker forgets all producers; after an unclean one it replays the whole log",
+        _STATE,
+    ),
+    FindingKind.EPOCHS_WRONG: Diagnosis(
+        _CORRUPTION,
+        "a broker believes it: followers may cut their logs at the wrong place; one that cannot be read keeps the log"
+        " directory offline",
+        _STATE,
+    ),
+    FindingKind.EPOCHS_MISSING: Diagnosis(
+        _WARNING, "a broker knows no epoch before the next: followers fetch by offset", _STATE
+    ),
+    # names and leftovers
+    FindingKind.ORPHAN_INDEX: Diagnosis(
+        _WARNING,
+        _GOES,
+        "look where its log has gone; `kafkalog recover` takes the index away and keeps it",
+    ),
+    FindingKind.LEFTOVER_CLEANED: Diagnosis(_WARNING, "", "`kafkalog recover` does the same, and keeps it"),
+    FindingKind.LEFTOVER_SWAP: Diagnosis(_WARNING, "", "`kafkalog recover` does the same, and can be undone"),
+    FindingKind.LEFTOVER_DELETED: Diagnosis(_INFO, _GOES, ""),
+    FindingKind.LEFTOVER_TEMPORARY: Diagnosis(_INFO, "none: it is written over when it is needed again", ""),
+    FindingKind.BAD_NAME: Diagnosis(_CORRUPTION, _REFUSES, "move it out of the directory"),
+    FindingKind.UNKNOWN_FILE: Diagnosis(_INFO, "none: it is not looked at", ""),
+    FindingKind.MARKED_DIRECTORY: Diagnosis(_INFO, "", ""),
+    FindingKind.FOREIGN_DIRECTORY: Diagnosis(
+        _WARNING, _REFUSES, "move it out of the log directory before the broker starts"
+    ),
+    # checkpoints and metadata of a log directory
+    FindingKind.RECOVERY_POINT_BEYOND_END: Diagnosis(
+        _WARNING,
+        "after an unclean stop a broker checks only the last segment: it believes the others to be on the disk",
+        "`kafkalog recover` checks all segments and puts the line right",
+    ),
+    FindingKind.HIGH_WATERMARK_BEYOND_END: Diagnosis(
+        _WARNING,
+        "a broker takes the log's end: records that were replicated are not here any more",
+        "with other in-sync replicas, let one of them lead; it fills up from them",
+    ),
+    FindingKind.LOG_START_BEYOND_END: Diagnosis(
+        _CORRUPTION,
+        "a broker that starts deletes every segment and begins anew at the checkpoint's offset",
+        "do not start a broker; put the line in log-start-offset-checkpoint right, after a copy",
+    ),
+    FindingKind.CLEANER_BEYOND_END: Diagnosis(_WARNING, "a cleaner begins anew at the log's start", ""),
+    FindingKind.CHECKPOINTS_DISAGREE: Diagnosis(
+        _WARNING, "a broker goes by the larger of log start and the other offset", ""
+    ),
+    FindingKind.CHECKPOINT_DAMAGED: Diagnosis(
+        _WARNING,
+        "a broker takes 0 for every partition of it: it recovers all, and forgets log starts and high watermarks",
+        "restore the file, or let the broker write it anew",
+    ),
+    FindingKind.META_PROPERTIES: Diagnosis(
+        _CORRUPTION, _REFUSES, "restore the file from a backup, or format the directory anew"
+    ),
+    FindingKind.META_PROPERTIES_MISSING: Diagnosis(
+        _WARNING,
+        "a broker takes the directory for new: it does not start before it is formatted",
+        "restore the file",
+    ),
+    FindingKind.META_PROPERTIES_DIFFER: Diagnosis(
+        _CORRUPTION,
+        "a broker does not start with directories of several clusters or brokers, or with one directory id twice",
+        "give each broker its own directories",
+    ),
+    FindingKind.SHUTDOWN_MARKER: Diagnosis(
+        _WARNING,
+        "a broker starts as after a clean stop, without its epoch: it leaves every in-sync replica set",
+        "",
+    ),
+    FindingKind.MARKER_HELD: Diagnosis(
+        _INFO,
+        "it starts as after an unclean stop: it recovers all partitions, and leaves every in-sync replica set",
+        "`kafkalog undo` of the runs that it names gives the marker back, with the bytes that they cut off",
+    ),
+    FindingKind.MARKERS_DIFFER: Diagnosis(
+        _WARNING,
+        "a broker sends no epoch to the controller: it leaves every in-sync replica set; directories without a marker"
+        " are recovered",
+        "start the broker with all directories of one clean stop, or none of their markers",
+    ),
+    FindingKind.METADATA_FILE: Diagnosis(_CORRUPTION, "a broker takes the log directory offline", "restore the file"),
+    FindingKind.METADATA_FILE_MISSING: Diagnosis(
+        _WARNING,
+        "a broker in KRaft mode takes it for a stray: it sets the directory aside and starts an empty partition",
+        "write it before the broker starts: a line `version: 0` and a line `topic_id: ID`, with the id that"
+        " kafka-topics --describe shows, or another replica's file",
+    ),
+    FindingKind.TOPIC_ID_DIFFERS: Diagnosis(
+        _WARNING,
+        "a broker takes it for a stray: it sets the directory aside and starts an empty partition",
+        "make sure which topic the data is of before the broker starts",
+    ),
+    FindingKind.NOT_IN_METADATA: Diagnosis(
+        _WARNING,
+        "a broker takes it for a stray: it sets the directory aside",
+        "copy the directory before the broker starts, if the data is wanted",
+    ),
+    FindingKind.NOT_A_REPLICA: Diagnosis(
+        _WARNING,
+        "this broker is none of the replicas: it sets the directory aside as a stray",
+        "copy the directory before the broker starts, if the data is wanted",
+    ),
+    FindingKind.SAME_TOPIC_ID: Diagnosis(
+        _CORRUPTION,
+        "a broker keeps both: one of them under a name that no topic has, where nobody reads or deletes it",
+        "find out which holds the data, and move the other away",
+    ),
+    FindingKind.TWIN_DIRECTORIES: Diagnosis(
+        _CORRUPTION,
+        "a broker does not start with a partition in two of its log directories",
+        "keep the more complete one (--against tells), and move the other away",
+    ),
+    # replicas
+    FindingKind.DIVERGED: Diagnosis(
+        _CORRUPTION,
+        "brokers compare leader epochs, not contents: a follower with other batches under the same epoch stays so",
+        "keep the replica that the leader has; move the other away and let it replicate",
+    ),
+    FindingKind.REPLICA_BEHIND: Diagnosis(_INFO, "a follower fetches what it has not got", ""),
+    FindingKind.MORE_COMPLETE: Diagnosis(_INFO, "a follower fetches from the leader what it has not got", ""),
+    FindingKind.NOT_COMPARABLE: Diagnosis(_INFO, "none: cleaning or deletion went further on one side", ""),
+    # the machine
+    FindingKind.NOT_READ: Diagnosis(
+        _WARNING,
+        "a broker that cannot read it takes the log directory offline",
+        "where permission is missing, verify as the user that the broker runs as; after an I/O error copy what can be"
+        " read to another disk",
+    ),
+    FindingKind.LOCKED: Diagnosis(_INFO, "a broker is running on it", "what is found may be of a moment; verify again"),
+}

@@ -1,0 +1,133 @@
+"""What findings in batches and records mean: how bad, what a broker does, what to do."""
+
+from __future__ import annotations
+
+from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Severity
+
+_INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
+
+_REPLICATE_OR_SALVAGE = (
+    "with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica,"
+    " `kafkalog recover --salvage OUT` first"
+)
+_RECOVER = "`kafkalog recover` cuts the tail off and keeps what it cuts"
+_CUTS_AT_IT = (
+    "after an unclean stop a broker cuts the log there and sets all later segments aside if it reads the segment"
+    " (from the recovery point on); else it keeps it, and consumers fail at it"
+)
+_CONSUMERS_FAIL = "a broker does not look inside batches: it serves it, and consumers fail at it"
+
+
+LOG_DIAGNOSES = {
+    # the chain of batches
+    FindingKind.TORN_TAIL: Diagnosis(
+        _WARNING,
+        "after an unclean stop a broker cuts it off; after a clean one it stays, and the log may end at the last"
+        " segment's base offset for readers",
+        _RECOVER,
+    ),
+    FindingKind.ZERO_TAIL: Diagnosis(
+        _WARNING,
+        "after an unclean stop a broker cuts it off; after a clean one it does not start",
+        _RECOVER,
+    ),
+    FindingKind.BAD_TAIL_BATCH: Diagnosis(
+        _WARNING,
+        "after an unclean stop a broker cuts it off; after a clean one it keeps it, and consumers fail at it",
+        _RECOVER,
+    ),
+    FindingKind.DAMAGED_RANGE: Diagnosis(_CORRUPTION, _CUTS_AT_IT, _REPLICATE_OR_SALVAGE),
+    FindingKind.ZEROED_RANGE: Diagnosis(
+        _CORRUPTION,
+        "after an unclean stop a broker cuts the log there and sets all later segments aside; where it only reads the"
+        " segment at start, it does not start",
+        _REPLICATE_OR_SALVAGE,
+    ),
+    FindingKind.CRC_MISMATCH: Diagnosis(_CORRUPTION, _CUTS_AT_IT, _REPLICATE_OR_SALVAGE),
+    FindingKind.UNREADABLE_RANGE: Diagnosis(
+        _CORRUPTION,
+        "a broker takes the whole log directory offline when it reads there",
+        "copy what can be read to another disk; " + _REPLICATE_OR_SALVAGE,
+    ),
+    FindingKind.BATCH_TOO_LARGE: Diagnosis(
+        _CORRUPTION,
+        "a broker reads a batch of any size that lies within the file",
+        "if the size is right, verify again with a larger --max-batch-bytes; else " + _REPLICATE_OR_SALVAGE,
+    ),
+    FindingKind.UNKNOWN_MAGIC: Diagnosis(
+        _CORRUPTION,
+        "a broker takes it for a batch of the newest format; consumers fail at it",
+        _REPLICATE_OR_SALVAGE,
+    ),
+    FindingKind.OFFSETS_NOT_ASCENDING: Diagnosis(
+        _CORRUPTION,
+        "a broker notices only where an index entry would go back: then it cuts the segment to nothing, or does not"
+        " start; consumers miss records or read them twice",
+        _REPLICATE_OR_SALVAGE,
+    ),
+    FindingKind.OFFSET_OUTSIDE_SEGMENT: Diagnosis(
+        _CORRUPTION,
+        "a broker that recovers the segment splits it, or does not start",
+        _REPLICATE_OR_SALVAGE,
+    ),
+    FindingKind.OFFSET_GAP: Diagnosis(_INFO, "none: compaction leaves gaps, and consumers pass over them", ""),
+    FindingKind.MISSING_OFFSETS: Diagnosis(
+        _WARNING,
+        "none: consumers pass over the gap without a word; the topic is not compacted, so records are missing",
+        "with other in-sync replicas, compare with one of them (--against); else look for the missing segment",
+    ),
+    FindingKind.EPOCH_GOES_BACK: Diagnosis(
+        _CORRUPTION,
+        "a broker does not notice; replicas that compare epochs may cut their logs at the wrong place",
+        _REPLICATE_OR_SALVAGE,
+    ),
+    FindingKind.EMPTY_SEGMENT: Diagnosis(_INFO, "none: it is kept", ""),
+    FindingKind.SEGMENT_TOO_LARGE: Diagnosis(
+        _CORRUPTION, "a broker does not open a segment of 2 GiB or more", _REPLICATE_OR_SALVAGE
+    ),
+    # batches and records
+    FindingKind.FUTURE_TIMESTAMP: Diagnosis(
+        _WARNING,
+        "retention by time keeps the segment until that time is past; look-ups by time find it too early",
+        "check the clock of the producer; retention.ms does not free the segment, retention.bytes does",
+    ),
+    FindingKind.TIMESTAMP_UNIT: Diagnosis(
+        _WARNING,
+        "retention by time deletes the segment at once (seconds) or never (microseconds, nanoseconds)",
+        "have the producer send milliseconds; set retention of the topic by size until the records are gone",
+    ),
+    FindingKind.NEGATIVE_TIMESTAMP: Diagnosis(
+        _WARNING,
+        "look-ups by time do not find it; retention goes by the time of the file",
+        "check the producer",
+    ),
+    FindingKind.MAX_TIMESTAMP: Diagnosis(
+        _WARNING,
+        "look-ups by time and retention go by the header, not by the records",
+        "none where the records are right: consumers read them as they are",
+    ),
+    FindingKind.RECORD_COUNT: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _REPLICATE_OR_SALVAGE),
+    FindingKind.INVALID_RECORD: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _REPLICATE_OR_SALVAGE),
+    FindingKind.DECOMPRESSION: Diagnosis(
+        _CORRUPTION,
+        "a broker does not decompress at start: it serves it, and consumers and the cleaner fail at it",
+        _REPLICATE_OR_SALVAGE,
+    ),
+    FindingKind.UNKNOWN_CODEC: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _REPLICATE_OR_SALVAGE),
+    FindingKind.OUTPUT_TOO_LARGE: Diagnosis(
+        _CORRUPTION,
+        "a broker that cleans the log, and consumers, need that much memory",
+        "if the size is right, verify again with a larger --max-output-bytes or --max-ratio",
+    ),
+    FindingKind.INNER_MESSAGE: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _REPLICATE_OR_SALVAGE),
+    FindingKind.RECORD_OFFSET: Diagnosis(
+        _CORRUPTION,
+        "a broker does not look at the offsets of records; consumers get them as they are, out of order or twice",
+        _REPLICATE_OR_SALVAGE,
+    ),
+    FindingKind.CONTROL_RECORD: Diagnosis(
+        _CORRUPTION,
+        "a broker that rebuilds the producers' state fails at it, or takes the transaction for still open",
+        _REPLICATE_OR_SALVAGE,
+    ),
+}

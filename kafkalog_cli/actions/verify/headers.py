@@ -1,0 +1,161 @@
+"""The chain of batch headers of a partition, without the contents: whether it holds, and whether offsets go up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from kafkalog_cli.actions.log_range import LogRange
+from kafkalog_cli.actions.reports.segment_walk import Stretch
+from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.log import Totals, begins_with_zeros, end_kind, in_words
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, BatchColumns
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Partition, Segment
+from kafkalog_cli.storage.reading.resync import next_good_batch
+from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.storage.reading.unreadable import unreadable
+from kafkalog_cli.storage.segments.log_end import HeaderChain
+
+MAX_MAGIC = 2
+
+
+class HeaderCheck:
+    """Follows the headers of a partition's segments. Afterwards `totals`, `end_offset` (None: no segment could be
+    read), and `has_tail_damage` as of a walk that checks CRCs.
+    """
+
+    def __init__(
+        self,
+        fs: Filesystem,
+        partition: Partition,
+        limits: Limits,
+        only: frozenset[str] | None = None,
+        choice: KernelChoice | None = None,
+    ) -> None:
+        self.totals = Totals()
+        self.end_offset: int | None = None
+        self.has_tail_damage = False
+        self._fs = fs
+        self._partition = partition
+        self._limits = limits
+        self._only = only
+        self._choice = choice
+
+    @property
+    def log(self) -> LogRange | None:
+        """The offsets of the log."""
+        segments = self._partition.segments
+        return None if self.end_offset is None or not segments else LogRange(segments[0].base_offset, self.end_offset)
+
+    def findings(self) -> Iterator[Finding]:
+        """What was found, in the order of the log."""
+        segments = [segment for segment in self._partition.segments if not segment.is_seven]
+        for number, segment in enumerate(segments):
+            if self._only is not None and segment.log.path.rpartition("/")[2] not in self._only:
+                continue
+            try:
+                with self._fs.open_read(segment.log.path) as file:
+                    yield from self._segment(file, segment, is_last=number == len(segments) - 1)
+            except KafkalogError as error:
+                yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
+
+    def _segment(self, file: ReadableFile, segment: Segment, *, is_last: bool) -> Iterator[Finding]:
+        path, totals = segment.log.path, self.totals
+        totals.segments += 1
+        totals.bytes += segment.log.size_bytes
+        if segment.log.size_bytes > MAX_SEGMENT_BYTES:
+            message = f"{segment.log.size_bytes} bytes"
+            yield finding(FindingKind.SEGMENT_TOO_LARGE, path, message, expected="under 2 GiB")
+        if self.end_offset is None:
+            self.end_offset = segment.base_offset
+        elif segment.base_offset > self.end_offset:
+            message = f"no segment holds offsets {self.end_offset} to {segment.base_offset - 1}"
+            yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(self.end_offset, segment.base_offset - 1))
+        reached, told = max(self.end_offset, segment.base_offset) - 1, False
+        start: int | None = 0
+        while start is not None:
+            chain = _Chain(file, start, self._limits, self._choice)
+            for batches in chain:
+                totals.batches += len(batches)
+                stretch = Stretch(batches, reached, NO_TIMESTAMP, is_after_damage=False)
+                problem = None if told else _problem(path, stretch)
+                if problem is not None:
+                    told = True
+                    yield problem
+                reached = max(reached, stretch.reached[-1])
+            start = None
+            if chain.fault is not None:
+                broken = chain.fault.position
+                start = next_good_batch(file, broken + 1, self._limits, broken_at=broken)
+                yield self._damage(file, path, chain.fault, start, is_last=is_last)
+        self.end_offset = reached + 1
+
+    def _damage(self, file: ReadableFile, path: str, fault: Fault, behind: int | None, *, is_last: bool) -> Finding:
+        """What a break in the chain is, with the next valid batch at `behind`."""
+        if behind is None:
+            self.has_tail_damage = is_last
+            kind = end_kind(file, fault, is_last=is_last)
+            return of_fault(path, in_words(fault, kind, file.size_bytes), kind)
+        zeroed = begins_with_zeros(file, fault.position, behind)
+        return of_fault(path, fault, FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE)
+
+
+class _Chain:
+    """The batches of an unbroken chain from byte `start` on, some at a time; afterwards what ended it.
+
+    Where batches are small it is quicker to read everything than to pass from header to header.
+    """
+
+    def __init__(self, file: ReadableFile, start: int, limits: Limits, choice: KernelChoice | None) -> None:
+        self.fault: Fault | None = None
+        self._file = file
+        self._start = start
+        self._limits = limits
+        self._choice = choice
+
+    def __iter__(self) -> Iterator[BatchColumns]:
+        chain = HeaderChain(self._file, self._start)
+        headers = iter(chain)
+        while rows := [*islice(headers, _HEADERS)]:
+            yield BatchColumns.from_rows(rows)
+            size = chain.position - rows[0].position
+            if len(rows) == _HEADERS and size < _HEADERS * _SMALL_BYTES:
+                yield from self._all_bytes(chain.position)
+                return
+        self.fault = chain.fault
+
+    def _all_bytes(self, start: int) -> Iterator[BatchColumns]:
+        scan = Scan(self._file, start=start, limits=self._limits, choice=self._choice)
+        for chunk in scan:
+            yield chunk.batches
+        self.fault = scan.fault
+
+
+_HEADERS = 256
+_SMALL_BYTES = 4096
+
+
+def _problem(path: str, stretch: Stretch) -> Finding | None:
+    """The first thing that is wrong with headers."""
+    row = stretch.first_disordered()
+    if row is not None:
+        first, last, before = stretch.base_offset[row], stretch.last_offset[row], stretch.offset_before(row)
+        first = last if first == NO_OFFSET else first
+        message = f"offsets do not go up: {first} to {last} after {before}"
+        offsets = (min(first, last), max(first, last))
+        kind, position = FindingKind.OFFSETS_NOT_ASCENDING, stretch.position[row]
+        return finding(kind, path, message, position=position, expected=f"above {before}", offsets=offsets)
+    magic: Any = stretch.batches.magic
+    if int(magic.max() if hasattr(magic, "max") else max(magic)) <= MAX_MAGIC:
+        return None
+    row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
+    message = "a batch with a magic that no Kafka has written"
+    position = stretch.position[row]
+    return finding(FindingKind.UNKNOWN_MAGIC, path, message, position=position, expected="0 to 2")

@@ -1,0 +1,375 @@
+"""What the batches of a partition tell while its segments are walked: damage, order, gaps, epochs, timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog_cli.actions.reports.log_questions import NO_LEADER_EPOCH
+from kafkalog_cli.actions.reports.segment_walk import Damaged, SegmentWalk, Stretch
+from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.records import RecordsCheck
+from kafkalog_cli.actions.verify.times import TimesSeen
+from kafkalog_cli.actions.verify.txns import AbortedCheck
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, BatchColumns
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Segment
+from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
+
+MAX_TOLD = 20
+"""Findings of one kind in one segment; what is left is counted."""
+
+MAX_INT32 = (1 << 31) - 1
+
+Advance = Callable[[int, str], None]
+"""Told of bytes that were looked at, and of which file."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What was looked at in a partition."""
+
+    segments: int = 0
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+
+
+@dataclass(slots=True)
+class Gaps:
+    """Offsets that no batch has, inside segments: how many gaps and offsets, and the first."""
+
+    count: int = 0
+    offsets: int = 0
+    path: str = ""
+    position: int = 0
+    first: int = 0
+    last: int = 0
+
+
+class LogCheck:
+    """Looks at the batches of a partition's segments, and (`wants_records`) at their records; a `LogObserver`.
+
+    `only` names the log files that are wanted (None: all). Afterwards `findings` are in the order of the log;
+    `has_tail_damage`: the last segment has a damaged tail, and nothing else is damaged in it.
+    """
+
+    def __init__(
+        self,
+        now_ms: int,
+        *,
+        wants_records: bool,
+        only: frozenset[str] | None = None,
+        advance: Advance | None = None,
+        aborted: AbortedCheck | None = None,
+    ) -> None:
+        self.wants_records = wants_records
+        self.findings: list[Finding] = []
+        self.totals = Totals()
+        self.gaps = Gaps()
+        self.has_tail_damage = False
+        self._now_ms = now_ms
+        self._only = only
+        self._advance = advance
+        self._aborted = aborted
+        self._epoch = NO_LEADER_EPOCH
+        self._seen_bytes = 0
+        self._start("", 0, is_last=False)
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """A segment comes; whether it is wanted."""
+        path = segment.log.path
+        if self._only is not None and path.rpartition("/")[2] not in self._only:
+            return False
+        self._start(path, segment.base_offset, is_last=next_offset is None)
+        self.totals.segments += 1
+        self.totals.bytes += segment.log.size_bytes
+        if segment.log.size_bytes > MAX_SEGMENT_BYTES:
+            self._find(FindingKind.SEGMENT_TOO_LARGE, f"{segment.log.size_bytes} bytes", expected="under 2 GiB")
+        return True
+
+    def see(self, stretch: Stretch) -> None:
+        """Look at some batches."""
+        if self._advance is not None:
+            self._advance(stretch.end - self._seen_bytes, self._path)
+            self._seen_bytes = stretch.end
+        batches = stretch.batches
+        self.totals.batches += len(batches)
+        self._look_at_crcs(batches)
+        self._times.see(batches.max_timestamp, batches.last_offset, batches.position)
+        self._look_at_counts(batches)
+        self._look_at_epochs(batches)
+        self._look_at_offsets(stretch)
+        if self._aborted is not None:
+            self._aborted.see(stretch)
+
+    def records(self, block: RecordBlock) -> None:
+        """Look at the records of some batches."""
+        self.totals.records += len(block.records)
+        self._records.see(block)
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """The segment is over."""
+        told = len(self.findings)
+        self._tell_damage(walk)
+        damage = self.findings[told:]
+        worst = any(found.severity.exit_code is ExitCode.CORRUPTION for found in damage)
+        if code is ExitCode.CORRUPTION and damage and not worst:
+            self.findings[told] = _as_mid_log(damage[0])
+        self.has_tail_damage |= bool(damage) and self._is_last and code is ExitCode.WARNINGS
+        times = [*self._times.findings(self._path)]
+        told_of = {found.kind for found in times}
+        self.findings += times
+        self.findings += (f for f in self._records.findings(self._path) if f.kind not in told_of)
+        if self._aborted is not None:
+            self.findings += self._aborted.findings(walk.file)
+
+    # ---- one segment
+
+    def _start(self, path: str, base_offset: int, *, is_last: bool) -> None:
+        self._path = path
+        self._base_offset = base_offset
+        self._is_last = is_last
+        self._times = TimesSeen(self._now_ms, "batch")
+        self._records = RecordsCheck(self._now_ms)
+        self._bad: list[tuple[int, int, int, int]] = []
+        self._bad_count = 0
+        self._last_good = -1
+        self._seen_bytes = 0
+        self._disordered = 0
+        self._outside = 0
+
+    def _find(self, kind: FindingKind, message: str, **details: Any) -> None:
+        self.findings.append(finding(kind, self._path, message, **details))
+
+    def _look_at_crcs(self, batches: BatchColumns) -> None:
+        valid: Any = batches.valid
+        rows = len(valid)
+        if valid.all() if batches.matrix is not None else all(valid):
+            self._last_good = int(batches.position[rows - 1])
+            return
+        for row in range(rows):
+            if valid[row]:
+                self._last_good = int(batches.position[row])
+                continue
+            self._bad_count += 1
+            if len(self._bad) < MAX_TOLD:
+                first, last = int(batches.base_offset[row]), int(batches.last_offset[row])
+                position = int(batches.position[row])
+                self._bad.append((position, int(batches.size_bytes[row]), last if first == NO_OFFSET else first, last))
+
+    def _look_at_counts(self, batches: BatchColumns) -> None:
+        """A batch cannot have more records than offsets."""
+        counts: Any = batches.records_count
+        if batches.matrix is not None:
+            columns: Any = batches
+            too_many = counts > columns.last_offset - columns.base_offset + 1
+            odd = [row for row in (too_many & (columns.magic >= 2)).nonzero()[0].tolist() if batches.valid[row]]
+        else:
+            spans = zip(counts, batches.base_offset, batches.last_offset, batches.magic, batches.valid, strict=True)
+            odd = [
+                r for r, (n, base, last, magic, good) in enumerate(spans) if good and magic >= 2 and n > last - base + 1
+            ]
+        for row in odd[:MAX_TOLD]:
+            batch = batches.row(row)
+            span = batch.last_offset - batch.base_offset + 1
+            message = f"a batch says that it has {batch.records_count} records in {span} offsets"
+            offsets = (batch.base_offset, max(batch.last_offset, batch.base_offset))
+            self._find(FindingKind.RECORD_COUNT, message, position=batch.position, offsets=offsets)
+
+    def _look_at_epochs(self, batches: BatchColumns) -> None:
+        """Leader epochs do not go back in a log; -1 is none."""
+        column: Any = batches.leader_epoch
+        if batches.matrix is not None:
+            low, high = int(column.min()), int(column.max())
+        else:
+            low, high = min(column), max(column)
+        if low == high and low >= self._epoch:
+            self._epoch = high
+            return
+        told = False
+        for row, value in enumerate(column.tolist() if hasattr(column, "tolist") else column):
+            if not batches.valid[row]:
+                continue
+            if value < NO_LEADER_EPOCH or NO_LEADER_EPOCH < value < self._epoch:
+                if not told:
+                    self._tell_epoch(batches, row, value)
+                told = True
+            self._epoch = max(self._epoch, value)
+
+    def _tell_epoch(self, batches: BatchColumns, row: int, epoch: int) -> None:
+        message = f"leader epoch {epoch} comes after {self._epoch}"
+        offsets = (int(batches.last_offset[row]),) * 2
+        expected, position = f"{max(self._epoch, 0)} or more", int(batches.position[row])
+        kind = FindingKind.EPOCH_GOES_BACK
+        self._find(kind, message, position=position, expected=expected, got=str(epoch), offsets=offsets)
+
+    def _look_at_offsets(self, stretch: Stretch) -> None:
+        """Offsets go up without a gap, and fit into 31 bits above the base offset."""
+        if not stretch.is_ordered:
+            if self._disordered < MAX_TOLD:
+                self._tell_disorder(stretch)
+            return
+        first, last = int(stretch.batches.base_offset[0]), int(stretch.last_reached)
+        lowest = first if first != NO_OFFSET else int(stretch.batches.last_offset[0])
+        if lowest < self._base_offset or last - self._base_offset > MAX_INT32:
+            self._tell_outside(stretch)
+        before = stretch.reached_before
+        if before != NO_OFFSET and first > before + 1 and not stretch.is_after_damage:
+            self._add_gap(before + 1, first - 1, int(stretch.batches.position[0]))
+        for row in _rows_behind_gaps(stretch):
+            before, first = int(stretch.batches.last_offset[row - 1]), int(stretch.batches.base_offset[row])
+            if first > before + 1:
+                self._add_gap(before + 1, first - 1, int(stretch.batches.position[row]))
+
+    def _add_gap(self, first: int, last: int, position: int) -> None:
+        gaps = self.gaps
+        if not gaps.count:
+            gaps.path, gaps.position, gaps.first, gaps.last = self._path, position, first, last
+        gaps.count += 1
+        gaps.offsets += last - first + 1
+
+    def _tell_disorder(self, stretch: Stretch) -> None:
+        row = stretch.first_disordered() or 0
+        if not stretch.batches.valid[row]:  # what it says of its offsets may be the damage
+            return
+        self._disordered += 1
+        first, last = stretch.base_offset[row], stretch.last_offset[row]
+        first = last if first == NO_OFFSET else first
+        before = stretch.offset_before(row)
+        message = f"offsets do not go up: {first} to {last} after {before}"
+        self._find(
+            FindingKind.OFFSETS_NOT_ASCENDING,
+            message,
+            position=stretch.position[row],
+            expected=f"above {before}",
+            got=f"{first} to {last}",
+            offsets=(min(first, last), max(first, last)),
+        )
+
+    def _tell_outside(self, stretch: Stretch) -> None:
+        self._outside += 1
+        if self._outside > 1:
+            return
+        base, last = stretch.base_offset, stretch.last_offset
+        limit = self._base_offset + MAX_INT32
+        rows = (r for r in range(len(base)) if last[r] > limit or max(base[r], NO_OFFSET) < self._base_offset)
+        row = next((r for r in rows if base[r] != NO_OFFSET or last[r] < self._base_offset or last[r] > limit), None)
+        if row is None:
+            return
+        first = last[row] if base[row] == NO_OFFSET else base[row]
+        message = f"offsets {first} to {last[row]} do not belong into the segment"
+        expected = f"{self._base_offset} to {limit}"
+        self._find(
+            FindingKind.OFFSET_OUTSIDE_SEGMENT,
+            message,
+            position=stretch.position[row],
+            expected=expected,
+            got=f"{first} to {last[row]}",
+            offsets=(first, max(first, last[row])),
+        )
+
+    # ---- damage
+
+    def _tell_damage(self, walk: SegmentWalk) -> None:
+        for damaged in walk.damaged:
+            self._tell_range(walk.file, damaged)
+        if walk.damaged_count > len(walk.damaged):
+            more = walk.damaged_count - len(walk.damaged)
+            self._find(FindingKind.DAMAGED_RANGE, f"{more} more places with bytes of no batch, batches follow")
+        for position, size, first, last in self._bad:
+            is_tail = self._is_last and position > self._last_good
+            kind = FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
+            message = f"the CRC of a batch of {size} bytes does not match"
+            self._find(kind, message, position=position, offsets=(min(first, last), max(first, last)))
+        if self._bad_count > len(self._bad):
+            message = f"{self._bad_count - len(self._bad)} more batches whose CRC does not match"
+            self._find(FindingKind.CRC_MISMATCH, message)
+        if walk.fault is not None:
+            self._tell_end(walk, walk.fault)
+        if walk.unknown_magic_at is not None:
+            message, position = "a batch with a magic that no Kafka has written", walk.unknown_magic_at
+            self._find(FindingKind.UNKNOWN_MAGIC, message, position=position, expected="0 to 2")
+
+    def _tell_range(self, file: ReadableFile, damaged: Damaged) -> None:
+        unreadable = next(unreadable_ranges(file, damaged.start, damaged.end), None)
+        if unreadable is not None:
+            self.findings.append(of_fault(self._path, unreadable))
+            return
+        zeroed = begins_with_zeros(file, damaged.start, damaged.end)
+        kind = FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
+        message = f"{damaged.end - damaged.start} bytes of no batch, valid batches follow"
+        self._find(kind, message, position=damaged.start, expected="a batch", got="zeros" if zeroed else "")
+
+    def _tell_end(self, walk: SegmentWalk, fault: Fault) -> None:
+        """What ended the last chain of the segment."""
+        kind = end_kind(walk.file, fault, is_last=self._is_last)
+        self.findings.append(of_fault(self._path, in_words(fault, kind, walk.file.size_bytes), kind))
+
+
+def _rows_behind_gaps(stretch: Stretch) -> list[int]:
+    """Rows, but for the first, whose offsets do not follow those of the row before."""
+    if stretch.batches.matrix is not None:
+        columns: Any = stretch.batches
+        rows: list[int] = ((columns.base_offset[1:] - columns.last_offset[:-1] != 1).nonzero()[0] + 1).tolist()
+        return rows
+    pairs = enumerate(zip(stretch.last_offset, stretch.base_offset[1:], strict=False), 1)
+    return [row for row, (before, first) in pairs if first != before + 1]
+
+
+_MID_LOG = {
+    FindingKind.TORN_TAIL: FindingKind.DAMAGED_RANGE,
+    FindingKind.ZERO_TAIL: FindingKind.ZEROED_RANGE,
+    FindingKind.BAD_TAIL_BATCH: FindingKind.CRC_MISMATCH,
+}
+
+
+def _as_mid_log(found: Finding) -> Finding:
+    """A finding about a tail that turned out to have valid batches behind it."""
+    offsets = None
+    if found.first_offset is not None and found.last_offset is not None:
+        offsets = (found.first_offset, found.last_offset)
+    return finding(
+        _MID_LOG.get(found.kind, found.kind),
+        found.path,
+        found.message,
+        position=found.position,
+        expected=found.expected,
+        got=found.got,
+        offsets=offsets,
+    )
+
+
+def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind | None:
+    """What a fault is with no valid batch behind it in its segment; None: what its own kind says."""
+    if fault.kind in (FaultKind.UNREADABLE, FaultKind.BATCH_TOO_LARGE):
+        return None
+    zeroed = begins_with_zeros(file, fault.position, file.size_bytes)
+    if is_last:
+        return FindingKind.ZERO_TAIL if zeroed else FindingKind.TORN_TAIL
+    return FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
+
+
+def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
+    """A fault whose message is Kafka's own, for an operator: zeros are zeros, not a record size of 0."""
+    if kind not in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
+        return fault
+    rest = size_bytes - fault.position
+    return fault._replace(message=f"zeros where a batch should be, {rest} bytes before the end of the file")
+
+
+def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:
+    """Whether what should be the first header in bytes `begin` to `end` is zeros, up to the magic at least.
+
+    With fewer bytes there is no header: a size of 0 is what a broker does not start with.
+    """
+    buffer = bytearray(HEADER_SIZE_UP_TO_MAGIC_BYTES)
+    if end - begin <= len(buffer):
+        return False
+    got, fault = read_readable(file, begin, memoryview(buffer))
+    return fault is None and got == len(buffer) == buffer.count(0)

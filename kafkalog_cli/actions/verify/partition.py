@@ -1,0 +1,271 @@
+"""One partition verified at one of three levels: what is wrong with it, and what was not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, unique
+
+from kafkalog_cli.actions.listing.root import RootState
+from kafkalog_cli.actions.log_range import LogRange
+from kafkalog_cli.actions.reports.index_reports import PartitionReports
+from kafkalog_cli.actions.reports.index_verdict import FileReport
+from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.actions.verify.files import bad_names, file_findings, size_findings
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.actions.verify.headers import HeaderCheck
+from kafkalog_cli.actions.verify.log import Advance, Gaps, LogCheck, Totals
+from kafkalog_cli.actions.verify.places import TopicFacts, read_topic_id
+from kafkalog_cli.actions.verify.root import checkpoint_findings
+from kafkalog_cli.actions.verify.seven import SevenCheck
+from kafkalog_cli.actions.verify.txns import AbortedCheck
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.format import checkpoint
+from kafkalog_cli.storage.fs import read_all
+from kafkalog_cli.storage.names import DirectoryKind, FileKind
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.reading.unreadable import unreadable
+
+
+@unique
+class Level(Enum):
+    """How much is looked at."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+    DEEP = "deep"
+
+
+@unique
+class Target(Enum):
+    """What a verification is about."""
+
+    PARTITION = "partition"
+    LOG_DIR = "log-directory"
+    COMPARISON = "comparison"
+
+
+_INSIDE_BATCHES = "decompression and records"
+_NOT_LOOKED_AT = {
+    Level.QUICK: (
+        "batch CRCs",
+        "index and snapshot entries",
+        "missing snapshots and epochs",
+        "timestamps",
+        _INSIDE_BATCHES,
+    ),
+    Level.NORMAL: (_INSIDE_BATCHES,),
+    Level.DEEP: (),
+}
+
+
+_BEHIND_THE_END = (FindingKind.ENTRIES_BEHIND_TAIL, FindingKind.SNAPSHOT_BEYOND_END, FindingKind.END_NOT_SEEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was found at one path; `topic` and `partition` are None for the root of a log directory.
+
+    `log` are the offsets, None where none could be read; `not_looked_at` what the level left out.
+    `files`: those of the directory that it is about, None: all.
+    """
+
+    path: str
+    level: Level
+    target: Target = Target.PARTITION
+    topic: str | None = None
+    partition: int | None = None
+    findings: tuple[Finding, ...] = ()
+    totals: Totals = field(default_factory=Totals)
+    log: LogRange | None = None
+    not_looked_at: tuple[str, ...] = ()
+    files: frozenset[str] | None = None
+
+    @property
+    def directory(self) -> str:
+        """The directory that it is about, or that the files lie in."""
+        return self.path.rpartition("/")[0] or "." if self.files is not None and len(self.files) == 1 else self.path
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is about all that there is."""
+        return self.files is None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """That of the worst finding; 1 for a file that could not be read, unless there is a corruption elsewhere."""
+        worst = max((found.severity.exit_code for found in self.findings), default=ExitCode.OK)
+        is_read = all(found.kind is not FindingKind.NOT_READ for found in self.findings)
+        return worst if is_read or worst is ExitCode.CORRUPTION else ExitCode.FAILURE
+
+    def count(self, severity: Severity) -> int:
+        """How many findings are so bad."""
+        return sum(found.severity is severity for found in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A partition to verify, what is known of the directory it lies in, and which of its files (None: all)."""
+
+    partition: Partition
+    level: Level
+    now_ms: int
+    root: RootState | None = None
+    facts: TopicFacts = field(default_factory=TopicFacts)
+    elsewhere: tuple[Finding, ...] = ()
+    wanted: frozenset[str] | None = None
+    advance: Advance | None = None
+
+
+def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
+    """What a verification is about: a directory, or the one file of it that is wanted."""
+    return directory if wanted is None or len(wanted) > 1 else f"{directory.rstrip('/')}/{next(iter(wanted))}"
+
+
+def verify_partition(means: Means, task: Task) -> Verification:
+    """The verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
+    partition = task.partition
+    found: list[Finding] = []
+    looked = _quick(means, task, found) if task.level is Level.QUICK else _walked(means, task, found)
+    log = looked.log
+    if task.wanted is None:
+        found += file_findings(means.fs, partition)
+        found += task.elsewhere
+        found += (one for one in task.facts.findings if one not in found)
+        unread = _unread_logs(found)
+        last = _stem(partition.segments[-1].log.path) if partition.segments else ""
+        if last in unread and (looked.has_tail_damage or last in _unread_logs(found, (FindingKind.NOT_READ,))):
+            log = None  # nobody knows where it ends
+            found = [one for one in found if one.kind not in _BEHIND_THE_END]
+        if task.root is not None and partition.directory.kind is DirectoryKind.PARTITION:
+            found += checkpoint_findings(task.root, partition.topic, partition.number, log)
+    missing = [f"topic ids and replicas ({task.facts.unknown_because})"] if task.facts.unknown_because else []
+    return Verification(
+        shown_path(partition.path, task.wanted),
+        task.level,
+        Target.PARTITION,
+        partition.topic,
+        partition.number,
+        tuple(_advised(found, task.facts)),
+        looked.totals,
+        log,
+        (*_NOT_LOOKED_AT[task.level], *missing),
+        task.wanted,
+    )
+
+
+@dataclass(slots=True)
+class _Looked:
+    log: LogRange | None
+    totals: Totals
+    has_tail_damage: bool
+
+
+def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
+    """Normal and deep: every batch, and every file beside the log."""
+    from kafkalog_cli.actions.verify.from_reports import findings_of
+
+    deep = task.level is Level.DEEP
+    aborted = AbortedCheck(means.fs) if task.wanted is None else None
+    check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)
+    reports = PartitionReports(means, task.partition.path, task.wanted, observer=check)
+    held: list[FileReport] = []
+    if any(not segment.is_seven for segment in task.partition.segments) or not task.partition.segments:
+        held += reports
+    seven = SevenCheck(means, task.partition, task.now_ms, wants_records=deep, only=task.wanted)
+    found += seven.findings()
+    found += check.findings
+    compacted = task.facts.is_compacted
+    blind = _unread_logs(check.findings)
+    for report in held:
+        told = findings_of(report, has_tail_damage=check.has_tail_damage, is_compacted=compacted)
+        found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
+    found += _gap_findings(check.gaps, compacted)
+    totals = seven.totals if seven.totals.segments else check.totals
+    return _Looked(reports.log or seven.log, totals, check.has_tail_damage)
+
+
+_UNREAD = (FindingKind.UNREADABLE_RANGE, FindingKind.NOT_READ)
+
+
+def _unread_logs(found: Iterable[Finding], kinds: tuple[FindingKind, ...] = _UNREAD) -> frozenset[str]:
+    """The logs that could not be read whole, without their suffix: what their indexes say nobody can tell."""
+    return frozenset(_stem(one.path) for one in found if one.kind in kinds and one.path.endswith(FileKind.LOG.value))
+
+
+def _stem(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
+    """Names, sizes, headers, checkpoints."""
+    partition = task.partition
+    check = HeaderCheck(means.fs, partition, means.limits, task.wanted, means.choice)
+    found += check.findings()
+    seven = SevenCheck(means, partition, task.now_ms, wants_records=False, only=task.wanted)
+    found += seven.findings()
+    if task.advance is not None:
+        task.advance(check.totals.bytes, partition.path)
+    if task.wanted is None:
+        found += size_findings(means.fs, partition)
+        found += bad_names(means.fs, partition)
+    if _is_wanted(task, FileKind.LEADER_EPOCH_CHECKPOINT):
+        found += _epoch_faults(means, partition, check.log)
+    if task.wanted is not None and _is_wanted(task, FileKind.PARTITION_METADATA):  # of a directory, told with its facts
+        found += read_topic_id(means.fs, partition.path).problems
+    totals = seven.totals if seven.totals.segments else check.totals
+    return _Looked(check.log or seven.log, totals, check.has_tail_damage)
+
+
+def _is_wanted(task: Task, kind: FileKind) -> bool:
+    return task.wanted is None or kind.value in task.wanted
+
+
+def _epoch_faults(means: Means, partition: Partition, log: LogRange | None) -> Iterator[Finding]:
+    if partition.leader_epochs is None:
+        return
+    path = partition.leader_epochs.path
+    try:
+        entries, faults = checkpoint.decode_leader_epochs(read_all(means.fs, path))
+    except (KafkalogError, OSError) as error:
+        yield finding(FindingKind.NOT_READ, path, unreadable(error).message)
+        return
+    for fault in faults:
+        yield of_fault(path, fault, FindingKind.EPOCHS_WRONG)
+    for entry in entries:
+        if log is not None and entry.start_offset > log.end:
+            message = f"epoch {entry.epoch} starts at {entry.start_offset}, the log ends at {log.end}"
+            yield finding(FindingKind.ENTRIES_BEHIND_TAIL, path, message)
+
+
+def _gap_findings(gaps: Gaps, is_compacted: bool | None) -> Iterator[Finding]:
+    """Offsets that no batch has, inside the segments."""
+    if not gaps.count:
+        return
+    kind = FindingKind.MISSING_OFFSETS if is_compacted is False else FindingKind.OFFSET_GAP
+    message = f"no batch holds offsets {gaps.first} to {gaps.last}"
+    if gaps.count > 1:
+        message += f"; {gaps.count} gaps of {gaps.offsets} offsets in all"
+    yield finding(kind, gaps.path, message, position=gaps.position, offsets=(gaps.first, gaps.last))
+
+
+def _advised(found: Iterable[Finding], facts: TopicFacts) -> Iterator[Finding]:
+    """The findings, with the next step that the partition's replicas allow."""
+    replication = facts.replication
+    for one in found:
+        is_general = one.severity is Severity.CORRUPTION and "--salvage" in one.next_step
+        if replication is None or replication.broker_id is None or not is_general:
+            yield one
+            continue
+        others = [broker for broker in replication.isr if broker != replication.broker_id]
+        if others:
+            brokers = ", ".join(map(str, others))
+            step = f"in sync elsewhere ({brokers}): move the directory away and let it replicate"
+        else:
+            step = "no other replica is in sync: `kafkalog recover --salvage OUT` first, then let it start anew"
+        offsets = None
+        if one.first_offset is not None and one.last_offset is not None:
+            offsets = (one.first_offset, one.last_offset)
+        yield finding(one.kind, one.path, one.message, position=one.position, expected=one.expected, got=one.got,
+                      offsets=offsets, broker_effect=one.broker_effect, next_step=step)  # fmt: skip

@@ -1,0 +1,165 @@
+"""Where a partition belongs: its topic id against the metadata log, its replicas, and other directories of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.actions.partition_facts import Replication
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import partition_metadata
+from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.logdir import PartitionPath
+from kafkalog_cli.storage.names import DirectoryKind, FileKind
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.reading.unreadable import unreadable
+from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.storage.settings.topic_config import Origin
+
+KRAFT_VERSION = 1
+"""Of a `meta.properties`."""
+
+INTERNAL_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class TopicIdFile(NamedTuple):
+    """What `partition.metadata` says; `topic_id` None: missing or damaged, then `problems` say how."""
+
+    topic_id: str | None
+    problems: tuple[Finding, ...] = ()
+
+
+def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
+    """The topic id of a partition directory."""
+    path = f"{partition_path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
+    status = fs.status(path)
+    if status is None:
+        return TopicIdFile(None)
+    try:
+        found, faults = partition_metadata.decode(read_all(fs, path))
+    except (KafkalogError, OSError) as error:
+        return TopicIdFile(None, (finding(FindingKind.NOT_READ, path, unreadable(error).message),))
+    problems = tuple(of_fault(path, fault, FindingKind.METADATA_FILE) for fault in faults)
+    return TopicIdFile(None if found is None else found.topic_id, problems)
+
+
+class Places:
+    """Where partitions of one broker lie: paths by (log directory's broker, topic, partition), and by topic id."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[tuple[object, str, int], list[str]] = {}
+        self._by_id: dict[tuple[object, str, int], list[str]] = {}
+
+    def add(self, fs: Filesystem, partition: PartitionPath, meta: MetaProperties | None) -> None:
+        """A partition directory in place that was given or lies in a directory that was given."""
+        directory = partition.directory
+        if directory.kind is not DirectoryKind.PARTITION or directory.topic is None or directory.partition is None:
+            return
+        broker = _broker(meta)
+        path = os.path.realpath(partition.path)
+        _append(self._by_name, (broker, directory.topic, directory.partition), path)
+        topic_id = read_topic_id(fs, partition.path).topic_id
+        if topic_id is not None:
+            _append(self._by_id, (broker, topic_id, directory.partition), path)
+
+    def findings(self, partition: Partition, topic_id: str | None, meta: MetaProperties | None) -> Iterator[Finding]:
+        """Other directories of the same partition."""
+        if partition.directory.kind is not DirectoryKind.PARTITION:
+            return
+        broker, path = _broker(meta), os.path.realpath(partition.path)
+        twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
+        for twin in twins:
+            yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, f"the partition also lies in {twin}")
+        for other in self._by_id.get((broker, topic_id or "", partition.number), ()):
+            if other != path and other not in twins:
+                message = f"{other} has the same topic id, {topic_id}, and partition number"
+                yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message)
+
+
+def _append(places: dict[tuple[object, str, int], list[str]], key: tuple[object, str, int], path: str) -> None:
+    found = places.setdefault(key, [])
+    if path not in found:
+        found.append(path)
+
+
+def _broker(meta: MetaProperties | None) -> object:
+    """Directories of several brokers may be given together: their partitions are no twins."""
+    return None if meta is None else (meta.cluster_id, meta.node_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What a metadata log says of a partition. `is_compacted` None: not known; `unknown_because` says why replicas
+    and topic id are not, "" where they are.
+    """
+
+    replication: Replication | None = None
+    is_compacted: bool | None = None
+    findings: tuple[Finding, ...] = ()
+    unknown_because: str = ""
+
+
+def topic_facts(
+    partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource
+) -> TopicFacts:
+    """The facts, with what is wrong about them. Raises as `SettingsSource.metadata` does."""
+    compacted = True if partition.topic in INTERNAL_COMPACTED else None
+    directory = partition.directory
+    if directory.kind is not DirectoryKind.PARTITION or directory.is_metadata_log:
+        return TopicFacts(None, compacted)
+    metadata, meta = settings.metadata(log_dir), settings.meta(log_dir)
+    missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta)
+    findings = (*topic_id.problems, *missing)
+    if metadata is None:
+        return TopicFacts(None, compacted, findings, "no metadata log")
+    if not metadata.is_complete:
+        return TopicFacts(None, compacted, findings, "the metadata log is damaged")
+    problem = _id_problem(partition, topic_id.topic_id, metadata)
+    if problem is not None:
+        return TopicFacts(None, compacted, (*findings, problem))
+    state = metadata.partition(partition.topic, partition.number)
+    if state is None:
+        return TopicFacts(None, compacted, findings)
+    config = settings.topic_config(log_dir, partition.topic)
+    replication = Replication(state.replicas, state.isr, state.leader, settings.broker_id(log_dir))
+    if config["cleanup.policy"].origin is not Origin.DEFAULT:  # which server.properties may say otherwise
+        compacted = config.is_compacted
+    broker = replication.broker_id
+    if broker is not None and broker not in replication.replicas:
+        path = partition.path
+        findings = (*findings, finding(FindingKind.NOT_A_REPLICA, path, replication.words, got=str(broker)))
+    return TopicFacts(replication, compacted, findings)
+
+
+def _missing_id(partition: Partition, meta: MetaProperties | None) -> Sequence[Finding]:
+    """ZooKeeper's brokers went on without the file; a copy of a directory may have been made without it."""
+    if meta is None or meta.version < KRAFT_VERSION:
+        return ()
+    path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
+    return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing"),)
+
+
+def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata) -> Finding | None:
+    path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
+    named = metadata.topics.get(partition.topic)
+    if topic_id is None:
+        return None
+    if named is not None and named.topic_id != topic_id:
+        message = f"topic id {topic_id}, the metadata log has {named.topic_id} for {partition.topic}"
+        return finding(FindingKind.TOPIC_ID_DIFFERS, path, message, expected=named.topic_id, got=topic_id)
+    if named is None:
+        other = metadata.topic_of_id(topic_id)
+        if other is not None:
+            message = f"topic id {topic_id} is that of {other.name} in the metadata log"
+            return finding(FindingKind.TOPIC_ID_DIFFERS, path, message)
+        return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log has no such topic (any more)")
+    if partition.number not in named.partitions:
+        message = f"the metadata log has no partition {partition.number} of {partition.topic}"
+        return finding(FindingKind.NOT_IN_METADATA, partition.path, message)
+    return None

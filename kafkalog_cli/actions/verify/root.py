@@ -1,0 +1,147 @@
+"""The root of a log directory: its small files, what a broker does not start with, and the lines of its checkpoints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kafkalog_cli.actions.listing.root import RootState, Shutdown
+from kafkalog_cli.actions.log_range import LogRange
+from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import checkpoint
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
+
+_KINDS = {
+    FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
+    FileKind.CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
+    FileKind.HELD_CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
+    **dict.fromkeys(OFFSET_CHECKPOINTS, FindingKind.CHECKPOINT_DAMAGED),
+}
+CHECKED_ROOT_KINDS = frozenset(_KINDS)
+"""Files at the root of which `root_findings` tells what is in them."""
+
+_ACCEPTED = ("cluster.id is not one that Kafka generates", "directory.id is reserved")
+"""Faults of a `meta.properties` that brokers take all the same."""
+
+
+def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
+    """What the files at the root tell, without the checkpoints' lines about partitions."""
+    if root.lock_owner is not None:
+        who = "a broker" if root.lock_owner.is_exclusive else "a kafkalog command"
+        pid = "" if root.lock_owner.pid is None else f", pid {root.lock_owner.pid}"
+        yield finding(FindingKind.LOCKED, root.path, f"locked by {who}{pid}")
+    foreign = {f"{root.path.rstrip('/')}/{name}" for name in root.foreign}
+    for located in root.faults:
+        name = classify_file(located.path.rpartition("/")[2])
+        if located.path in foreign:
+            yield finding(FindingKind.FOREIGN_DIRECTORY, located.path, "is no partition directory")
+        elif located.fault.kind is FaultKind.UNREADABLE:
+            yield finding(FindingKind.NOT_READ, located.path, located.fault.message)
+        elif located.fault.message not in _ACCEPTED:
+            yield of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
+    names = {classify_file(file.path.rpartition("/")[2]).kind for file in root.files}
+    if FileKind.META_PROPERTIES not in names and not names.isdisjoint(OFFSET_CHECKPOINTS):
+        path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
+        yield finding(FindingKind.META_PROPERTIES_MISSING, path, "missing")
+    if root.marker_held_for:
+        path = f"{root.path.rstrip('/')}/{FileKind.HELD_CLEAN_SHUTDOWN.value}"
+        message = (
+            f"the marker of a clean shutdown is kept away {root.marker_held_until}; without it a broker recovers all"
+            " partitions when it starts, and leaves every in-sync replica set"
+        )
+        yield finding(FindingKind.MARKER_HELD, path, message)
+    yield from _second_lines(fs, root)
+    for name_ in root.others:
+        path, found = f"{root.path.rstrip('/')}/{name_}", classify_file(name_)
+        if found.state is WorkState.TEMPORARY:
+            yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "was being written")
+        else:
+            yield finding(FindingKind.UNKNOWN_FILE, path, "no file of Kafka has such a name")
+
+
+def _second_lines(fs: Filesystem, root: RootState) -> Iterator[Finding]:
+    """Partitions that a checkpoint names twice."""
+    for file in root.files:
+        name = classify_file(file.path.rpartition("/")[2])
+        if name.kind not in OFFSET_CHECKPOINTS or name.state is not WorkState.IN_PLACE:
+            continue
+        try:
+            entries, _ = checkpoint.decode_offsets(read_all(fs, file.path))
+        except (KafkalogError, OSError):
+            continue
+        for (topic, number), count in Counter((e.topic, e.partition) for e in entries).items():
+            if count > 1:
+                message = f"{count} lines about {topic}-{number}: a broker takes the last"
+                yield finding(FindingKind.CHECKPOINTS_DISAGREE, file.path, message)
+
+
+def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange | None) -> Iterator[Finding]:
+    """The checkpoints' lines about a partition against each other and against its log."""
+    lines = root.offsets_of(topic, number)
+    values = (
+        (FileKind.RECOVERY_POINT_CHECKPOINT, lines.recovery_point, FindingKind.RECOVERY_POINT_BEYOND_END),
+        (FileKind.REPLICATION_CHECKPOINT, lines.high_watermark, FindingKind.HIGH_WATERMARK_BEYOND_END),
+        (FileKind.LOG_START_CHECKPOINT, lines.log_start, FindingKind.LOG_START_BEYOND_END),
+        (FileKind.CLEANER_CHECKPOINT, lines.cleaner, FindingKind.CLEANER_BEYOND_END),
+    )
+    for file, offset, kind in values:
+        path = f"{root.path.rstrip('/')}/{file.value}"
+        if offset is not None and offset < 0:
+            yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, f"{topic}-{number}: {offset} is no offset")
+        elif offset is not None and log is not None and offset > log.end:
+            message = f"{topic}-{number}: {offset} is beyond the end of the log, {log.end}"
+            expected = f"at most {log.end}"
+            yield finding(kind, path, message, expected=expected, got=str(offset), offsets=(log.end, offset))
+    start, watermark = lines.log_start, lines.high_watermark
+    # After an unclean stop one file may be some seconds older than the other.
+    if root.shutdown is Shutdown.CLEAN and start is not None and watermark is not None and start > watermark:
+        path = f"{root.path.rstrip('/')}/{FileKind.LOG_START_CHECKPOINT.value}"
+        message = f"{topic}-{number}: the log starts at {start}, above the high watermark, {watermark}"
+        yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message)
+
+
+def findings_across(roots: Sequence[RootState]) -> dict[str, list[Finding]]:
+    """What several log directories of one run say against each other, by path; each about the first of them.
+
+    Directories of several brokers may well be given together: only those of one broker are compared.
+    """
+    found: dict[str, list[Finding]] = {root.path: [] for root in roots}
+    first_of: dict[tuple[str | None, int | None], RootState] = {}
+    directories: dict[str, RootState] = {}
+    for root in roots:
+        meta = root.meta
+        if meta is None:
+            continue
+        path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
+        if meta.directory_id is not None:
+            other = directories.setdefault(meta.directory_id, root)
+            if other is not root:
+                message = f"directory.id {meta.directory_id} is also that of {other.path}"
+                found[root.path].append(finding(FindingKind.META_PROPERTIES_DIFFER, path, message))
+        first = first_of.setdefault((meta.cluster_id, meta.node_id), root)
+        if first is not root:
+            found[root.path] += _marker_findings(first, root)
+    return found
+
+
+def _marker_findings(first: RootState, root: RootState) -> Iterator[Finding]:
+    """The markers of a clean shutdown in two directories of one broker."""
+    stops = {Shutdown.CLEAN, Shutdown.UNCLEAN}
+    path = f"{root.path.rstrip('/')}/{FileKind.CLEAN_SHUTDOWN.value}"
+    if root.shutdown is not first.shutdown and {root.shutdown, first.shutdown} == stops:
+        clean, other = (first, root) if first.shutdown is Shutdown.CLEAN else (root, first)
+        message = f"there is a marker in {clean.path}, none in {other.path}"
+        yield finding(FindingKind.MARKERS_DIFFER, path, message)
+    elif root.shutdown is Shutdown.CLEAN and root.broker_epoch != first.broker_epoch:
+        message = f"broker epoch {_epoch(root)}, in {first.path} {_epoch(first)}"
+        expected, got = _epoch(first), _epoch(root)
+        yield finding(FindingKind.MARKERS_DIFFER, path, message, expected=expected, got=got)
+
+
+def _epoch(root: RootState) -> str:
+    return "unknown" if root.broker_epoch is None else str(root.broker_epoch)

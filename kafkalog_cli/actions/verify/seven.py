@@ -1,0 +1,114 @@
+"""Segments of Kafka 0.7: their messages, the CRCs, what is compressed in them; offsets are positions in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog_cli.actions.damage import DamageSeen
+from kafkalog_cli.actions.log_range import LogRange
+from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_walk import good_rows
+from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.log import MAX_TOLD, Totals, begins_with_zeros
+from kafkalog_cli.actions.verify.records import RecordsCheck
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.storage.reading.scan_on import ScanOn
+from kafkalog_cli.storage.reading.unreadable import unreadable
+
+
+class SevenCheck:
+    """Looks at the 0.7 segments of a partition; afterwards `totals` and `log` (None: there is none)."""
+
+    def __init__(
+        self,
+        means: Means,
+        partition: Partition,
+        now_ms: int,
+        *,
+        wants_records: bool,
+        only: frozenset[str] | None = None,
+    ) -> None:
+        self.totals = Totals()
+        self.log: LogRange | None = None
+        self._means = means
+        self._now_ms = now_ms
+        self._wants_records = wants_records
+        self._segments = [
+            segment
+            for segment in partition.segments
+            if segment.is_seven and (only is None or segment.log.path.rpartition("/")[2] in only)
+        ]
+
+    def findings(self) -> Iterator[Finding]:
+        """What was found, in the order of the log."""
+        end: int | None = None
+        for segment in self._segments:
+            if end is not None and segment.base_offset > end:
+                message = f"no segment holds positions {end} to {segment.base_offset - 1}"
+                yield finding(FindingKind.MISSING_OFFSETS, segment.log.path, message)
+            try:
+                with self._means.fs.open_read(segment.log.path) as file:
+                    yield from self._segment(file, segment)
+            except KafkalogError as error:
+                yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
+            end = segment.base_offset + segment.log.size_bytes
+
+    def _segment(self, file: ReadableFile, segment: Segment) -> Iterator[Finding]:
+        limits, path, totals = self._means.limits, segment.log.path, self.totals
+        totals.segments += 1
+        totals.bytes += segment.log.size_bytes
+        seen, records = DamageSeen(), RecordsCheck(self._now_ms, has_offsets=False)
+        reader = RecordReader(limits)
+        bad: list[tuple[int, int]] = []
+        found: list[Finding] = []
+        scans = ScanOn(
+            file, 0, file.size_bytes, limits,
+            lambda start: Scan(file, start=start, limits=limits, seven_base_offset=segment.base_offset),
+        )  # fmt: skip
+        broken: Fault | None = None
+        good_bytes = 0
+        for scan in scans:
+            if broken is not None:
+                zeros = begins_with_zeros(file, broken.position, scan.start)
+                found.append(of_fault(path, broken, _MID_LOG[zeros]))
+            for chunk in scan:
+                seen.batches(chunk.batches)
+                totals.batches += len(chunk.batches)
+                bad += _bad_crcs(chunk.batches)
+                for first, end in good_rows(chunk) if self._wants_records else ():
+                    for block in reader.blocks(chunk, first, end):
+                        totals.records += len(block.records)
+                        records.see(block)
+            broken, good_bytes = scan.fault, scan.good_bytes
+            if broken is not None:
+                seen.fault(broken)
+        if broken is not None:
+            kinds = _TAIL if segment is self._segments[-1] else _MID_LOG
+            zeros = begins_with_zeros(file, broken.position, file.size_bytes)
+            found.append(of_fault(path, broken, kinds[zeros]))
+        code = seen.exit_code(self._means.fs, file, scans.valid_bytes, limits)
+        for position, size in bad[:MAX_TOLD]:
+            kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
+            found.append(finding(kind, path, f"the CRC of a message of {size} bytes does not match", position=position))
+        if len(bad) > MAX_TOLD:
+            message = f"{len(bad) - MAX_TOLD} more messages whose CRC does not match"
+            found.append(finding(FindingKind.CRC_MISMATCH, path, message))
+        self.log = LogRange(self._segments[0].base_offset, segment.base_offset + good_bytes)
+        yield from found
+        yield from records.findings(path)
+
+
+_TAIL = (FindingKind.TORN_TAIL, FindingKind.ZERO_TAIL)
+_MID_LOG = (FindingKind.DAMAGED_RANGE, FindingKind.ZEROED_RANGE)
+
+
+def _bad_crcs(batches: BatchColumns) -> list[tuple[int, int]]:
+    """Position and size of what does not match its CRC."""
+    return [(batch.position, batch.size_bytes) for batch in batches.rows() if not batch.valid]

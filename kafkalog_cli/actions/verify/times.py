@@ -1,0 +1,113 @@
+"""Timestamps that cannot be milliseconds of the past: in the future, in another unit, or below zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import Any
+
+from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.format.batch import NO_TIMESTAMP, IntColumn
+
+TOLERATED_AHEAD_MS = 3_600_000
+"""A clock that is wrong by less than an hour is not told (message.timestamp.after.max.ms has the same default)."""
+
+_FIRST_SECOND, _LAST_SECOND = 1_000_000_000, 4_200_000_000
+"""2001 to 2103: a number of seconds between them is no number of milliseconds that anyone means (January, 1970)."""
+
+
+@unique
+class Unit(Enum):
+    """What a timestamp seems to be. The value is the word for it."""
+
+    FUTURE = "in the future"
+    SECONDS = "in seconds"
+    MICROSECONDS = "in microseconds"
+    NANOSECONDS = "in nanoseconds"
+    NEGATIVE = "below zero"
+
+
+_RANGES = (
+    (Unit.SECONDS, _FIRST_SECOND, _LAST_SECOND),
+    (Unit.MICROSECONDS, _FIRST_SECOND * 10**6, _LAST_SECOND * 10**6),
+    (Unit.NANOSECONDS, _FIRST_SECOND * 10**9, _LAST_SECOND * 10**9),
+)
+_KINDS = {
+    Unit.FUTURE: FindingKind.FUTURE_TIMESTAMP,
+    Unit.NEGATIVE: FindingKind.NEGATIVE_TIMESTAMP,
+}
+
+
+def unit_of(timestamp_ms: int, now_ms: int) -> Unit | None:
+    """What is odd about a timestamp, None if nothing is."""
+    for unit, first, last in _RANGES:
+        if first <= timestamp_ms < last:
+            return unit
+    if timestamp_ms > now_ms + TOLERATED_AHEAD_MS:
+        return Unit.FUTURE
+    return Unit.NEGATIVE if timestamp_ms < NO_TIMESTAMP else None
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The odd timestamps of one unit in a segment: how many, the first and where it is, the offsets they span."""
+
+    first_timestamp: int
+    position: int | None
+    first_offset: int
+    last_offset: int
+    count: int = 1
+
+
+class TimesSeen:
+    """Gathers odd timestamps of one segment. `what` is what has them: "batch" or "record"."""
+
+    def __init__(self, now_ms: int, what: str) -> None:
+        self._now_ms = now_ms
+        self._what = what
+        self._plural = "es" if what.endswith("ch") else "s"
+        self._seen: dict[Unit, _Seen] = {}
+
+    def see(self, timestamps: IntColumn, offsets: IntColumn, positions: IntColumn | None) -> None:
+        """Look at columns of equal length: timestamps in ms, offsets, and where each lies if that is known."""
+        if not len(timestamps):
+            return
+        for row in self._suspects(timestamps):
+            timestamp = int(timestamps[row])
+            unit = unit_of(timestamp, self._now_ms)
+            if unit is None:
+                continue
+            offset = int(offsets[row])
+            seen = self._seen.get(unit)
+            if seen is None:
+                position = None if positions is None else int(positions[row])
+                self._seen[unit] = _Seen(timestamp, position, offset, offset)
+            else:
+                seen.count += 1
+                seen.last_offset = max(seen.last_offset, offset)
+
+    def findings(self, path: str) -> Iterator[Finding]:
+        """One for each unit."""
+        for unit, seen in self._seen.items():
+            kind = _KINDS.get(unit, FindingKind.TIMESTAMP_UNIT)
+            many = f"{seen.count} {self._what}{'' if seen.count == 1 else self._plural} with a timestamp {unit.value}"
+            message = f"{many}, the first is {seen.first_timestamp}"
+            span = (seen.first_offset, seen.last_offset)
+            expected = f"at most {self._now_ms}" if unit is Unit.FUTURE else "milliseconds since 1970"
+            got = str(seen.first_timestamp)
+            yield finding(kind, path, message, position=seen.position, expected=expected, got=got, offsets=span)
+
+    def _suspects(self, timestamps: IntColumn) -> Iterator[int]:
+        """Rows that may be odd: none, at the speed of C, in a log that is as it should be."""
+        values: Any = timestamps
+        least, most = _LAST_SECOND, self._now_ms + TOLERATED_AHEAD_MS
+        if hasattr(values, "nonzero"):
+            low, high = int(values.min()), int(values.max())
+            if low >= least and high <= most:
+                return iter(())
+            return iter(((values < least) & (values != NO_TIMESTAMP) | (values > most)).nonzero()[0].tolist())
+        if min(values) >= least and max(values) <= most:
+            return iter(())
+        return (row for row, value in enumerate(values) if value < least or value > most)

@@ -1,0 +1,243 @@
+"""Verifies everything that is selected, partitions in parallel, then the log directories that they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, cast
+
+from kafkalog_cli.actions.in_order import InOrder
+from kafkalog_cli.actions.listing.root import RootState, read_root, root_above
+from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.selection import Selection, expand, partition_paths
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.actions.verify.against import Comparison
+from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, shown_path, verify_partition
+from kafkalog_cli.actions.verify.places import Places, read_topic_id, topic_facts
+from kafkalog_cli.actions.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings
+from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound
+from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.storage.foreign_layouts import check_layout
+from kafkalog_cli.storage.logdir import PartitionPath
+from kafkalog_cli.storage.names import PARTITION_KINDS, classify_file
+from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
+
+
+class Watcher(Protocol):
+    """Wants to know how far the run is."""
+
+    def expect(self, total_bytes: int) -> None:
+        """So much is to be looked at in all."""
+
+    def advance(self, size_bytes: int, subject: str = "") -> None:
+        """So much more was looked at; called from any thread."""
+
+
+class Failed(NamedTuple):
+    """A path that could not be verified."""
+
+    path: str
+    error: KafkalogError
+
+
+Result = Verification | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """What is wanted. `jobs`: partitions at a time."""
+
+    selection: Selection
+    level: Level
+    now_ms: int
+    metadata_path: str | None = None
+    jobs: int = 1
+    progress: Watcher | None = None
+
+
+class _Target(NamedTuple):
+    """A directory or some files of it. `is_root`: a log directory as such."""
+
+    directory: PartitionPath
+    wanted: frozenset[str] | None = None
+    is_root: bool = False
+
+
+class Verifier:
+    """Iterate `run` for results, in the order of the paths; within a log directory partitions, then its root.
+
+    What cannot be looked at is a `Failed`, and does not end the run.
+    """
+
+    def __init__(self, means: Means, request: VerifyRequest) -> None:
+        self._means = means
+        self._request = request
+        self._places = Places()
+        self._roots: dict[str, RootState | None] = {}
+        self._failed: list[Failed] = []
+
+    def run(self, paths: Sequence[str]) -> Iterator[Result]:
+        """The results on `paths`. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the metadata log."""
+        targets = self._targets(paths)
+        log_dirs = [target.directory.path for target in targets if target.is_root]
+        above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
+        known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
+        settings = SettingsSource(
+            self._means.fs,
+            {},
+            {},
+            metadata_path=self._request.metadata_path,
+            log_dirs=known,
+            kernels=self._means.choice,
+        )
+        for target in targets:
+            if not target.is_root and target.wanted is None:
+                meta = settings.meta(self._log_dir(target.directory.path))
+                self._places.add(self._means.fs, target.directory, meta)
+        if self._request.progress is not None:
+            self._request.progress.expect(sum(map(self._size_bytes, targets)))
+        across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
+        yield from self._failed
+        if not targets and not self._failed:
+            yield Failed("", NothingSelected(reason="no partition under the given paths fits"))
+        work = (self._work(target, settings, across) for target in targets)
+        with InOrder(work, self._request.jobs, "kafkalog-verify") as results:
+            yield from results
+
+    # ---- what there is to do
+
+    def _targets(self, paths: Sequence[str]) -> list[_Target]:
+        found: list[_Target] = []
+        for path in paths:
+            try:
+                for match in expand(self._means.fs, [path]):
+                    found += self._of_path(match)
+            except KafkalogError as error:
+                self._failed.append(Failed(path, error))
+        return _files_together(found)
+
+    def _of_path(self, path: str) -> Iterator[_Target]:
+        fs, selection = self._means.fs, self._request.selection
+        status = fs.status(path)
+        if status is None:
+            raise PathNotFound(path=path)
+        if not status.is_directory:
+            yield from self._of_file(path)
+            return
+        trimmed = path.rstrip("/") or "/"
+        partitions = list(partition_paths(fs, trimmed))
+        chosen = [partition for partition in partitions if selection.takes(partition.directory)]
+        yield from map(_Target, chosen)
+        if [partition.path for partition in partitions] != [trimmed]:
+            self._roots[trimmed] = read_root(fs, trimmed, frozenset(partition.path for partition in partitions))
+            if selection.is_everything:
+                yield _Target(PartitionPath(trimmed, directory_name(trimmed)), is_root=True)
+
+    def _of_file(self, path: str) -> Iterator[_Target]:
+        fs, selection = self._means.fs, self._request.selection
+        parent, _, name = path.rpartition("/")
+        parent = parent or ("/" if path.startswith("/") else ".")
+        directory, kind = directory_name(parent), classify_file(name).kind
+        if kind in CHECKED_ROOT_KINDS:
+            if selection.is_everything:
+                if parent not in self._roots:
+                    directories = (entry.path for entry in fs.list_directory(parent) if entry.is_directory)
+                    self._roots[parent] = read_root(fs, parent, frozenset(directories))
+                yield _Target(PartitionPath(parent, directory), frozenset({name}), is_root=True)
+        elif kind not in PARTITION_KINDS:
+            raise NotKafkaLayout(path=path, reason="is no file that can be verified, by its name")
+        elif selection.takes(directory):
+            yield _Target(PartitionPath(parent, directory), frozenset({name}))
+
+    def _work(
+        self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]
+    ) -> Callable[[], Result]:
+        path = target.directory.path
+        if target.is_root:
+            root = cast(RootState, self._root(path))
+            level = self._request.level
+            findings = (*root_findings(self._means.fs, root), *across[path])
+            if target.wanted is not None:
+                findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
+            shown = shown_path(path, target.wanted)
+            return lambda: Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
+        try:
+            task = self._task(target, settings)
+        except KafkalogError as error:
+            failed = Failed(path, error)
+            return lambda: failed
+        return lambda: self._verified(task)
+
+    def _task(self, target: _Target, settings: SettingsSource) -> Task:
+        fs, path, request = self._means.fs, target.directory.path, self._request
+        log_dir = self._log_dir(path)
+        partition = self._open(target)
+        check_layout(fs, path)
+        root = None if log_dir is None else self._root(log_dir)
+        advance = None if request.progress is None else request.progress.advance
+        if target.wanted is not None:
+            return Task(partition, request.level, request.now_ms, root, wanted=target.wanted, advance=advance)
+        topic_id = read_topic_id(fs, path)
+        facts = topic_facts(partition, topic_id, log_dir, settings)
+        elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
+        return Task(partition, request.level, request.now_ms, root, facts, elsewhere, advance=advance)
+
+    def _size_bytes(self, target: _Target) -> int:
+        """Bytes of the log files of a target, as far as they can be had."""
+        if target.is_root:
+            return 0
+        try:
+            segments = self._open(target).segments
+        except KafkalogError:
+            return 0
+        wanted = target.wanted
+        return sum(s.log.size_bytes for s in segments if wanted is None or s.log.path.rpartition("/")[2] in wanted)
+
+    def _open(self, target: _Target) -> Partition:
+        try:
+            return open_partition(self._means.fs, target.directory.path)
+        except NotKafkaLayout:
+            if target.wanted is None:
+                raise
+        return Partition(target.directory.path, target.directory.directory, ())
+
+    def _verified(self, task: Task) -> Result:
+        try:
+            return verify_partition(self._means, task)
+        except KafkalogError as error:
+            return Failed(task.partition.path, error)
+
+    # ---- log directories
+
+    def _log_dir(self, path: str) -> str | None:
+        """The log directory of a partition: as it was given, if it was."""
+        parent = path.rpartition("/")[0]
+        return parent if parent in self._roots else log_dir_of(self._means.fs, path)
+
+    def _root(self, path: str) -> RootState | None:
+        if path not in self._roots:
+            self._roots[path] = root_above(self._means.fs, f"{path.rstrip('/')}/0")
+        return self._roots[path]
+
+
+def comparison_of(here: Verification, compared: Comparison) -> Verification:
+    """The comparison of two replicas as a result of its own, about the one that was given first."""
+    findings = compared.findings
+    if compared.verdict:
+        findings += (finding(FindingKind.MORE_COMPLETE, here.path, compared.verdict),)
+    return Verification(here.path, here.level, Target.COMPARISON, here.topic, here.partition, findings)
+
+
+def _files_together(targets: Iterable[_Target]) -> list[_Target]:
+    """Files of one directory that follow each other become one target."""
+    joined: list[_Target] = []
+    for target in targets:
+        last = joined[-1] if joined else None
+        is_same = last is not None and (last.directory.path, last.is_root) == (target.directory.path, target.is_root)
+        if is_same and last is not None and last.wanted is not None and target.wanted is not None:
+            joined[-1] = last._replace(wanted=last.wanted | target.wanted)
+        else:
+            joined.append(target)
+    return joined

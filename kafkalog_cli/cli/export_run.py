@@ -1,0 +1,116 @@
+"""One run of `kafkalog export`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkalog_cli.actions.export.request import ExportRequest, FileFormat, OnDamage
+from kafkalog_cli.actions.ranges import Range
+from kafkalog_cli.actions.read.request import Isolation
+from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.lock_warnings import LockWarnings
+from kafkalog_cli.cli.options import wanted_range
+from kafkalog_cli.errors import DamagedLog, UsageError
+from kafkalog_cli.output.export_lines import ExportLines
+from kafkalog_cli.output.export_text import export_lines
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.spark.export.job import Export, ExportResult
+from kafkalog_cli.spark.export.plan import exported_partitions
+from kafkalog_cli.spark.java import need_pyspark
+from kafkalog_cli.spark.sessions import command_session
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """The command line of export, as it is."""
+
+    selection: Selection | None
+    output: str | None
+    format: str
+    codec: str | None
+    by_day: bool
+    state: str | None
+    mode: str
+    isolation: str
+    with_control: bool
+    from_offset: int | None
+    to_offset: int | None
+    since: str | None
+    until: str | None
+    now: str | None
+    master: str
+    settings: Mapping[str, str]
+    quiet: bool
+
+
+class ExportRun:
+    """Exports once."""
+
+    def __init__(self, environment: Environment, options: ExportOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._messages = Messages(environment.stderr, as_json=False)
+
+    def run(self, paths: list[str]) -> int:
+        """Export; the exit code. Raises what `Export.run` raises, and what choosing the partitions does."""
+        options, environment = self._options, self._environment
+        if not paths or options.output is None:
+            what = "a LOG_DIR" if not paths else "--output DIR"
+            raise UsageError(reason=f"export needs {what}; see kafkalog export --help")
+        need_pyspark()
+        request = self._request()
+        request.check()
+        partitions = exported_partitions(environment.fs, paths, options.selection or Selection())
+        warnings = LockWarnings(environment.fs, self._messages)
+        for partition in partitions:
+            warnings.about_partition(partition.path)
+        command = [*paths, str(options.selection), str(request.range), request.codec, options.mode]
+        export = Export(
+            environment.fs, partitions, request, options.output, options.state, environment.now_ms(), ExportLines(),
+            command,
+        )  # fmt: skip
+        try:
+            result = export.run(lambda: command_session(options.master, settings=options.settings))
+        except DamagedLog as error:
+            step = "nothing was exported; --mode dropmalformed exports what can be read"
+            self._messages.tell(type(error).__name__, str(error), exit_code=error.exit_code, next_step=step)
+            return int(error.exit_code)
+        self._tell(result)
+        return int(result.exit_code)
+
+    def _request(self) -> ExportRequest:
+        options = self._options
+        wanted = wanted_range(
+            self._environment, options.from_offset, options.to_offset, options.since, options.until, options.now
+        )
+        file_format = FileFormat(options.format)
+        return ExportRequest(
+            file_format,
+            options.codec or file_format.codecs[0],
+            options.by_day,
+            wanted or Range(),
+            Isolation(options.isolation),
+            OnDamage(options.mode),
+            options.with_control,
+            options.state is not None,
+        )
+
+    def _tell(self, result: ExportResult) -> None:
+        for note in (*result.notes, *result.gaps):
+            self._messages.tell(note.kind, note.message, path=note.path)
+        for damage in result.damage:
+            self._messages.exception(damage)
+        if result.untold:
+            self._messages.tell("more-damage", f"{result.untold} more places are damaged")
+        if result.completed:
+            message = f"{result.completed} files of an earlier run, which was cut off after its commit, are in place"
+            self._messages.tell("completed", message)
+        if self._options.quiet and not result.files:
+            return
+        out = ResultStream(self._environment.stdout)
+        for line in export_lines(result.files):
+            out.write(line)
+        out.flush()

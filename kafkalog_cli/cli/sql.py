@@ -1,0 +1,70 @@
+"""`kafkalog sql`: queries over log directories, on Spark."""
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import (
+    DEFAULT_MASTER,
+    OUTPUT_PANEL,
+    SELECTION_PANEL,
+    Conf,
+    Format,
+    IsolationOption,
+    Master,
+    OutputFormat,
+    spark_settings,
+)
+
+
+class ModeOption(Enum):
+    """What becomes of records that cannot be read."""
+
+    FAILFAST = "failfast"
+    DROPMALFORMED = "dropmalformed"
+    PERMISSIVE = "permissive"
+
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("sql")
+def sql(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    paths: Annotated[list[str], typer.Argument(metavar="LOG_DIR...",
+        help="Log directories, partition directories, or globs of them.", show_default=False)],
+    query: Annotated[str, typer.Argument(metavar="QUERY",
+        help="A query in Spark's SQL. Names that are no identifiers go between backticks.", show_default=False)],
+    isolation: Annotated[IsolationOption, typer.Option(rich_help_panel=SELECTION_PANEL,
+        help="read_committed leaves out aborted transactions, and ends where one is open.",
+        )] = IsolationOption.READ_UNCOMMITTED,
+    include_control: Annotated[bool, typer.Option("--include-control", rich_help_panel=SELECTION_PANEL,
+        help="Control records too: the column control tells them.")] = False,
+    mode: Annotated[ModeOption, typer.Option(rich_help_panel=SELECTION_PANEL,
+        help="At damage: failfast ends with exit code 4, dropmalformed leaves out what cannot be read, permissive"
+        " has a row for each place, with what was wrong in _fault.")] = ModeOption.FAILFAST,
+    output_format: Format = OutputFormat.TEXT,
+    output: Annotated[str | None, typer.Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
+        help="Write a Parquet file instead, which must not be there yet.")] = None,
+    max_rows: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
+        help="Most rows that are printed or written; a table has 1000 otherwise.")] = None,
+    master: Master = DEFAULT_MASTER,
+    conf: Conf = None,
+) -> int:  # fmt: skip
+    """Answer a query in SQL over the topics of log directories, on Spark.
+
+    Each topic is a view, and so are committed_offsets, offset_commits, groups, group_members, transactions, topics,
+    partitions, configs, brokers, features, batches and segments.
+
+    Only what the query names is read, and of it only the columns that it uses: count(*) decompresses nothing. Where a
+    topic has the name of such a view, that is kafkalog.NAME. Nothing is locked and nothing changed.
+    """
+    from kafkalog_cli.cli.sql_run import SqlOptions, SqlRun
+
+    options = SqlOptions(
+        query, isolation.value, include_control, mode.value, output_format is OutputFormat.JSON, output, max_rows,
+        master, spark_settings(conf),
+    )  # fmt: skip
+    return SqlRun(environment_of(context), options).run(paths)

@@ -1,0 +1,140 @@
+"""One run of `kafkalog sql`: what can be refused without Spark, the query, its rows to where they are wanted."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkalog_cli.actions.read.request import Isolation
+from kafkalog_cli.actions.selection import expand
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.partition_run import of_the_system
+from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.sql_output import Heading, Written, write_cells, write_lines, write_parquet
+from kafkalog_cli.output.sql_rows import arrow_parts, row_cells, row_lines
+from kafkalog_cli.output.stream import ResultStream
+
+if TYPE_CHECKING:
+    from kafkalog_cli.spark.sql.query import Result
+
+DEFAULT_MOST_ROWS = 1000
+"""Of a table: its columns are as wide as the widest of its cells, so all are held."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlOptions:
+    """The options as they were given."""
+
+    query: str
+    isolation: str
+    include_control: bool
+    mode: str
+    is_json: bool
+    output: str | None
+    max_rows: int | None
+    master: str
+    settings: Mapping[str, str]
+
+
+class SqlRun:
+    """Answers one query."""
+
+    def __init__(self, environment: Environment, options: SqlOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._out = ResultStream(environment.stdout)
+        self._messages = Messages(environment.stderr, as_json=options.is_json)
+
+    def run(self, paths: list[str]) -> int:
+        """Answer it; the exit code.
+
+        Raises UsageError for what is no query that Spark understands, DamagedLog in mode failfast, Refused,
+        KafkalogError without Spark, and what choosing partitions raises.
+        """
+        from kafkalog_cli.spark.java import need_pyspark
+        from kafkalog_cli.spark.options import Mode
+        from kafkalog_cli.spark.sql.catalog import Catalog, Reading
+
+        options = self._options
+        need_pyspark()
+        catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in paths])  # noqa: PTH100 - workers
+        if options.output is not None:
+            self._check_output(options.output, paths)
+        from kafkalog_cli.spark.sessions import command_session
+        from kafkalog_cli.spark.sql.query import SETTINGS, query
+
+        reading = Reading(Isolation(options.isolation), Mode(options.mode), options.include_control)
+        with (
+            command_session(options.master, settings={**SETTINGS, **options.settings}) as spark,
+            query(spark, catalog, options.query, reading) as result,
+        ):
+            self._answer(result)
+        return ExitCode.OK
+
+    def _answer(self, result: Result) -> None:
+        if self._options.output is not None:
+            written = self._write_file(result, self._options.output)
+        elif self._options.is_json:
+            written = self._write_lines(result)
+        else:
+            written = self._write_table(result)
+        if self._options.is_json:
+            from kafkalog_cli.output.ndjson import JsonLines, json_path
+
+            file = {} if self._options.output is None else json_path(self._options.output)
+            JsonLines(self._out).summary(ExitCode.OK, rows=written.rows, more_rows=written.more, **file)
+        self._out.flush()
+        if written.more and not self._options.is_json:
+            self._messages.tell("more-rows", f"there are more than these {written.rows} rows: --max-rows N shows more")
+
+    def _write_table(self, result: Result) -> Written:
+        most = self._options.max_rows or DEFAULT_MOST_ROWS
+        headings = [Heading(column.name, column.is_number) for column in result.columns]
+        rows = result.rendered(row_cells, most + 1)
+        return write_cells(self._out, headings, rows, most)
+
+    def _write_lines(self, result: Result) -> Written:
+        names, most = _names(result), self._options.max_rows
+        parts = result.rendered(partial(row_lines, names), None if most is None else most + 1)
+        return write_lines(self._out.write_bytes, parts, most)
+
+    def _write_file(self, result: Result, path: str) -> Written:
+        from kafkalog_cli.storage.new_file import new_file
+
+        names, most = _names(result), self._options.max_rows
+        full_path = os.path.abspath(path)  # noqa: PTH100
+        try:
+            with new_file(self._environment.fs, full_path) as file:
+                parts = result.rendered(arrow_parts, None if most is None else most + 1)
+                written = write_parquet(file, names, result.arrow_schema, parts, most)
+        except OSError as error:
+            raise of_the_system(path, error) from error
+        if not self._options.is_json:
+            self._out.write(f"{written.rows} rows in {path}\n")
+        return written
+
+    def _check_output(self, path: str, paths: list[str]) -> None:
+        """Raises UsageError, Refused, PathNotFound."""
+        fs, full_path = self._environment.fs, os.path.abspath(path)  # noqa: PTH100
+        if fs.status(full_path) is not None:
+            raise UsageError(reason=f"--output {path}: is there already, and sql overwrites nothing")
+        if fs.status(os.path.dirname(full_path)) is None:  # noqa: PTH120
+            raise PathNotFound(path=os.path.dirname(full_path))  # noqa: PTH120
+        for one in expand(fs, paths):
+            directory = os.path.abspath(one)  # noqa: PTH100
+            if full_path.startswith(directory.rstrip("/") + "/"):
+                raise Refused(path=path, reason=f"a broker's files are in {one}: write it elsewhere")
+
+
+def _names(result: Result) -> list[str]:
+    """The names of the columns. Raises UsageError where two have the same."""
+    names = [column.name for column in result.columns]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise UsageError(reason=f"two columns are called {twice[0]}: give them names with `as`")
+    return names

@@ -1,0 +1,35 @@
+"""Exported records as the NDJSON of `read --format json`: what `append` takes back."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
+from kafkalog_cli.output.record_json_printer import JsonPrinter
+from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.storage.partition import Partition
+
+
+class ExportLines:
+    """Goes to the workers of Spark, which know nothing of output."""
+
+    def of_segment(self, partition: Partition, name: str, *, is_seven: bool) -> Callable[[RecordBlock], bytes]:
+        """What renders the blocks of a segment file: a line for each record."""
+        directory = partition.directory
+        context = SegmentContext(directory.topic, directory.partition, name, is_seven)
+        sink = io.BytesIO()
+        stream = ResultStream(sink)
+        options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
+        printer = JsonPrinter(stream, context, options)
+
+        def render(block: RecordBlock) -> bytes:
+            printer.block(block)
+            stream.flush()
+            lines = sink.getvalue()
+            sink.seek(0)
+            sink.truncate()
+            return lines
+
+        return render

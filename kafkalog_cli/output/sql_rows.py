@@ -1,0 +1,152 @@
+"""Rows of a query: RecordBatches as lines of NDJSON, as cells of a table, as bytes of Arrow; for tasks of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from kafkalog_cli.output.ndjson import json_text
+from kafkalog_cli.output.stream import printable
+
+ROW = "kafkalog.row/1"
+
+NULL = "null"
+LONGEST_CELL = 256
+"""Characters; what is longer ends in `…`: tables are for people."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def row_lines(names: Sequence[str], batches: Iterator[Any]) -> Iterator[tuple[bytes, int]]:
+    """Of each batch a line of NDJSON for every row, compressed (`lines_of`), and how many they are."""
+    import zstandard
+
+    compressor = zstandard.ZstdCompressor(level=1)
+    for batch in batches:
+        columns = [values(column) for column in batch.columns]
+        lines = [
+            json_text({"schema": ROW, "type": "row", "row": dict(zip(names, row, strict=True))}) + "\n"
+            for row in zip(*columns, strict=True)
+        ]
+        yield compressor.compress("".join(lines).encode()), batch.num_rows
+
+
+def lines_of(part: bytes) -> bytes:
+    """The lines of a part that `row_lines` made: the driver holds those of a whole task, so they come small."""
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompress(part)
+
+
+def row_cells(batches: Iterator[Any]) -> Iterator[list[str]]:
+    """Of each row a text for every column."""
+    for batch in batches:
+        columns = [[_cell(value) for value in values(column)] for column in batch.columns]
+        yield from map(list, zip(*columns, strict=True))
+
+
+def arrow_parts(batches: Iterator[Any]) -> Iterator[tuple[bytes, int]]:
+    """Of each batch a stream of Arrow with its schema, compressed, and how many rows it has."""
+    import pyarrow as pa
+
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+            writer.write_batch(batch)
+        yield sink.getvalue().to_pybytes(), batch.num_rows
+
+
+def values(array: Any) -> list[Any]:
+    """An array as what `json_text` takes: times in ISO 8601, decimals as text, structs and maps as objects.
+
+    A map whose keys are no strings is a list of pairs.
+    """
+    import pyarrow as pa
+
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        return [_time(one, is_utc=kind.tz is not None) for one in array.cast(pa.int64()).to_pylist()]
+    if pa.types.is_date(kind):
+        return [_date(one) for one in array.cast(pa.int32()).to_pylist()]
+    if pa.types.is_decimal(kind):
+        return [None if one is None else f"{one:f}" for one in array.to_pylist()]
+    if pa.types.is_map(kind):
+        return _maps(array)
+    if pa.types.is_list(kind):
+        return _split(array, values(array.flatten()))
+    if pa.types.is_struct(kind):
+        parts = [values(part) for part in array.flatten()]
+        names = [field.name for field in kind]
+        rows = zip(*parts, strict=True) if parts else iter([()] * len(array))
+        is_there = array.is_valid().to_pylist()
+        return [dict(zip(names, row, strict=True)) if one else None for one, row in zip(is_there, rows, strict=True)]
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _split(array: Any, flat: list[Any]) -> list[Any]:
+    import pyarrow.compute as pc
+
+    found, begin = [], 0
+    for length in pc.list_value_length(array).to_pylist():
+        found.append(None if length is None else flat[begin : begin + length])
+        begin += length or 0
+    return found
+
+
+def _maps(array: Any) -> list[Any]:
+    """By slices: keys and items of an array that is part of another are those of the other."""
+    found: list[Any] = []
+    for at in range(len(array)):
+        one = array[at]
+        if not one.is_valid:
+            found.append(None)
+            continue
+        pairs = one.values
+        keys, items = (values(part) for part in pairs.flatten())
+        is_object = all(isinstance(key, str) for key in keys)
+        found.append(dict(zip(keys, items, strict=True)) if is_object else [*map(list, zip(keys, items, strict=True))])
+    return found
+
+
+def _time(micros: int | None, *, is_utc: bool) -> str | None:
+    """ISO 8601 to milliseconds, or as far as it goes; where no calendar has it, the microseconds since 1970."""
+    if micros is None:
+        return None
+    try:
+        when = _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return f"{micros}us"
+    text = when.replace(tzinfo=None).isoformat(timespec="microseconds" if micros % 1000 else "milliseconds")
+    return text + "Z" if is_utc else text
+
+
+def _date(days: int | None) -> str | None:
+    if days is None:
+        return None
+    try:
+        return (_EPOCH + timedelta(days=days)).date().isoformat()
+    except OverflowError:
+        return f"{days}d"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return NULL
+    if isinstance(value, (bytes, bytearray)):
+        text = _bytes(bytes(value))
+    elif isinstance(value, str):
+        text = value
+    else:
+        text = str(value) if isinstance(value, float) else json_text(value)
+    shown = printable(text[: LONGEST_CELL + 1])
+    return shown if len(shown) <= LONGEST_CELL else shown[: LONGEST_CELL - 1] + "…"
+
+
+def _bytes(data: bytes) -> str:
+    """As text where they are UTF-8, else in hexadecimal, as SQL would have them written."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"X'{data[:LONGEST_CELL].hex()}'"

@@ -1,0 +1,181 @@
+"""An export from its start to its end: what is to be read, the tasks, the commit of their files with the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kafkalog_cli.actions.export.files import MadeFile
+from kafkalog_cli.actions.export.progress import progress_of, state_of
+from kafkalog_cli.actions.export.request import ExportRequest
+from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UsageError
+from kafkalog_cli.spark.export.plan import ExportPlan, Progress, check_outside, plan_export
+from kafkalog_cli.spark.export.task import ExportTask, Lines, PieceDone, TaskDone, Where
+from kafkalog_cli.spark.jobs import run_tasks
+from kafkalog_cli.storage.changing.manifest import new_run_id
+from kafkalog_cli.storage.fs import WritableFilesystem
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
+from kafkalog_cli.storage.publishing.record import ComingFile, Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
+"""Starts a session, when there is something to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """What was exported, and what is to be said of it.
+
+    `completed`: files of an earlier run, which was cut off after its commit, that have their places now; `untold`:
+    places of damage that are only counted.
+    """
+
+    files: list[MadeFile] = field(default_factory=list)
+    damage: list[DamagedLog] = field(default_factory=list)
+    untold: int = 0
+    notes: list[Note] = field(default_factory=list)
+    gaps: list[Note] = field(default_factory=list)
+    codes: frozenset[ExitCode] = frozenset()
+    completed: int = 0
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Of damage that was left out, FAILURE for a batch too large to read; WARNINGS for records that went before."""
+        if ExitCode.FAILURE in self.codes:
+            return ExitCode.FAILURE
+        if ExitCode.CORRUPTION in self.codes:
+            return ExitCode.CORRUPTION
+        return ExitCode.WARNINGS if self.codes or self.gaps else ExitCode.OK
+
+
+class Export:
+    """One export into `output`, which is told from others by what of the command line is in `command`."""
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        fs: WritableFilesystem,
+        partitions: Sequence[Partition],
+        request: ExportRequest,
+        output: str,
+        state_path: str | None,
+        now_ms: int,
+        lines: Lines | None = None,
+        command: Sequence[str] = (),
+    ) -> None:
+        self._fs = fs
+        self._partitions = partitions
+        self._request = request
+        self._output = output
+        self._state_path = state_path
+        self._now_ms = now_ms
+        self._lines = lines
+        self._what = {**request.what, **({} if state_path else {"command": list(command)})}
+
+    def run(self, sessions: Sessions) -> ExportResult:
+        """Export, and commit. Raises Refused, Locked, UsageError, DamagedLog, NotChanged, NoSpace, HalfPublished."""
+        self._request.check()
+        check_outside(self._fs, self._output, "the output", self._partitions)
+        if self._state_path is not None:
+            check_outside(self._fs, self._state_path, "the state", self._partitions)
+        with OutputDirectory(self._fs, self._output, self._state_path, self._now_ms) as out:
+            record, completed = self._completed(out)
+            if record is not None and self._state_path is None:
+                return ExportResult(completed=completed)
+            known = {} if record is None else progress_of(self._state_path or "", record.state)
+            plan = plan_export(self._fs, self._partitions, self._request, known)
+            run = new_run_id("export", self._now_ms)
+            try:
+                done = self._tasks(out.begin(run), out, plan, sessions)
+                progress = _after(plan.begun, done)
+                result = _result(done, plan, progress if self._request.is_incremental else None)
+                out.publish(self._record(out, run, result, progress))
+            except BaseException:
+                self._abandon(out, run)
+                raise
+            return replace(result, completed=completed)
+
+    def _completed(self, out: OutputDirectory) -> tuple[Record | None, int]:
+        """What earlier runs committed, with all files in their places; how many came there only now."""
+        record = out.record()
+        if record is None:
+            if not out.is_empty:
+                told = "is not there yet" if self._state_path else "none of this run's"
+                reason = f"there are files in it already, and the state {self._state_path} {told}"
+                if self._state_path is None:
+                    reason = "there are files in it already; another --output, or --state FILE for what is new"
+                raise Refused(path=out.path, reason=reason)
+            return None, 0
+        completed = len(record.coming)
+        record = out.complete(record)
+        if record.what != self._what:
+            raise self._other(out, record)
+        return record, completed
+
+    def _other(self, out: OutputDirectory, record: Record) -> Exception:
+        if self._state_path is None:
+            reason = "an earlier run was cut off after its commit, and is complete now; it was another command"
+            return Refused(path=out.path, reason=reason)
+        differs = [name for name in record.what if record.what[name] != self._what.get(name)]
+        said = ", ".join(f"{name} {record.what[name]}" for name in differs)
+        return UsageError(reason=f"{self._state_path} is of an export with {said}: all runs into it must agree in that")
+
+    def _tasks(self, staging: str, out: OutputDirectory, plan: ExportPlan, sessions: Sessions) -> list[TaskDone]:
+        if not plan.tasks:
+            return []
+        job_bytes = sum(piece.size_bytes for task in plan.tasks for piece in task)
+        work = ExportTask(self._request, Where(staging, out.new_file()), self._lines, job_bytes)
+        with sessions() as spark:
+            return run_tasks(spark, plan.tasks, work)
+
+    def _record(self, out: OutputDirectory, run: str, result: ExportResult, progress: Progress) -> Record:
+        coming = tuple(ComingFile(one.staged, one.path) for one in result.files)
+        state: dict[str, Any] = state_of(progress) if self._state_path is not None else {}
+        return Record(out.path, run, self._what, state, coming)
+
+    @staticmethod
+    def _abandon(out: OutputDirectory, run: str) -> None:
+        """Not where the run is committed: then the next one goes on with it."""
+        record = out.record()
+        if record is None or record.run != run:
+            out.abandon(run)
+
+
+def _result(done: Sequence[TaskDone], plan: ExportPlan, progress: Progress | None) -> ExportResult:
+    """With `progress`, nothing that a later run would export again."""
+    files = sorted((one for task in done for one in task.files), key=lambda one: one.path)
+    if progress is not None:
+        files = [one for one in files if one.first_offset < progress[one.topic, one.partition].next_offset]
+    pieces = [piece for task in done for piece in task.pieces]
+    return ExportResult(
+        files,
+        [damage for task in done for damage in task.damage],
+        sum(task.untold for task in done),
+        list(dict.fromkeys(note for task in done for note in task.notes)),
+        plan.gaps,
+        frozenset(code for piece in pieces for code in piece.codes),
+    )
+
+
+def _after(begun: Progress, done: Sequence[TaskDone]) -> Progress:
+    """How far each log is exported now: up to where its pieces follow each other without an end before theirs."""
+    progress = dict(begun)
+    pieces = sorted((piece for task in done for piece in task.pieces), key=_place)
+    for one in pieces:
+        name = (one.piece.topic, one.piece.partition)
+        known = progress[name]
+        if known.next_offset < one.piece.first:
+            continue  # a piece before it was not read to its end: what comes then is not exported
+        progress[name] = known._replace(next_offset=max(known.next_offset, one.next_offset))
+        if one.last_offset is not None:
+            progress[name] = progress[name]._replace(last_offset=one.last_offset, last_record=one.last_record)
+    return progress
+
+
+def _place(done: PieceDone) -> tuple[str, int, int]:
+    return done.piece.topic, done.piece.partition, done.piece.first

@@ -1,0 +1,125 @@
+"""Which logs an export takes, from where to where, and what has to be said of logs that changed since the last one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.export.progress import LogProgress, change_since
+from kafkalog_cli.actions.export.request import ExportRequest
+from kafkalog_cli.actions.lookup.by_time import lookup_time
+from kafkalog_cli.actions.partition_facts import topic_id_of
+from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.read.growing_end import growing_end
+from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.errors import NothingSelected, Refused
+from kafkalog_cli.spark.offsets import LogRange, check_unique, name_of, served_partitions
+from kafkalog_cli.spark.splits import Task, tasks_of
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.names import ROOT_KINDS, FileKind
+from kafkalog_cli.storage.partition import Partition, directory_name, looks_like_partition
+
+_TELLING = tuple(kind for kind in ROOT_KINDS if kind is not FileKind.LOCK)
+"""Files that lie in a log directory only."""
+
+Progress = dict[tuple[str, int], LogProgress]
+_MOST_NAMED = 3
+
+
+class ExportPlan(NamedTuple):
+    """The tasks, the largest first; `gaps`: records that went before they were exported. `begun` has all logs."""
+
+    tasks: list[Task]
+    gaps: list[Note]
+    begun: Progress
+
+
+def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selection) -> list[Partition]:
+    """The partitions chosen, each once, by topic and number; none that a broker is removing or has set aside.
+
+    Raises as `select_partitions`, UsageError for one that is found twice.
+    """
+    full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
+    found = served_partitions(fs, full, selection)
+    if not found:
+        raise NothingSelected(reason=f"no partition of a topic under {', '.join(paths)}")
+    check_unique(found)
+    return sorted(found, key=lambda one: (*name_of(one), one.path))
+
+
+def check_outside(fs: Filesystem, path: str, what: str, partitions: Sequence[Partition] = ()) -> None:
+    """Raises Refused for an output in a log directory or a partition: a broker would find it there."""
+    directory = os.path.realpath(path)
+    read = {os.path.realpath(one.path) for one in partitions}
+    while directory != "/":
+        if directory in read or _is_of_a_broker(fs, directory):
+            raise Refused(path=path, reason=f"{what} would lie in {directory}, which is a broker's")
+        directory = os.path.dirname(directory)  # noqa: PTH120
+
+
+def _is_of_a_broker(fs: Filesystem, directory: str) -> bool:
+    status = fs.status(directory)
+    if status is None or not status.is_directory:
+        return False
+    if any(fs.status(f"{directory}/{kind.value}") is not None for kind in _TELLING):
+        return True
+    return directory_name(directory).topic is not None and looks_like_partition(fs.list_directory(directory))
+
+
+def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: ExportRequest, known: Progress) -> ExportPlan:
+    """What is to be read of each log.
+
+    Raises Refused for logs that are not those that `known` speaks of, and what `open_read` raises.
+    """
+    ranges, begun = [], dict(known)
+    gaps: list[Note] = []
+    refused: list[Note] = []
+    for one in partitions:
+        if not one.segments:
+            continue
+        bounds, topic_id = log_bounds(fs, one), topic_id_of(fs, one)
+        progress = known.get((one.topic, one.number))
+        first = bounds.start
+        if progress is not None:
+            change = change_since(fs, one, bounds, topic_id, progress)
+            if change is not None:
+                (gaps if change.is_gap else refused).append(Note("log-changed", one.path, change.reason))
+            first = max(first, progress.next_offset)
+        begun[one.topic, one.number] = (progress or LogProgress(first))._replace(
+            next_offset=first, topic_id=topic_id or (progress.topic_id if progress else None)
+        )
+        end = growing_end(fs, one, request.isolation) if request.is_incremental else None
+        wanted = _wanted(fs, LogRange(one, first, end, bounds.end), request)
+        if wanted is not None:
+            ranges.append(wanted)
+    if refused:
+        raise _refusal(refused)
+    tasks = tasks_of(fs, ranges, None, None)
+    tasks.sort(key=lambda task: -sum(piece.size_bytes for piece in task))
+    return ExportPlan(tasks, gaps, begun)
+
+
+def _wanted(fs: Filesystem, whole: LogRange, request: ExportRequest) -> LogRange | None:
+    """A log's part of the range that is asked for, None for nothing."""
+    wanted = request.range
+    first = max(whole.first, wanted.from_offset or 0)
+    ends = [end for end in (whole.end, wanted.to_offset) if end is not None]
+    end = min(ends) if ends else None
+    if wanted.since_ms is not None and wanted.since_ms >= 0:
+        found = lookup_time(fs, whole.partition, wanted.since_ms).offset
+        if found is None:
+            return None
+        first = max(first, found)
+    if (end is not None and first >= end) or (first > whole.first and first >= whole.log_end):
+        return None
+    return whole._replace(first=first, end=end)
+
+
+def _refusal(refused: list[Note]) -> Refused:
+    first = refused[0]
+    more = ", ".join(note.path for note in refused[1:_MOST_NAMED])
+    others = f" (and {len(refused) - 1} more: {more}{', ...' if len(refused) > _MOST_NAMED else ''})"
+    way_out = "export it with another --output and --state, or leave it out (--topic, --topic-pattern)"
+    return Refused(path=first.path, reason=f"{first.message}{others if more else ''}; nothing was exported; {way_out}")

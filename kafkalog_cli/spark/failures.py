@@ -1,0 +1,73 @@
+"""What went wrong in Spark, as the error that it was in the worker: no stack traces of Java or Python."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafkalog_cli import errors
+from kafkalog_cli.errors import KafkalogError, NoSpace, error_saying
+
+_TRACEBACK = "Traceback (most recent call last):"
+_RAISED = re.compile(
+    r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*?))?(?=\s*\Z|\n\s*\n|\n\s+at )", re.MULTILINE | re.DOTALL
+)
+_OF_JAVA = re.compile(r"\n: [\w.$]+: (.*)")
+_OURS = "kafkalog_cli.errors."
+_ERRNO = re.compile(r"\[Errno (\d+)\] ")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """What Spark raises inside comes out as a KafkalogError, with the exit code of what was raised in a task."""
+    try:
+        yield
+    except (KafkalogError, OSError):
+        raise
+    except Exception as error:
+        found = plain_error(error)
+        if found is None:
+            raise
+        raise found from None
+
+
+def plain_error(error: BaseException) -> KafkalogError | None:
+    """The KafkalogError that an exception of PySpark or Py4J speaks of; None for an exception of anybody else.
+
+    One that was raised in a worker has its class and message, and no other details than these.
+    """
+    if isinstance(error, KafkalogError):
+        return error
+    if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+        return None
+    text = str(error)
+    if _TRACEBACK in text:
+        return _raised(text.rpartition(_TRACEBACK)[2])
+    of_java = _OF_JAVA.search(text)
+    said = _first_line(text if of_java is None else of_java[1])
+    return KafkalogError(reason=f"Spark: {said or type(error).__name__}")
+
+
+def _raised(trace: str) -> KafkalogError:
+    """By the end of a traceback of Python: the lines that are not indented."""
+    found = _RAISED.search(trace)
+    if found is None:
+        return KafkalogError(reason=f"Spark: {_first_line(trace)}")
+    kind, message = found["kind"], (found["message"] or "").rstrip()
+    known = getattr(errors, kind.removeprefix(_OURS), None) if kind.startswith(_OURS) else None
+    if isinstance(known, type) and issubclass(known, KafkalogError):
+        return error_saying(known, message)
+    number = _ERRNO.match(message)
+    if number is not None:
+        reason = message[number.end() :]
+        if int(number[1]) in _NO_ROOM:
+            return NoSpace(path=reason.rpartition(": ")[2].strip("'") or "a task", reason="a task of Spark wrote to it")
+        return KafkalogError(reason=reason)
+    return KafkalogError(reason=f"a task of Spark failed: {kind}: {_first_line(message)}")
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -1,0 +1,158 @@
+"""Which views a query can name: the topics under the paths, and the tables, which are `kafkalog.NAME` too.
+
+Where a topic has a table's name, that alone is the topic.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalog_cli.actions.read.request import Isolation
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.spark.offsets import check_unique, served_partitions
+from kafkalog_cli.spark.options import Mode
+from kafkalog_cli.spark.schema import (
+    BATCH_COLUMNS,
+    BY_NAME,
+    FAULT,
+    HEADERS,
+    KAFKA_COLUMNS,
+    Column,
+    columns_named,
+    spark_schema,
+)
+from kafkalog_cli.spark.tables import TABLES, Table
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.partition import Partition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLE_DATABASE = "kafkalog"
+"""Where tables are, whatever the topics are called: Spark's database of global temporary views."""
+
+_CHEAPEST = "partition"
+"""What counting needs."""
+_SHOWN = 20
+
+
+class Reading(NamedTuple):
+    """How topics are read; the words of the source."""
+
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    mode: Mode = Mode.FAILFAST
+    include_control: bool = False
+
+
+class View(NamedTuple):
+    """A view: of a topic, where `table` is None, or a table; `partitions` are those that it is read from."""
+
+    name: str
+    table: Table | None
+    partitions: tuple[Partition, ...]
+
+    def schema(self, mode: Mode) -> Any:
+        """All columns, a StructType."""
+        from pyspark.sql.types import StructType
+
+        if self.table is not None:
+            return StructType.fromDDL(self.table.ddl)
+        return spark_schema(topic_columns(mode))
+
+    def dataframe(self, spark: SparkSession, used: frozenset[str], reading: Reading) -> DataFrame:
+        """All columns, but only those `used` are read: the others are null. Raises UsageError, a partition twice."""
+        check_unique(self.partitions)
+        paths = json.dumps([one.path for one in self.partitions])
+        if self.table is not None:
+            options = {"table": self.table.name, "paths": paths, "mode": reading.mode.value}
+            return spark.read.format("kafkalog-table").options(**options).schema(self.table.ddl).load()
+        return self._of_topic(spark, used, reading, paths)
+
+    def _of_topic(self, spark: SparkSession, used: frozenset[str], reading: Reading, paths: str) -> DataFrame:
+        from pyspark.sql import functions
+
+        names = [column.name for column in topic_columns(reading.mode) if column.name in used]
+        if reading.mode is Mode.PERMISSIVE:
+            names = [*(name for name in names if name != FAULT.name), FAULT.name]
+        columns = columns_named(names or [_CHEAPEST])
+        options = {
+            "paths": paths, "isolation": reading.isolation.value, "mode": reading.mode.value,
+            "includeControl": str(reading.include_control).lower(), "columns": ",".join(one.name for one in columns),
+        }  # fmt: skip
+        read = spark.read.format("kafkalog").options(**options).schema(spark_schema(columns)).load()
+        whole = spark_schema(topic_columns(reading.mode))
+        return read.select(
+            *(
+                functions.col(field.name)
+                if BY_NAME[field.name] in columns
+                else functions.lit(None).cast(field.dataType).alias(field.name)
+                for field in whole.fields
+            )
+        )
+
+
+def topic_columns(mode: Mode) -> tuple[Column, ...]:
+    """What the view of a topic has."""
+    columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS)
+    return (*columns, FAULT) if mode is Mode.PERMISSIVE else columns
+
+
+class Catalog:
+    """The views that paths have. Raises what `served_partitions` raises."""
+
+    def __init__(self, fs: Filesystem, paths: Sequence[str]) -> None:
+        self.case_sensitive = False
+        """Spark's setting of this name."""
+        self._partitions = [one for one in served_partitions(fs, list(paths)) if _is_text(one.path)]
+        self._topics: dict[str, list[Partition]] = {}
+        for one in self._partitions:
+            if one.segments or one.directory.is_metadata_log:
+                self._topics.setdefault(one.topic, []).append(one)
+
+    def _fold(self, name: str) -> str:
+        return name if self.case_sensitive else name.casefold()
+
+    def find(self, name: str) -> View | None:
+        """The view of a name, None if there is none. Raises UsageError where it may be either of two topics."""
+        topics = [topic for topic in self._topics if self._fold(topic) == self._fold(name)]
+        if len(topics) > 1:
+            raise UsageError(
+                reason=f"{name} may be either of the topics {', '.join(sorted(topics))}:"
+                " --conf spark.sql.caseSensitive=true tells them apart"
+            )
+        if topics:
+            return View(topics[0], None, tuple(self._topics[topics[0]]))
+        return self.find_table(name)
+
+    def find_table(self, name: str) -> View | None:
+        """The table of a name, None if there is none, or nothing to read it from."""
+        table = next((one for one in TABLES.values() if self._fold(one.name) == self._fold(name)), None)
+        if table is None:
+            return None
+        partitions = [one for one in self._partitions if table.topic in (None, one.topic)]
+        return View(table.name, table, tuple(partitions)) if partitions or table.topic is None else None
+
+    def about(self, name: str, parts: Sequence[str]) -> str:
+        """What to say of a name that is no view."""
+        table = TABLES.get(self._fold(parts[-1]))
+        if table is not None and table.topic is not None:
+            return f"{name} is read from {table.topic}, which is not under these paths"
+        whole = ".".join(parts)
+        if len(parts) > 1 and whole in self._topics:
+            return f"there is no view {name}; the topic is to be written `{whole}`, with backticks"
+        known = [*sorted(self._topics), *TABLES]
+        near = difflib.get_close_matches(whole, known, n=3)
+        shown = near or known[:_SHOWN]
+        more = f", and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
+        return f"there is no view {name}; there {'is' if len(known) == 1 else 'are'} {', '.join(shown)}{more}"
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.rpartition("/")[2].encode()
+    except UnicodeEncodeError:
+        return False
+    return True

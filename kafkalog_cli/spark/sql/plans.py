@@ -1,0 +1,110 @@
+"""What Spark's plans say of a query: the names in it, whether it only reads, and which columns of views it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+VIEW = "kafkalog.view"
+"""The key in a column's metadata that says of which view it is."""
+
+_UNRESOLVED = "UnresolvedRelation"
+_COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
+
+_PASSING_ON = frozenset(
+    {
+        "Project", "Filter", "Aggregate", "Join", "Window", "Sort", "GlobalLimit", "LocalLimit", "Offset", "Sample",
+        "Generate", "Expand", "Repartition", "RepartitionByExpression", "RebalancePartitions", "SubqueryAlias",
+    }
+)  # fmt: skip
+"""Nodes that use no more of what is beneath them than their expressions name."""
+
+_WITHOUT_ROWS = ("LocalRelation",)
+"""What the optimiser leaves of a view where it sees that no row can come of it."""
+
+_RUNS_OTHERS = ("CompoundBody", "ExecuteImmediateQuery", "UnresolvedExecuteImmediate")
+"""Statements that are no commands themselves, and may hold some: scripts, and text that is run."""
+
+
+def named_relations(plan: Any) -> set[tuple[str, ...]]:
+    """The relations that a parsed plan names, each as its parts; common table expressions among them."""
+    return {
+        tuple(_sequence(node.multipartIdentifier()))
+        for node in _nodes(plan)
+        if node.getClass().getSimpleName() == _UNRESOLVED
+    }
+
+
+def is_query(jvm: Any, plan: Any) -> bool:
+    """Whether a plan only reads: whatever changes anything is a command in it, when it is analysed at the latest."""
+    command = jvm.java.lang.Class.forName(_COMMAND)
+    return not any(command.isInstance(node) or node.getClass().getSimpleName() in _RUNS_OTHERS for node in _nodes(plan))
+
+
+def used_columns(plan: Any) -> dict[str, set[str]]:
+    """The columns that an optimised plan uses of each view in it, by the metadata of their columns (VIEW).
+
+    Views that nothing is to be read of are not there. The plan does not depend on any other column: no expression in
+    it names one, and none is in the result.
+    """
+    used: set[int] = set()
+    views: list[tuple[str, str, int]] = []
+    for root in _roots(plan):
+        used.update(_output(root))
+        for node in _tree(root):
+            used.update(_ids(node.references().toSeq()))
+            children = list(_sequence(node.children()))
+            if not children:
+                views += _view_columns(node) if node.getClass().getSimpleName() not in _WITHOUT_ROWS else ()
+            elif node.getClass().getSimpleName() not in _PASSING_ON:
+                used.update(one for child in children for one in _output(child))
+    found: dict[str, set[str]] = {view: set() for view, _, _ in views}
+    for view, name, number in views:
+        if number in used:
+            found[view].add(name)
+    return found
+
+
+def _roots(plan: Any) -> Iterator[Any]:
+    """A plan, and those of the subqueries in its expressions."""
+    yield plan
+    for node in _tree(plan):
+        for subquery in _sequence(node.subqueries()):
+            yield from _roots(subquery)
+
+
+def _tree(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in _sequence(plan.children()):
+        yield from _tree(child)
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    """Every node, in subqueries and common table expressions too."""
+    yield plan
+    beneath = (*_sequence(plan.children()), *_sequence(plan.subqueries()), *_sequence(plan.innerChildren()))
+    for child in beneath:
+        if hasattr(child, "subqueries"):
+            yield from _nodes(child)
+
+
+def _output(plan: Any) -> Iterator[int]:
+    return _ids(plan.output())
+
+
+def _ids(attributes: Any) -> Iterator[int]:
+    for attribute in _sequence(attributes):
+        yield attribute.exprId().id()
+
+
+def _view_columns(leaf: Any) -> Iterator[tuple[str, str, int]]:
+    for attribute in _sequence(leaf.output()):
+        metadata = attribute.metadata()
+        if metadata.contains(VIEW):
+            yield metadata.getString(VIEW), attribute.name(), attribute.exprId().id()
+
+
+def _sequence(scala: Any) -> Iterator[Any]:
+    """The elements of a Scala Seq."""
+    for at in range(scala.size()):
+        yield scala.apply(at)

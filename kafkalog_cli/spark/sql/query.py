@@ -1,0 +1,227 @@
+"""One query: planned against views with all columns, then run against views that read only those that it uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.spark.arrow_types import arrow_of
+from kafkalog_cli.spark.sql.catalog import TABLE_DATABASE, Catalog, Reading, View
+from kafkalog_cli.spark.sql.plans import VIEW, is_query, named_relations, used_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SETTINGS = {
+    "spark.sql.globalTempDatabase": TABLE_DATABASE,
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",  # by default ten times as many, however large they are
+}
+"""What a session must be started with."""
+
+WORKER_TRACE = "Traceback (most recent call last)"
+
+Render = Callable[[Iterator[Any]], Iterator[Any]]
+"""RecordBatches to anything, in a worker: it is pickled."""
+
+_NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+_NO_QUERY = UsageError(reason="sql runs queries: nothing is created, set or written by a statement")
+_CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
+
+
+class ResultColumn(NamedTuple):
+    """A column of a result: its type in the words of Spark, and whether it holds numbers."""
+
+    name: str
+    type: str
+    is_number: bool
+
+
+class Result:
+    """The rows of a query. They are read when they are asked for, and made anew each time."""
+
+    def __init__(self, dataframe: DataFrame) -> None:
+        from pyspark.sql.types import NumericType
+
+        self.columns = tuple(
+            ResultColumn(field.name, field.dataType.simpleString(), isinstance(field.dataType, NumericType))
+            for field in dataframe.schema.fields
+        )
+        self.arrow_schema = _arrow_schema(self.columns, dataframe.schema)
+        self._context = dataframe.sparkSession.sparkContext
+        self._dataframe = dataframe.toDF(*self.arrow_schema.names)  # names that are all different
+
+    def rendered(self, render: Render, most_rows: int | None = None) -> Iterator[Any]:
+        """What `render` makes of the rows in RecordBatches of `arrow_schema`, in the tasks.
+
+        It comes partition by partition in the order of the result; all that `render` makes of one is here at a time.
+        """
+        from pyspark.core.rdd import RDD
+        from pyspark.serializers import NoOpSerializer
+
+        rows = self._dataframe if most_rows is None else self._dataframe.limit(most_rows)
+        # mapInArrow is this with pandas, which nothing of ours needs.
+        batches = RDD(rows._jdf.toArrowBatchRdd().toJavaRDD(), self._context, NoOpSerializer())
+        made = batches.mapPartitions(partial(_rendered, render, self.arrow_schema))
+        with _caused():
+            yield from made.toLocalIterator()
+
+
+@contextmanager
+def _caused() -> Iterator[None]:
+    """What Spark says at the root of a failure that it has wrapped: a division by zero, a cast that fails."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        causes = _CAUSE.findall(str(error))
+        if not causes or WORKER_TRACE in str(error):
+            raise
+        raise KafkalogError(reason=f"Spark: {_without_state(causes[-1])}") from None
+
+
+def _rendered(render: Render, schema: Any, messages: Iterator[bytes]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    return render(pa.ipc.read_record_batch(pa.py_buffer(message), schema) for message in messages)
+
+
+@contextmanager
+def query(spark: SparkSession, catalog: Catalog, text: str, reading: Reading) -> Iterator[Result]:
+    """The result of a query in SQL; the views that it needs are there as long as the context is.
+
+    Raises UsageError for what Spark does not understand, for what is no query, and for topics found twice.
+    """
+    from kafkalog_cli.spark.table_source import TableDataSource
+
+    spark.dataSource.register(TableDataSource)
+    catalog.case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
+    views = _Views(spark, reading)
+    try:
+        with _plainly(catalog):
+            session = spark._jsparkSession
+            parsed = session.sessionState().sqlParser().parsePlan(text)
+            for name in named_relations(parsed):
+                views.add(name, catalog)
+            views.register_stand_ins()
+            used = _planned(spark, parsed)
+            views.register(used)
+            result = Result(spark.sql(text))
+        yield result
+    finally:
+        views.drop()
+
+
+def _planned(spark: SparkSession, parsed: Any) -> dict[str, set[str]]:
+    """What a query uses of the views, by its plan. Nothing is run, no command either."""
+    jvm: Any = spark._jvm
+    session = spark._jsparkSession
+    skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    execution = session.sessionState().executePlan(parsed, skip)
+    if not is_query(jvm, parsed):  # before it is analysed: text that is to be run is run then
+        raise _NO_QUERY
+    execution.assertAnalyzed()
+    if not is_query(jvm, execution.analyzed()):
+        raise _NO_QUERY
+    return used_columns(execution.optimizedPlan())
+
+
+class _Views:
+    """The views of one query in a session, by their identifiers in SQL."""
+
+    def __init__(self, spark: SparkSession, reading: Reading) -> None:
+        self._spark = spark
+        self._reading = reading
+        self._found: dict[tuple[str, ...], View] = {}
+
+    def add(self, name: tuple[str, ...], catalog: Catalog) -> None:
+        """The view of a name as the query has it, if there is one. Raises UsageError."""
+        if len(name) == 1:
+            view = catalog.find(name[0])
+        elif len(name) == 2 and name[0].casefold() == TABLE_DATABASE:
+            view = catalog.find_table(name[1])
+            if view is None:  # to Spark that may be a file of the format `kafkalog`
+                raise UsageError(reason=catalog.about(".".join(name), name))
+        else:
+            return
+        if view is not None:
+            key = (*name[:-1], view.name)
+            self._found[key] = view
+
+    def register_stand_ins(self) -> None:
+        """Views without rows, whose columns say of which view they are."""
+        from pyspark.sql.types import StructField, StructType
+
+        for key, view in self._found.items():
+            fields = view.schema(self._reading.mode).fields
+            marked = [StructField(one.name, one.dataType, True, {VIEW: _identifier(key)}) for one in fields]
+            empty = self._spark.sparkContext.emptyRDD()
+            self._create(key, self._spark.createDataFrame(empty, StructType(marked), verifySchema=False))
+
+    def register(self, used: Mapping[str, set[str]]) -> None:
+        """The views themselves, of which these columns are read; where the plan has no use for one it stays empty."""
+        for key, view in self._found.items():
+            columns = used.get(_identifier(key))
+            if columns is not None:
+                self._create(key, view.dataframe(self._spark, frozenset(columns), self._reading))
+
+    def drop(self) -> None:
+        for key in self._found:
+            if len(key) > 1:
+                self._spark.catalog.dropGlobalTempView(key[-1])
+            else:
+                self._spark.catalog.dropTempView(_identifier(key))
+
+    def _create(self, key: tuple[str, ...], dataframe: DataFrame) -> None:
+        if len(key) > 1:
+            dataframe.createOrReplaceGlobalTempView(key[-1])
+        else:
+            dataframe.createOrReplaceTempView(_identifier(key))
+
+
+def _identifier(key: tuple[str, ...]) -> str:
+    return ".".join("`" + part.replace("`", "``") + "`" for part in key)
+
+
+@contextmanager
+def _plainly(catalog: Catalog) -> Iterator[None]:
+    """What Spark says of a query that it does not understand, in a line."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        yield
+    except (AnalysisException, ParseException) as error:
+        raise UsageError(reason=_reason(error, catalog)) from None
+
+
+def _reason(error: Any, catalog: Catalog) -> str:
+    text = str(error).strip()
+    place = re.search(r"line (\d+),? pos (\d+)", text)
+    where = "" if place is None else f" (line {place[1]}, position {int(place[2]) + 1})"
+    if error.getCondition() == _NOT_FOUND:
+        name = (error.getMessageParameters() or {}).get("relationName", "")
+        parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)+)`", name)]
+        return f"{catalog.about(name, parts or [name])}{where}"
+    return f"{_without_state(text)}{where}"
+
+
+def _without_state(text: str) -> str:
+    """The sentences of a message of Spark's, without the state of SQL and what comes behind."""
+    return re.split(r"\s*SQLSTATE:|\n", text, maxsplit=1)[0]
+
+
+def _arrow_schema(columns: Sequence[ResultColumn], schema: Any) -> Any:
+    """The schema of the result in Arrow, its columns c0, c1, …. Raises UsageError for a type that it has not."""
+    import pyarrow as pa
+
+    fields = []
+    for number, (column, field) in enumerate(zip(columns, schema.fields, strict=True)):
+        kind = arrow_of(field.dataType.jsonValue())
+        if kind is None:
+            raise UsageError(reason=f"the column {column.name} is {column.type}: cast it to string")
+        fields.append(pa.field(f"c{number}", kind))
+    return pa.schema(fields)

@@ -1,0 +1,168 @@
+"""The stream `kafkalog` of Spark: what comes to the logs of a log directory, a range of offsets each micro-batch.
+
+An offset of the stream is {topic: {partition: offset of the next record}}, as in Spark's Kafka source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.read.growing_end import growing_end
+from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
+from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
+from kafkalog_cli.spark.offsets import LogRange, check_limit, name_of, partitions_of, start_of
+from kafkalog_cli.spark.options import SourceOptions
+from kafkalog_cli.spark.planned import carried, planned
+from kafkalog_cli.spark.rows import Wanted, rows_of
+from kafkalog_cli.spark.schema import Column
+from kafkalog_cli.spark.splits import tasks_of
+from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.partition import Partition
+
+Offsets = dict[TopicPartition, int]
+StreamOffset = dict[str, dict[str, int]]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What it holds goes to every worker; Spark asks one of them, which lives as long as the query, for offsets."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> StreamOffset:  # noqa: N802 - Spark's name
+        """Where a new query begins. Raises as the batch source does."""
+        fs, options = RealFilesystem(), self._options
+        found = self._partitions()
+        check_limit(options.starting, set(found), "start")
+        latest = {name for name in found if is_latest(options.starting, name)}
+        return _as_json(
+            {
+                name: growing_end(fs, one, options.isolation) if name in latest else start_of(fs, one, options)
+                for name, one in found.items()
+            }
+        )
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """As maxOffsetsPerTrigger says."""
+        most = self._options.max_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """From now on nothing that comes later is read."""
+        self._target = self._ends_of(self._partitions())
+
+    def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # noqa: N802 - Spark's name
+        """How far the next micro-batch goes.
+
+        Raises OffsetOutOfRange where a log ends before it was read to, NothingSelected where one has gone (both with
+        failOnDataLoss).
+        """
+        begun, found = _of_json(start), self._partitions()
+        ends = self._ends_of(found) if self._target is None else self._target
+        for name, offset in begun.items():
+            self._check_loss(name, offset, found.get(name), ends.get(name))
+        if isinstance(limit, ReadMaxRows):
+            fs, new = RealFilesystem(), [name for name in ends if name not in begun]
+            starts = {name: log_bounds(fs, found[name]).start if name in found else ends[name] for name in new}
+            ends = limited({**begun, **starts}, ends, limit.max_rows)
+        return _as_json(ends)
+
+    def reportLatestOffset(self) -> StreamOffset:  # noqa: N802 - Spark's name
+        """How far the logs go."""
+        return _as_json(self._ends_of(self._partitions()))
+
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> list[Any]:
+        """A partition of Spark's for each task of a micro-batch; its value is a tuple of `splits.Piece`s.
+
+        Raises OffsetOutOfRange where retention has taken what was not read yet (with failOnDataLoss).
+        """
+        fs, options = RealFilesystem(), self._options
+        begun, found = _of_json(start), self._partitions()
+        ranges = []
+        for name, behind in _of_json(end).items():
+            partition = found.get(name)
+            if partition is None:
+                self._lose(NothingSelected(reason=f"{name} was there, and has gone"))
+                continue
+            bounds = log_bounds(fs, partition)
+            first = begun.get(name, bounds.start)
+            if first >= behind:
+                continue
+            if first < bounds.start:
+                what = f"offset {first} of {name}, where the stream is,"
+                self._lose(OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=bounds.end))
+            if bounds.start < behind:
+                ranges.append(LogRange(partition, max(first, bounds.start), behind, behind))
+        tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records)
+        return planned(tasks)
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        """The RecordBatches of a task."""
+        options = self._options
+        wanted = Wanted(
+            self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss
+        )
+        return rows_of(RealFilesystem(), *carried(partition), wanted)
+
+    def _partitions(self) -> dict[TopicPartition, Partition]:
+        """Those that the options choose and that have a segment, as they are now."""
+        chosen = partitions_of(RealFilesystem(), self._options)
+        return {name_of(one): one for one in chosen if one.segments}
+
+    def _ends_of(self, partitions: dict[TopicPartition, Partition]) -> Offsets:
+        fs, isolation = RealFilesystem(), self._options.isolation
+        return {name: growing_end(fs, one, isolation) for name, one in partitions.items()}
+
+    def _check_loss(self, name: TopicPartition, offset: int, partition: Partition | None, end: int | None) -> None:
+        """Whether a log has gone, or ends before it was read to."""
+        if partition is None:
+            self._lose(NothingSelected(reason=f"{name} was there, and has gone"))
+        elif end is not None and end < offset:
+            what = f"offset {offset} of {name}, where the stream is,"
+            first = log_bounds(RealFilesystem(), partition).start
+            self._lose(OffsetOutOfRange(path=partition.path, what=what, first=first, last=end))
+
+    def _lose(self, error: NothingSelected | OffsetOutOfRange) -> None:
+        if self._options.fail_on_data_loss:
+            raise error
+
+
+def limited(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int) -> Offsets:
+    """At most about so many offsets, of each partition as large a part as of the others; of one that has any, one.
+
+    Mirrors KafkaMicroBatchStream.rateLimit.
+    """
+    sizes = {name: max(end - begins[name], 0) for name, end in ends.items()}
+    total = sum(sizes.values())
+    if total <= most:
+        return dict(ends)
+    found = {}
+    for name, end in ends.items():
+        part = most * (sizes[name] / total)
+        step = math.ceil(part) if part < 1 else math.floor(part)
+        found[name] = min(begins[name] + step, end) if sizes[name] else end
+    return found
+
+
+def _as_json(offsets: Mapping[TopicPartition, int]) -> StreamOffset:
+    found: StreamOffset = {}
+    for name, offset in sorted(offsets.items()):
+        found.setdefault(name.topic, {})[str(name.partition)] = offset
+    return found
+
+
+def _of_json(offset: StreamOffset) -> Offsets:
+    return {TopicPartition(topic, int(number)): at for topic, part in offset.items() for number, at in part.items()}

@@ -1,0 +1,166 @@
+"""The tables besides the topics' own records: their columns, what they are read from, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, unique
+from typing import Any, NamedTuple, TypeVar
+
+from kafkalog_cli.actions.tables import cluster
+from kafkalog_cli.actions.tables.batches import BatchRow, batches
+from kafkalog_cli.actions.tables.committed_offsets import (
+    CommittedOffset,
+    OffsetCommit,
+    committed_offsets,
+    offset_commits,
+)
+from kafkalog_cli.actions.tables.coordinator_log import CoordinatorEntry, OnDamage, coordinator_entries
+from kafkalog_cli.actions.tables.groups import Group, GroupMember, group_members, groups
+from kafkalog_cli.actions.tables.segments import SegmentRow, segments
+from kafkalog_cli.actions.tables.transactions import Transaction, transactions
+from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.storage.settings.metadata_image import BrokerState
+
+Rows = Callable[[Filesystem, list[str], OnDamage], Iterator[Any]]
+"""The rows of some partition directories, NamedTuples with the fields of the table's columns, times in epoch ms."""
+
+
+@unique
+class Task(Enum):
+    """What one task takes."""
+
+    PARTITION = 1
+    MANY_PARTITIONS = 64
+    EVERYTHING = 0
+
+
+class Table(NamedTuple):
+    """A table: `ddl` are its columns as Spark writes them, `row` the class of its rows.
+
+    It is read from the partitions of `topic`; None: of every one.
+    """
+
+    name: str
+    row: Any
+    ddl: str
+    topic: str | None
+    task: Task
+    rows: Rows
+
+
+_Row = TypeVar("_Row")
+
+
+def _of_coordinator(make: Callable[[Iterable[CoordinatorEntry], int], Iterator[_Row]]) -> Rows:
+    def rows(fs: Filesystem, paths: list[str], on_damage: OnDamage) -> Iterator[_Row]:
+        for path in paths:
+            partition = open_partition(fs, path)
+            yield from make(coordinator_entries(fs, partition, on_damage), partition.number)
+
+    return rows
+
+
+def _of_cluster(make: Callable[[ClusterMetadata], Iterator[_Row]]) -> Rows:
+    def rows(fs: Filesystem, paths: list[str], on_damage: OnDamage) -> Iterator[_Row]:
+        metadata = cluster.furthest_metadata(fs, paths, on_damage)
+        return iter(()) if metadata is None else make(metadata)
+
+    return rows
+
+
+def _batches(fs: Filesystem, paths: list[str], on_damage: OnDamage) -> Iterator[BatchRow]:
+    for path in paths:
+        yield from batches(fs, open_partition(fs, path), on_damage)
+
+
+def _segments(fs: Filesystem, paths: list[str], on_damage: OnDamage) -> Iterator[SegmentRow]:
+    for path in paths:
+        yield from segments(fs, open_partition(fs, path))
+
+
+_WHERE = "log_partition int, log_offset bigint"
+_COMMIT = (
+    "group_id string, topic string, partition int, offset bigint, leader_epoch int, metadata string,"
+    " commit_timestamp timestamp, expire_timestamp timestamp, topic_id string"
+)
+
+TABLES = {
+    one.name: one
+    for one in (
+        Table(
+            "committed_offsets", CommittedOffset, f"{_COMMIT}, {_WHERE}", CONSUMER_OFFSETS, Task.PARTITION,
+            _of_coordinator(committed_offsets),
+        ),
+        Table(
+            "offset_commits", OffsetCommit,
+            f"{_COMMIT}, is_tombstone boolean, producer_id bigint, timestamp timestamp, {_WHERE}", CONSUMER_OFFSETS,
+            Task.PARTITION, _of_coordinator(offset_commits),
+        ),
+        Table(
+            "groups", Group,
+            "group_id string, group_type string, epoch int, protocol_type string, protocol string, leader string,"
+            f" members int, state_timestamp timestamp, {_WHERE}", CONSUMER_OFFSETS, Task.PARTITION,
+            _of_coordinator(groups),
+        ),
+        Table(
+            "group_members", GroupMember,
+            "group_id string, group_type string, member_id string, group_instance_id string, rack_id string,"
+            " client_id string, client_host string, session_timeout_ms int, rebalance_timeout_ms int,"
+            " member_epoch int, member_state string, subscribed_topics array<string>, subscribed_topic_regex string,"
+            f" assignment array<struct<topic: string, topic_id: string, partitions: array<int>>>, {_WHERE}",
+            CONSUMER_OFFSETS, Task.PARTITION, _of_coordinator(group_members),
+        ),
+        Table(
+            "transactions", Transaction,
+            "transactional_id string, producer_id bigint, producer_epoch int, state string, timeout_ms int,"
+            " partitions array<struct<topic: string, partitions: array<int>>>, start_timestamp timestamp,"
+            f" last_update_timestamp timestamp, {_WHERE}", TRANSACTION_STATE, Task.PARTITION,
+            _of_coordinator(transactions),
+        ),
+        Table(
+            "topics", cluster.Topic, "topic string, topic_id string, partitions int, replication_factor int",
+            CLUSTER_METADATA, Task.EVERYTHING, _of_cluster(cluster.topics),
+        ),
+        Table(
+            "partitions", cluster.TopicPartitionState,
+            "topic string, topic_id string, partition int, leader int, leader_epoch int, partition_epoch int,"
+            " replicas array<int>, isr array<int>, adding_replicas array<int>, removing_replicas array<int>,"
+            " directories array<string>, is_recovering boolean", CLUSTER_METADATA, Task.EVERYTHING,
+            _of_cluster(cluster.partitions),
+        ),
+        Table(
+            "configs", cluster.Setting, "resource_type string, resource_name string, name string, value string",
+            CLUSTER_METADATA, Task.EVERYTHING, _of_cluster(cluster.configs),
+        ),
+        Table(
+            "brokers", BrokerState,
+            "broker_id int, broker_epoch bigint, incarnation_id string, is_fenced boolean,"
+            " in_controlled_shutdown boolean, log_dirs array<string>, rack string", CLUSTER_METADATA,
+            Task.EVERYTHING, _of_cluster(cluster.brokers),
+        ),
+        Table(
+            "features", cluster.Feature, "name string, level int", CLUSTER_METADATA, Task.EVERYTHING,
+            _of_cluster(cluster.features),
+        ),
+        Table(
+            "batches", BatchRow,
+            "topic string, partition int, segment string, position bigint, size_bytes int, base_offset bigint,"
+            " last_offset bigint, records int, magic int, codec string, timestamp_type string,"
+            " max_timestamp timestamp, leader_epoch int, producer_id bigint, producer_epoch int, base_sequence int,"
+            " transactional boolean, control boolean, delete_horizon timestamp, crc bigint, crc_valid boolean,"
+            " log_dir string", None, Task.PARTITION, _batches,
+        ),
+        Table(
+            "segments", SegmentRow,
+            "topic string, partition int, segment string, base_offset bigint, first_offset bigint,"
+            " next_offset bigint, size_bytes bigint, offset_index_bytes bigint, time_index_bytes bigint,"
+            " txn_index_bytes bigint, first_timestamp timestamp, max_timestamp timestamp, format string,"
+            " is_active boolean, modified timestamp, problems int, log_dir string", None, Task.MANY_PARTITIONS,
+            _segments,
+        ),
+    )
+}  # fmt: skip
+"""By name."""

@@ -1,0 +1,336 @@
+"""Taking a run back: what it kept goes where it was, from whatever point the run, or an earlier undo, has come to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+
+from kafkalog_cli.errors import HalfChanged, KafkalogError, PathNotFound, Refused, UnsupportedFormat
+from kafkalog_cli.storage.changing.durable import (
+    NO_HARD_LINKS,
+    NameChanges,
+    read_pieces,
+    remove_if_there,
+    sync,
+    sync_directory,
+    try_to_remove,
+    write_with_holes,
+)
+from kafkalog_cli.storage.changing.lock import real_directory
+from kafkalog_cli.storage.changing.manifest import (
+    MANIFEST,
+    ChangeKind,
+    FileFacts,
+    Manifest,
+    PlannedChange,
+    RunState,
+    read_manifest,
+    run_directory,
+    run_ids,
+    write_manifest,
+)
+from kafkalog_cli.storage.changing.partition_state import difference_of_files, facts_of, first_difference, snapshot
+from kafkalog_cli.storage.checkpoints import restore_lines
+from kafkalog_cli.storage.fs import WritableFilesystem
+
+_CHANGED_SINCE = "the partition is not what the run left: "
+
+
+def check_undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> None:
+    """Raises Refused if the run cannot be taken back: it kept nothing, or the partition is not what it left."""
+    directory = real_directory(fs, directory)
+    if manifest.discard and manifest.state is RunState.DONE:
+        raise Refused(path=directory, reason=f"run {manifest.run.run_id} kept nothing (--discard)")
+    if manifest.edits and log_dir is None:
+        raise Refused(path=directory, reason="it lies in no log directory, whose checkpoints the run changed")
+    if manifest.after is not None and manifest.state is RunState.DONE:
+        found = snapshot(fs, directory, log_dir, manifest.edits)
+        difference = first_difference(manifest.after, found)
+    else:
+        difference = _difference_half_way(fs, directory, manifest)
+    if difference is not None:
+        raise Refused(path=directory, reason=f"{_CHANGED_SINCE}{difference}; {_way_out(fs, directory, manifest)}")
+    for change in manifest.changes:
+        _check_kept(fs, directory, manifest, change)
+
+
+def _way_out(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str:
+    """What can still be done about a partition that has changed since the run."""
+    run_id = manifest.run.run_id
+    later = [run for run in run_ids(fs, directory) if run > run_id and _is_done(fs, directory, run)]
+    if later:
+        return f"undo the later runs first, the last one first: {', '.join(sorted(later, reverse=True))}"
+    return f"what the run kept lies in {run_directory(directory, run_id)}, where manifest.json tells what it was"
+
+
+def _is_done(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
+    try:
+        manifest = read_manifest(fs, directory, run_id)
+    except (KafkalogError, OSError):
+        return True
+    return manifest is not None and manifest.state is not RunState.UNDONE
+
+
+def undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> Manifest:
+    """Take the run back, durably; a crash after any call leaves what a second call completes.
+
+    `check_undo` comes first. Raises OSError and SyncFailed as the disk has it, HalfChanged if what came out is
+    not what was there before, as when somebody else changed it meanwhile.
+    """
+    directory = real_directory(fs, directory)
+    attributes = fs.attributes(f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}")
+    if manifest.state is not RunState.UNDONE:
+        if manifest.state is RunState.DONE:
+            manifest = replace(manifest, state=RunState.UNDOING)
+            write_manifest(fs, directory, manifest, attributes)
+        restore(fs, directory, manifest, log_dir)
+        manifest = replace(manifest, state=RunState.UNDONE)
+        write_manifest(fs, directory, manifest, attributes)
+    _remove_kept(fs, run_directory(directory, manifest.run.run_id))
+    return manifest
+
+
+def restore(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> None:
+    """Every change that was made, back, last first, then the checkpoint lines; the manifest stays as it is."""
+    restorer = _Restorer(fs, directory, manifest)
+    for change in reversed(manifest.changes):
+        restorer.restore(change)
+    restorer.end()
+    if manifest.edits and log_dir is not None:
+        restore_lines(fs, log_dir, manifest.before.lines)
+    difference = difference_of_files(manifest.before.files, snapshot(fs, directory).files)
+    if difference is not None:
+        raise HalfChanged(path=directory, run=manifest.run.run_id, reason=f"not all is as it was: {difference}")
+
+
+def remove_run(fs: WritableFilesystem, path: str) -> None:
+    """Remove a run's directory while an error is on its way; what cannot be removed stays for `purge`.
+
+    The manifest first: what is left without one has changed nothing.
+    """
+    try_to_remove(fs, f"{path}/{MANIFEST}")
+    with suppress(OSError, PathNotFound):
+        for entry in fs.list_directory(path):
+            try_to_remove(fs, entry.path)
+        fs.remove_directory(path)
+
+
+def sweep(fs: WritableFilesystem, directory: str) -> None:
+    """Remove what is left of runs that ended before they had a manifest, and of those that were taken back.
+
+    A file with a second name in such a directory could not be cut.
+    """
+    for run_id in run_ids(fs, directory):
+        path = run_directory(directory, run_id)
+        if fs.status(f"{path}/{MANIFEST}") is None:
+            remove_run(fs, path)
+        elif len(fs.list_directory(path)) > 1:
+            with suppress(Refused, UnsupportedFormat):  # of a run that is not ours to judge nothing is removed
+                manifest = read_manifest(fs, directory, run_id)
+                if manifest is not None and manifest.state is RunState.UNDONE:
+                    _remove_kept(fs, path)
+
+
+def _remove_kept(fs: WritableFilesystem, path: str) -> None:
+    """What the run kept is in its place again, or was a second name of it."""
+    others = [entry.path for entry in fs.list_directory(path) if not entry.path.endswith(f"/{MANIFEST}")]
+    for other in others:
+        remove_if_there(fs, other)
+    if others:
+        sync_directory(fs, path)
+
+
+class _Restorer:
+    """Takes changes back, the last first: then each finds the names as it left them, or as it would have found them.
+
+    Which of the two, the files tell: a rename keeps size and mtime, and names a file that the manifest knows.
+    """
+
+    def __init__(self, fs: WritableFilesystem, directory: str, manifest: Manifest) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._kept = run_directory(directory, manifest.run.run_id)
+        self._before = manifest.before.files
+        self._inodes = {facts.inode for facts in self._before.values()}
+        self._names = NameChanges(fs)
+        self._mtime_ns = manifest.before.mtime_ns
+
+    def restore(self, change: PlannedChange) -> None:
+        """Take one change back if it was made; raises Refused if what it needs was not kept."""
+        takers = {
+            ChangeKind.CUT: self._cut,
+            ChangeKind.MOVE: self._move,
+            ChangeKind.DROP: self._drop,
+            ChangeKind.PUT: self._put,
+            ChangeKind.GROW: self._grow,
+            ChangeKind.REPLACE: self._replace,
+            ChangeKind.MAKE: self._make,
+        }
+        takers[change.kind](change, f"{self._directory}/{change.name}")
+
+    def end(self) -> None:
+        """All names are on the disk, and the directory has its old mtime."""
+        with suppress(PermissionError):  # only its owner may set it, and the mtime of a directory tells nothing
+            found = self._fs.attributes(self._directory)
+            if found.mtime_ns != self._mtime_ns:
+                self._names.note(f"{self._directory}/")
+                self._fs.set_attributes(self._directory, found._replace(mtime_ns=self._mtime_ns))
+        self._names.sync()
+
+    def _cut(self, change: PlannedChange, path: str) -> None:
+        """Written again whatever is there: an undo that was cut off may have left zeros for bytes."""
+        found = facts_of(self._fs, path)
+        if found is None or not self._is_origin(found, change):
+            return  # not made: the file did not even have the name
+        if change.kept is None:
+            if found.size_bytes != change.from_bytes:
+                raise Refused(path=path, reason="what was cut off was not kept")
+            return
+        kept = read_pieces(self._fs, f"{self._kept}/{change.kept}", 0, change.from_bytes - change.to_bytes)
+        with closing(kept) as pieces, self._fs.open_write(path) as file:
+            file.truncate(change.to_bytes)
+            write_with_holes(file, change.to_bytes, pieces)
+            self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
+            sync(file)
+
+    def _move(self, change: PlannedChange, path: str) -> None:
+        moved = f"{self._directory}/{change.new_name}"
+        found = facts_of(self._fs, moved)
+        if found is not None and self._fs.status(path) is None and self._is_origin(found, change):
+            self._names.announce(filled=path, left=moved)
+            self._fs.rename(moved, path)
+
+    def _drop(self, change: PlannedChange, path: str) -> None:
+        if self._fs.status(path) is not None:
+            return
+        if change.kept is None:
+            raise Refused(path=path, reason="it was not kept")
+        self._names.announce(filled=path)
+        try:
+            # Not by a rename: of one between directories either half may be lost, and with it the file.
+            self._fs.link(f"{self._kept}/{change.kept}", path)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            self._fs.rename(f"{self._kept}/{change.kept}", path)
+
+    def _put(self, change: PlannedChange, path: str) -> None:
+        found = facts_of(self._fs, path)
+        if found is None or (found.size_bytes, found.mtime_ns) != (change.to_bytes, change.mtime_ns):
+            return  # not made, or taken back already
+        if change.replaces:
+            self._names.announce(filled=path)
+        self._names.leave(path)
+        if not change.replaces:
+            self._fs.unlink(path)
+        elif change.kept is None:
+            raise Refused(path=path, reason="what it replaced was not kept")
+        else:
+            self._put_back(f"{self._kept}/{change.kept}", path)
+
+    def _grow(self, change: PlannedChange, path: str) -> None:
+        """Cut back, after the indexes that speak of more are gone on the disk too."""
+        found = facts_of(self._fs, path)
+        if found is None or (found.size_bytes, found.mtime_ns) == (change.from_bytes, change.mtime_ns):
+            return
+        self._names.sync()
+        with self._fs.open_write(path) as file:
+            file.truncate(change.from_bytes)
+            self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
+            sync(file)
+
+    def _replace(self, change: PlannedChange, path: str) -> None:
+        found = facts_of(self._fs, path)
+        if found is None or not self._before[change.name].looks_like(found):
+            self._names.announce(filled=path)
+            self._names.leave(path)
+            self._put_back(f"{self._kept}/{change.kept}", path)
+
+    def _make(self, change: PlannedChange, path: str) -> None:
+        if self._fs.status(path) is not None:
+            self._names.leave(path)
+            self._fs.unlink(path)
+
+    def _put_back(self, kept: str, path: str) -> None:
+        """At once in the place of what is there, and kept until that is on the disk."""
+        second = kept + ".back"
+        remove_if_there(self._fs, second)
+        try:
+            self._fs.link(kept, second)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            second = kept
+        self._fs.rename(second, path)
+
+    def _is_origin(self, found: FileFacts, change: PlannedChange) -> bool:
+        """Whether this is the file that a CUT or MOVE is about, and not another one that has its name at times."""
+        if change.origin is None:  # of a file that the run has put
+            is_alike = (found.size_bytes, found.mtime_ns) == (change.to_bytes, change.mtime_ns)
+            return is_alike and found.inode not in self._inodes
+        origin = self._before[str(change.origin)]
+        alike = [facts for facts in self._before.values() if facts.looks_like(found)]
+        if len(alike) == 1:
+            return alike == [origin]
+        # Several alike, or none, as after a cut. Inodes tell, but not in a directory that was copied since.
+        return found.inode == origin.inode or found.inode not in self._inodes
+
+
+def _difference_half_way(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str | None:
+    """What a run that did not end cannot have done; of the files that it names, those in between are let pass."""
+    names = {name for change in manifest.changes for name in (change.name, change.new_name) if name is not None}
+    found = snapshot(fs, directory).files
+    difference = _difference_of_growth(fs, directory, manifest, found)
+    if difference is not None:
+        return difference
+    untouched = [{n: facts for n, facts in files.items() if n not in names} for files in (manifest.before.files, found)]
+    difference = difference_of_files(*untouched)
+    if difference is not None:
+        return difference
+    cuts = {change.name for change in manifest.changes if change.kind is ChangeKind.CUT}
+    for name in sorted(cuts & set(found)):
+        named = [change for change in manifest.changes if name in (change.name, change.new_name)]
+        low, high = min(change.to_bytes for change in named), max(change.from_bytes for change in named)
+        only_cut = all(change.kind is ChangeKind.CUT for change in named)
+        if only_cut and not low <= found[name].size_bytes <= high:
+            return f"{name} has {found[name].size_bytes} bytes, not {low} to {high}"
+    return None
+
+
+def _difference_of_growth(
+    fs: WritableFilesystem, directory: str, manifest: Manifest, found: Mapping[str, FileFacts]
+) -> str | None:
+    """What a run that lets files grow, and was cut off, cannot have done; other runs may have come after it."""
+    if manifest.state is RunState.GROWING:
+        later = [run for run in run_ids(fs, directory) if run > manifest.run.run_id and _is_done(fs, directory, run)]
+        if later:
+            return f"run {later[-1]} came after it"
+    for change in manifest.changes:
+        if change.kind is ChangeKind.GROW:
+            size_bytes = found[change.name].size_bytes if change.name in found else 0
+            if size_bytes < change.from_bytes:
+                return f"{change.name} has {size_bytes} bytes, fewer than the {change.from_bytes} before"
+    return None
+
+
+def _check_kept(fs: WritableFilesystem, directory: str, manifest: Manifest, change: PlannedChange) -> None:
+    """Raises Refused if what the run kept is missing, or if kept bytes are other than they were."""
+    if change.kept is None or manifest.state is RunState.UNDONE:
+        return
+    path = f"{run_directory(directory, manifest.run.run_id)}/{change.kept}"
+    may_be_missing = change.kind is ChangeKind.DROP and not change.linked and manifest.state is not RunState.DONE
+    if fs.status(path) is None:
+        if may_be_missing:
+            return
+        raise Refused(path=path, reason="what the run kept is gone")
+    if change.kind is ChangeKind.CUT:
+        digest = hashlib.sha256()
+        try:
+            for piece in read_pieces(fs, path, 0, change.from_bytes - change.to_bytes):
+                digest.update(piece)
+        except EOFError as error:
+            raise Refused(path=path, reason="what the run kept is cut short") from error
+        if digest.hexdigest() != change.sha256:
+            raise Refused(path=path, reason="what the run kept was changed since")

@@ -1,0 +1,242 @@
+"""The manifest of a run on one partition, JSON in its directory: what was there before, is to change, was left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import Enum, unique
+from typing import Any
+
+from kafkalog_cli.errors import Refused, UnsupportedFormat
+from kafkalog_cli.storage.changing.durable import replace_file
+from kafkalog_cli.storage.checkpoints import LineEdit, OldLines
+from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
+from kafkalog_cli.storage.names import OWN_DIRECTORY, FileKind
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+_LIMIT_BYTES = 1 << 30
+
+
+@unique
+class RunState(Enum):
+    """How far a run has come. Until it is DONE, and from UNDOING on, each change may have been made or not.
+
+    GROWING is STARTED where all that was done so far stays if the run is cut off: records behind the log's end.
+    """
+
+    STARTED = "started"
+    GROWING = "growing"
+    DONE = "done"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+
+
+@unique
+class ChangeKind(Enum):
+    """What a change does; see changes.py, and of the last three, which only grow, storage/appending/growing_run.py."""
+
+    CUT = "cut"
+    MOVE = "move"
+    DROP = "drop"
+    PUT = "put"
+    GROW = "grow"
+    REPLACE = "replace"
+    MAKE = "make"
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What a command tells of itself: `run_id` is the directory's name, `settings` what JSON can hold.
+
+    `holds_marker`: the clean-shutdown marker is away while it works (clean_marker.py). `makes_directory`: the
+    partition was not there before.
+    """
+
+    run_id: str
+    action: str
+    argv: tuple[str, ...]
+    now_ms: int
+    settings: Mapping[str, object] = field(default_factory=dict)
+    version: str = ""
+    holds_marker: bool = False
+    makes_directory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file as it was. Its inode and mode are for people: a copied directory can be undone too."""
+
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+    mode: int
+
+    def looks_like(self, other: FileFacts | None) -> bool:
+        """Whether both may be the same file: a rename keeps size and mtime."""
+        return other is not None and (self.size_bytes, self.mtime_ns) == (other.size_bytes, other.mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files of a partition directory by name, the directory's own mtime, and the partition's checkpoint lines."""
+
+    files: Mapping[str, FileFacts]
+    mtime_ns: int
+    lines: tuple[OldLines, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change as the manifest has it; the names of what is `kept` and `staged` are those in the run's directory.
+
+    `to_bytes` is the size that a CUT or PUT leaves, `mtime_ns` a cut file's before, a new file's after. `sha256`
+    is of the bytes that a CUT keeps, or of those that a PUT writes. A file that is to GROW has `from_bytes` before;
+    what REPLACE and MAKE write is not known beforehand. `origin` is the name that the file of a CUT or MOVE had
+    before the run. `linked`: what a DROP keeps is a second name of the file, made before the manifest.
+    """
+
+    kind: ChangeKind
+    name: str
+    new_name: str | None = None
+    origin: str | None = None
+    from_bytes: int = 0
+    to_bytes: int = 0
+    replaces: bool = False
+    linked: bool = False
+    kept: str | None = None
+    staged: str | None = None
+    sha256: str | None = None
+    mtime_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One run on one partition. `facts` is what the action tells of it, in JSON's types; `discard`: nothing is kept.
+
+    `order` goes up over the partitions that a run changes: each finds the checkpoints as the one before left them.
+    """
+
+    run: RunInfo
+    state: RunState
+    directory: str
+    before: Snapshot
+    changes: tuple[PlannedChange, ...]
+    edits: tuple[LineEdit, ...] = ()
+    discard: bool = False
+    after: Snapshot | None = None
+    finished_ms: int | None = None
+    facts: Mapping[str, object] = field(default_factory=dict)
+    order: int = 0
+
+
+def new_run_id(action: str, now_ms: int) -> str:
+    """A name for a run that sorts by time and tells what it did; two in the same millisecond differ."""
+    from datetime import datetime, timezone
+    from secrets import token_hex
+
+    seconds, milliseconds = divmod(now_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y%m%dT%H%M%S}.{milliseconds:03d}Z-{action}-{token_hex(2)}"
+
+
+def runs_directory(directory: str) -> str:
+    """Where a partition's runs are."""
+    return f"{directory.rstrip('/')}/{OWN_DIRECTORY}"
+
+
+def run_directory(directory: str, run_id: str) -> str:
+    """Where the manifest of a run is, and what it keeps."""
+    return f"{runs_directory(directory)}/{run_id}"
+
+
+def write_manifest(
+    fs: WritableFilesystem, directory: str, manifest: Manifest, attributes: FileAttributes | None
+) -> None:
+    """Write or replace a manifest, durably. Raises OSError (nothing was replaced then), SyncFailed."""
+    path = f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}"
+    replace_file(fs, path, encode(manifest), attributes)
+
+
+def read_manifest(fs: Filesystem, directory: str, run_id: str) -> Manifest | None:
+    """The manifest of a run; None if there is none, as after a crash before anything was changed.
+
+    Raises Refused for one that cannot be read, UnsupportedFormat for one of a newer kafkalog, Unreadable.
+    """
+    path = f"{run_directory(directory, run_id)}/{MANIFEST}"
+    if fs.status(path) is None:
+        return None
+    return decode(path, read_all(fs, path, _LIMIT_BYTES))
+
+
+def run_ids(fs: Filesystem, directory: str) -> list[str]:
+    """The runs that a partition has directories of, by name; that is by time, for the names that commands give."""
+    runs = runs_directory(directory)
+    if fs.status(runs) is None:
+        return []
+    return [entry.path.rpartition("/")[2] for entry in fs.list_directory(runs) if entry.is_directory]
+
+
+def encode(manifest: Manifest) -> bytes:
+    """JSON in ASCII: names that are not UTF-8 survive as escapes."""
+    document = {
+        "format": FORMAT,
+        "state": manifest.state.value,
+        "directory": manifest.directory,
+        "discard": manifest.discard,
+        "finished_ms": manifest.finished_ms,
+        "run": asdict(manifest.run),
+        "changes": [_plain(change) for change in manifest.changes],
+        "edits": [{**edit._asdict(), "kind": edit.kind.value} for edit in manifest.edits],
+        "before": _encode_snapshot(manifest.before),
+        "after": None if manifest.after is None else _encode_snapshot(manifest.after),
+        "facts": dict(manifest.facts),
+        "order": manifest.order,
+    }
+    return json.dumps(document, indent=1).encode("ascii") + b"\n"
+
+
+def decode(path: str, data: bytes) -> Manifest:
+    """What `encode` made. Raises Refused for anything else, UnsupportedFormat for a newer format."""
+    try:
+        document = json.loads(data)
+        if document["format"] != FORMAT:
+            raise UnsupportedFormat(path=path, reason=f"a manifest of format {document['format']}, of another kafkalog")
+        return Manifest(
+            RunInfo(**{**document["run"], "argv": tuple(document["run"]["argv"])}),
+            RunState(document["state"]),
+            document["directory"],
+            _snapshot(document["before"]),
+            tuple(PlannedChange(**{**change, "kind": ChangeKind(change["kind"])}) for change in document["changes"]),
+            tuple(LineEdit(**{**edit, "kind": FileKind(edit["kind"])}) for edit in document["edits"]),
+            document["discard"],
+            None if document["after"] is None else _snapshot(document["after"]),
+            document["finished_ms"],
+            document["facts"],
+            document.get("order", 0),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Refused(path=path, reason=f"the manifest cannot be read ({error})") from error
+
+
+def _plain(change: PlannedChange) -> dict[str, object]:
+    """What differs from the default, and the name."""
+    given = {part.name: getattr(change, part.name) for part in fields(change)}
+    plain = {name: value for name, value in given.items() if value not in (None, 0, False)}
+    return {**plain, "kind": change.kind.value}
+
+
+def _encode_snapshot(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "mtime_ns": snapshot.mtime_ns,
+        "files": {name: asdict(facts) for name, facts in snapshot.files.items()},
+        "checkpoint_lines": [lines.as_object() for lines in snapshot.lines],
+    }
+
+
+def _snapshot(found: dict[str, Any]) -> Snapshot:
+    return Snapshot(
+        {name: FileFacts(**facts) for name, facts in found["files"].items()},
+        found["mtime_ns"],
+        tuple(OldLines.of_object(lines) for lines in found["checkpoint_lines"]),
+    )

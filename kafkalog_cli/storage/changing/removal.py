@@ -1,0 +1,54 @@
+"""Removing for good what nothing refers to any more: files that are due, and runs that are old."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkalog_cli.errors import Refused, SyncFailed
+from kafkalog_cli.storage.changing.durable import partly_removed, remove_if_there, sync_directory
+from kafkalog_cli.storage.changing.manifest import MANIFEST, run_directory, runs_directory
+from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
+
+
+def remove_files(fs: WritableFilesystem, directory: str, files: Iterable[FileStatus]) -> None:
+    """Unlink files of `directory` if they are still what they were.
+
+    Raises Refused, NotChanged, PartlyRemoved, NoSpace.
+    """
+    found = list(files)
+    for file in found:
+        now = fs.status(file.path)
+        if now is not None and (now.size_bytes, now.mtime_ms, now.inode) != (
+            file.size_bytes,
+            file.mtime_ms,
+            file.inode,
+        ):
+            raise Refused(path=file.path, reason="it was changed since it was looked at")
+    gone = 0
+    try:
+        for file in found:
+            gone += remove_if_there(fs, file.path)
+        if found:
+            sync_directory(fs, directory)
+    except (OSError, SyncFailed) as error:
+        raise partly_removed(directory, gone, error) from error
+
+
+def _identity(file: FileStatus) -> tuple[int, int, int]:
+    return file.inode, file.size_bytes, file.mtime_ms
+
+
+def remove_run_directory(fs: WritableFilesystem, directory: str, run_id: str) -> None:
+    """Remove a run with all that it kept, the manifest last: a run of which something is gone refuses its undo."""
+    path = run_directory(directory, run_id)
+    gone = 0
+    try:
+        for entry in fs.list_directory(path):
+            if not entry.path.endswith(f"/{MANIFEST}"):
+                gone += remove_if_there(fs, entry.path)
+        sync_directory(fs, path)
+        gone += remove_if_there(fs, f"{path}/{MANIFEST}")
+        fs.remove_directory(path)
+        sync_directory(fs, runs_directory(directory))
+    except (OSError, SyncFailed) as error:
+        raise partly_removed(path, gone, error) from error

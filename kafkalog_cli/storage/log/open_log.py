@@ -1,0 +1,160 @@
+"""A log as a broker has it between start and stop, on a draft of its files: what rolling and truncating work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kafkalog_cli.format import timeindex
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.index_entries import SegmentIndex
+from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
+from kafkalog_cli.storage.log.load_error import LoadFailed, cannot_read
+from kafkalog_cli.storage.log.loaded_segment import LoadedSegment, LoadSettings
+from kafkalog_cli.storage.log.producer_snapshots import ProducerSnapshots
+from kafkalog_cli.storage.names import FileKind, WorkState, offset_of_file_name, segment_file_name
+from kafkalog_cli.storage.segments.index_end import entries_in_use
+from kafkalog_cli.storage.segments.log_end import HeaderChain
+
+
+class OpenLog:
+    """Segments, offsets and producers of a log that is whole at its end; changes go to the draft.
+
+    `log_start_offset` is the larger of the checkpoint's and the first base offset. Without `is_clean` the indexes
+    of the last segment may be at full length, with unused zeros, which are cut off. Raises LoadFailed.
+    """
+
+    def __init__(
+        self, draft: Draft, settings: LoadSettings, log_start_checkpoint: int, log_end_offset: int, *, is_clean: bool
+    ) -> None:
+        self.draft = draft
+        self.settings = settings
+        self.log_end_offset = log_end_offset
+        self.is_clean = is_clean
+        self.base_offsets = sorted(_base_offsets(draft))
+        self.log_start_offset = max(log_start_checkpoint, self.base_offsets[0])
+        if not is_clean:
+            self._cut_unused(FileKind.OFFSET_INDEX, OffsetIndex)
+            self._cut_unused(FileKind.TIME_INDEX, TimeIndex)
+
+    def segments(self) -> list[LoadedSegment]:
+        """The segments as they are drafted now, ascending."""
+        return [LoadedSegment(self.draft, base_offset, self.settings) for base_offset in self.base_offsets]
+
+    def active(self) -> LoadedSegment:
+        """The last segment, opened. Raises LoadFailed if a broker would recover it when it opens it."""
+        segment = LoadedSegment(self.draft, self.base_offsets[-1], self.settings)
+        if segment.check_opened():
+            raise LoadFailed("CorruptIndexException", f"an index of {segment.log_name} is missing or damaged")
+        return segment
+
+    def create_segment(self, base_offset: int) -> None:
+        """Begin an empty segment, as it is once the broker has stopped; stray files of its name go."""
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            self.draft.put(segment_file_name(base_offset, kind), b"")
+        self.draft.drop(segment_file_name(base_offset, FileKind.TXN_INDEX))
+        self.base_offsets.append(base_offset)
+
+    def drop_segments(self, base_offsets: list[int]) -> None:
+        """Take all files of segments away, and their producer snapshots."""
+        for base_offset in base_offsets:
+            for kind in _SEGMENT_FILES:
+                self.draft.drop(segment_file_name(base_offset, kind))
+            self.base_offsets.remove(base_offset)
+
+    # -- times
+
+    def knows_times(self, segment: LoadedSegment) -> bool:
+        """Whether a broker takes the segment for one with timestamps: after a clean stop not without any entry."""
+        return not self.is_clean or len(segment.time_index()) > 0
+
+    def close_time_index(self, segment: LoadedSegment) -> None:
+        """Give the time index the entry that a segment gets when it is closed, unless it has one as young.
+
+        Mirrors LogSegment.readLargestTimestamp and TimeIndex.maybeAppend: batches from the last entry on are read.
+        """
+        entries = segment.time_index()
+        last = entries.last_entry
+        position = max(0, segment.offset_index().lookup(last.offset).position)
+        largest, offset = last
+        with self.draft.reader(segment.log_name) as log:
+            for batch in HeaderChain(log, position):
+                if batch.max_timestamp > largest:
+                    largest, offset = batch.max_timestamp, batch.last_offset
+        if largest > last.timestamp:
+            data = timeindex.encode([*entries, (largest, offset)], segment.base_offset)
+            self.draft.put(segment.time_index_name, data)
+
+    # -- producers and epochs
+
+    def producers_at_end(self, draft: Draft) -> ProducerSnapshots:
+        """The producers at the log's end as a broker has them that has just started; `draft` is a fork, and changes.
+
+        Raises LoadFailed.
+        """
+        snapshots = ProducerSnapshots(draft, self.settings)
+        segments = [LoadedSegment(draft, base_offset, self.settings) for base_offset in self.base_offsets]
+        snapshots.rebuild(segments, self.log_start_offset, self.log_end_offset, from_clean_stop=self.is_clean)
+        return snapshots
+
+    def take_snapshot_at_end(self) -> None:
+        """Have a producer snapshot at the log's end, where a broker writes one. Raises LoadFailed."""
+        name = segment_file_name(self.log_end_offset, FileKind.PRODUCER_SNAPSHOT)
+        if name in self.draft:
+            return
+        fork = self.draft.fork()
+        self.producers_at_end(fork)
+        if name in fork:
+            self.draft.put(name, fork.read(name))
+
+    def _cut_unused(self, kind: FileKind, index: type[SegmentIndex[Any]]) -> None:
+        name = segment_file_name(self.base_offsets[-1], kind)
+        if name in self.draft:
+            entries, faults = entries_in_use(self.draft, self.draft.path(name), index, self.base_offsets[-1])
+            if faults:
+                raise cannot_read(name, faults[0])
+            is_unused = len(entries) == 1 and not any(entries.data)
+            self.draft.cut(name, 0 if is_unused else len(entries) * entries.layout.size)
+
+
+_SEGMENT_FILES = (
+    FileKind.LOG,
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.TXN_INDEX,
+    FileKind.PRODUCER_SNAPSHOT,
+)
+
+
+def _base_offsets(draft: Draft) -> list[int]:
+    found = []
+    for name in draft.names():
+        offset = offset_of_file_name(name) if name.endswith(FileKind.LOG.value) else None
+        if offset is not None and segment_file_name(offset, FileKind.LOG) == name:
+            found.append(offset)
+    return found
+
+
+def mark_deleted(draft: Draft, base_offsets: Iterable[int]) -> None:
+    """Rename all files of segments, and their producer snapshots, to `.deleted` (LocalLog.deleteSegmentFiles)."""
+    for base_offset in base_offsets:
+        for kind in _SEGMENT_FILES:
+            name = segment_file_name(base_offset, kind)
+            draft.move(name, segment_file_name(base_offset, kind, WorkState.DELETED))
+
+
+@contextmanager
+def changed_epochs(draft: Draft) -> Iterator[LeaderEpochs]:
+    """The leader epochs of the file, which is written anew if they change; none are kept where there is no file.
+
+    Raises LoadFailed where a broker cannot read the file.
+    """
+    name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+    data = draft.read(name) if name in draft else b""
+    epochs = LeaderEpochs.from_file(data) if data else LeaderEpochs()
+    yield epochs
+    if epochs.is_changed and name in draft:
+        draft.put(name, epochs.encode())

@@ -1,0 +1,147 @@
+"""Producer snapshots of a partition that is being loaded: which are kept, read and written (ProducerStateManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kafkalog_cli.format import producer_snapshot
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.storage.log.draft import Draft
+from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.loaded_segment import LoadedSegment, LoadSettings
+from kafkalog_cli.storage.log.producer_state import ProducerState, entries_in_snapshot_order, is_expired
+from kafkalog_cli.storage.names import FileKind, WorkState, offset_of_file_name, segment_file_name
+
+
+class ProducerSnapshots:
+    """The state of producers up to `end_offset`, and the snapshots by their offsets as they were last listed.
+
+    A broker lists them when it makes one of these, and then believes its list.
+    """
+
+    def __init__(self, draft: Draft, settings: LoadSettings) -> None:
+        self.state = ProducerState()
+        self.end_offset = 0
+        self._draft = draft
+        self._settings = settings
+        self._last_snapshot_offset = 0
+        self._names = self._listed()
+
+    def _listed(self) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for name in self._draft.names():
+            if name.endswith(FileKind.PRODUCER_SNAPSHOT.value):
+                offset = offset_of_file_name(name)
+                if offset is None:
+                    raise LoadFailed("NumberFormatException", f"{name} has no offset in its name")
+                found[offset] = name
+        return found
+
+    def remove_strays(self, base_offsets: Sequence[int]) -> None:
+        """Remove those that belong to no segment, but for the last if it is above all segments' base offsets."""
+        self._names = self._listed()
+        strays = sorted(offset for offset in self._names if offset not in base_offsets)
+        for offset in strays[:-1]:
+            self._remove(offset)
+        if strays and base_offsets and strays[-1] < max(base_offsets):
+            self._remove(strays[-1])
+
+    def mark_deleted(self, base_offsets: Iterable[int]) -> None:
+        """Rename those of removed segments to `.deleted`, as far as they were listed and are still there."""
+        for offset in base_offsets:
+            name = self._names.pop(offset, None)
+            if name is not None:
+                self._draft.move(name, name + WorkState.DELETED.value)
+
+    def truncate_fully(self, end_offset: int) -> None:
+        """Remove all, and go on from `end_offset`."""
+        self.state.clear()
+        for offset in list(self._names):
+            self._remove(offset)
+        self._last_snapshot_offset = 0
+        self.end_offset = end_offset
+
+    def rebuild(
+        self, segments: Sequence[LoadedSegment], log_start_offset: int, last_offset: int, *, from_clean_stop: bool
+    ) -> None:
+        """Bring the state up to `last_offset`, from the newest snapshot on (UnifiedLog.rebuildProducerState).
+
+        `segments` ascend. Without any snapshot, after a clean stop, the log is not read: there were no producers.
+        """
+        bases = [segment.base_offset for segment in segments]
+        if not self._names and from_clean_stop:
+            for offset in (*bases[-2:], last_offset):
+                self.end_offset = offset
+                self.take()
+            return
+        had_nothing = not self.state.producers and not self.state.completed and self.end_offset >= last_offset
+        self._truncate_and_reload(log_start_offset, last_offset)
+        if last_offset > self.end_offset and not had_nothing:
+            self._replay(segments, log_start_offset, last_offset, frozenset(bases[-2:]))
+        self.end_offset = last_offset
+        self.take()
+
+    def take(self) -> None:
+        """Write a snapshot at `end_offset`, if that is above the last one's."""
+        if self.end_offset <= self._last_snapshot_offset:
+            return
+        name = segment_file_name(self.end_offset, FileKind.PRODUCER_SNAPSHOT)
+        self._draft.put(name, producer_snapshot.encode(entries_in_snapshot_order(self.state.producers)))
+        self._names[self.end_offset] = name
+        self._last_snapshot_offset = self.end_offset
+
+    def _truncate_and_reload(self, log_start_offset: int, last_offset: int) -> None:
+        for offset in list(self._names):
+            if offset > last_offset or offset <= log_start_offset:
+                self._remove(offset)
+        if last_offset != self.end_offset:
+            self.state.clear()
+            self._load(log_start_offset)
+        else:
+            self.end_offset = max(self.end_offset, log_start_offset)
+            self._last_snapshot_offset = max(self._names, default=log_start_offset)
+
+    def _load(self, log_start_offset: int) -> None:
+        """The newest snapshot that can be read; those that cannot are removed."""
+        settings = self._settings
+        while self._names:
+            offset = max(self._names)
+            entries, faults = producer_snapshot.decode(self._draft.read(self._names[offset]))
+            if any(fault.kind is not FaultKind.TRAILING_BYTES for fault in faults):
+                self._remove(offset)
+                continue
+            self.state.load(
+                entry for entry in entries if not is_expired(entry, settings.now_ms, settings.producer_id_expiration_ms)
+            )
+            self._last_snapshot_offset = self.end_offset = offset
+            return
+        self._last_snapshot_offset = self.end_offset = log_start_offset
+
+    def _replay(
+        self, segments: Sequence[LoadedSegment], log_start_offset: int, last_offset: int, snapshot_at: frozenset[int]
+    ) -> None:
+        holder = max((s.base_offset for s in segments if s.base_offset <= last_offset), default=None)
+        for segment in segments_between(segments, self.end_offset, last_offset):
+            self.end_offset = max(segment.base_offset, self.end_offset, log_start_offset)
+            if segment.base_offset in snapshot_at:
+                self.take()
+            end_position = segment.size_bytes
+            if segment.base_offset == holder:
+                last = segment.find(last_offset)
+                end_position = end_position if last is None else last.position
+            segment.replay(self.state, self.end_offset, end_position)
+
+    def _remove(self, offset: int) -> None:
+        self._draft.drop(self._names.pop(offset))
+
+
+def segments_between(segments: Sequence[LoadedSegment], from_offset: int, to_offset: int | None) -> list[LoadedSegment]:
+    """The segments from the one that holds `from_offset` on, based below `to_offset` (LogSegments.values)."""
+    if from_offset == to_offset:
+        return []
+    first = max((s.base_offset for s in segments if s.base_offset <= from_offset), default=None)
+    return [
+        segment
+        for segment in segments
+        if (first is None or segment.base_offset >= first) and (to_offset is None or segment.base_offset < to_offset)
+    ]

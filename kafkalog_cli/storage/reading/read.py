@@ -1,0 +1,239 @@
+"""From batch columns to record columns: decompress, then decode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
+from kafkalog_cli.format.compression import CompressionFault, decompress_into
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.kernels import plain_records, plain_seven
+from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.reading.allowance import NOT_YET, Allowance
+from kafkalog_cli.storage.reading.scan import Chunk, Generation, scan_of
+
+if TYPE_CHECKING:
+    from kafkalog_cli.storage.reading.read_compiled import AtOnce, CompiledReader
+
+Decoded = Iterator[tuple[memoryview, list[Row], Fault | None]]
+"""Parts of one batch with the buffers in which they lie."""
+
+_NO_BYTES = memoryview(b"")
+_LEGACY_CODECS = (1, 2, 3)
+_SEVEN_CODECS = (1, 2)
+_SEVEN_NESTING = 8
+
+
+class RecordReader:
+    """Reads the records of chunks; buffers are reused, so a block lives until the next is asked for.
+
+    A batch with a bad CRC is decoded all the same, as Kafka's own iterators do; what cannot be decoded is a
+    fault of the block. `timestamps_only`: the lengths of keys and values in messages v0 and v1 are not.
+    """
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False) -> None:
+        self._limits = limits
+        self._timestamps_only = timestamps_only
+        self._compiled: CompiledReader | None = None
+
+    def blocks(
+        self,
+        chunk: Chunk,
+        first_row: int = 0,
+        end_row: int | None = None,
+        *,
+        ahead: bool = False,
+        at_once: AtOnce | None = None,
+    ) -> Iterator[RecordBlock]:
+        """The records of rows `first_row` to `end_row` of the chunk's batches, in one block or more.
+
+        `ahead`: the first block is asked for before its turn; it may be NOT_YET. `at_once`: takes what the compiled
+        kernels would decode.
+        """
+        end = len(chunk.batches) if end_row is None else end_row
+        allowance = Allowance(self._limits, ahead=ahead)
+        plain = partial(_read_plain, chunk, allowance, self._timestamps_only)
+        if chunk.kernels is None or chunk.batches.matrix is None:
+            blocks = plain(first_row, end)
+        else:
+            if self._compiled is None:
+                from kafkalog_cli.storage.reading.read_compiled import CompiledReader
+
+                self._compiled = CompiledReader()
+            blocks = self._compiled.blocks(chunk, (first_row, end), allowance, plain, at_once)
+        for block in blocks:
+            yield block
+            allowance.grant()
+
+
+class BatchRecords:
+    """The records of one batch of a file: iterate for blocks, each of which lives until the next is asked for.
+
+    Afterwards `fault` tells why not all of the batch could be loaded; what cannot be decoded is a fault of a block.
+    """
+
+    def __init__(
+        self, file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False
+    ) -> None:
+        self._scan = scan_of(file, batch, limits)
+        self._reader = RecordReader(limits, timestamps_only=timestamps_only)
+
+    def __iter__(self) -> Iterator[RecordBlock]:
+        for chunk in self._scan:
+            yield from self._reader.blocks(chunk)
+
+    @property
+    def fault(self) -> Fault | None:
+        """What ended the reading of the batch's bytes, None if nothing did."""
+        return self._scan.fault
+
+
+def _read_plain(
+    chunk: Chunk, allowance: Allowance, timestamps_only: bool, first_row: int, end_row: int
+) -> Iterator[RecordBlock]:
+    for row, batch in enumerate(chunk.batches.rows(first_row, end_row), first_row):
+        yield from _read_batch(chunk, row, batch, allowance, timestamps_only=timestamps_only)
+
+
+def _read_batch(
+    chunk: Chunk, row: int, batch: Batch, allowance: Allowance, *, timestamps_only: bool
+) -> Iterator[RecordBlock]:
+    parts = _decode(chunk, batch, allowance.limits, timestamps_only=timestamps_only)
+    part = next(parts, None)
+    if part is not None and part[2] is not None and allowance.is_short(part[2].kind):
+        yield NOT_YET
+        parts = _decode(chunk, batch, allowance.limits, timestamps_only=timestamps_only)
+        part = next(parts, None)
+    batches, begun = chunk.batches, 0
+    while part is not None:
+        (view, rows, fault), part = part, next(parts, None)
+        records = RecordColumns.from_rows(rows)
+        if batch.base_offset == NO_OFFSET and rows and not begun:
+            # Only now is it known where a compressed message set begins.
+            batches, row = BatchColumns.from_rows([batch._replace(base_offset=rows[0][0])]), 0
+        faults = {} if fault is None else {row: fault}
+        yield RecordBlock(view, batches, row, row + 1, (len(rows),), records, faults, begun, part is not None)
+        begun += len(rows)
+
+
+def _decode(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
+    start = batch.position - chunk.position
+    end = start + batch.size_bytes
+    if chunk.generation is Generation.SEVEN:
+        return _decode_seven(chunk.view, start, end, batch, limits)
+    if batch.magic >= 2:
+        return _decode_v2(chunk.view, start, end, batch, limits)
+    return _decode_legacy(chunk, batch, limits, timestamps_only=timestamps_only)
+
+
+def _in(view: memoryview, parts: Iterable[Part]) -> Decoded:
+    return ((view, rows, fault) for rows, fault in parts)
+
+
+def _decode_v2(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
+    if batch.size_bytes < RECORD_BATCH.size:
+        return _in(_NO_BYTES, _no_records(batch, FaultKind.INVALID_RECORD, "batch shorter than its own header"))
+    if not batch.codec or batch.records_count <= 0:
+        return _in(view, plain_records.decode_batch(view, start + RECORD_BATCH.size, end, batch))
+    inner = _decompressed(batch.codec, view[start + RECORD_BATCH.size : end], batch, limits)
+    if isinstance(inner, Fault):
+        return _in(_NO_BYTES, [([], inner)])
+    return _in(inner, plain_records.decode_batch(inner, 0, len(inner), batch))
+
+
+def _decode_legacy(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
+    view, start = chunk.view, batch.position - chunk.position
+    end = start + batch.size_bytes
+    if not batch.codec:
+        return _in(view, [plain_records.decode_message(view, start, end, batch, timestamps_only=timestamps_only)])
+    if batch.codec not in _LEGACY_CODECS:
+        reason = f"codec {batch.codec} in a message set"
+        return _in(_NO_BYTES, _no_records(batch, FaultKind.UNKNOWN_CODEC, reason))
+    value = plain_records.compressed_value(view, start, end, batch.magic)
+    if value is None:
+        reason = f"Found invalid compressed record set with null value (magic = {batch.magic})"
+        return _in(_NO_BYTES, _no_records(batch, FaultKind.INVALID_INNER_MESSAGE, reason))
+    inner = _decompressed(batch.codec, value, batch, limits)
+    if isinstance(inner, Fault):
+        return _in(_NO_BYTES, [([], inner)])
+    return _in(inner, plain_records.decode_inner(inner, batch, timestamps_only=timestamps_only))
+
+
+def _decode_seven(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
+    if not batch.codec:
+        return _in(view, [plain_seven.decode_seven(view, start, end, batch)])
+    return _SevenSets(batch, limits).read(view[start:end])
+
+
+class _SevenSets:
+    """The messages of one compressed message of 0.7, and of those in it that are compressed themselves."""
+
+    def __init__(self, batch: Batch, limits: Limits) -> None:
+        self._batch = batch
+        self._limits = limits
+        self._left_bytes = limits.max_output_bytes
+        self._fault: Fault | None = None
+
+    def read(self, message: memoryview) -> Decoded:
+        """Parts, each in the buffer of its own set."""
+        last: tuple[memoryview, list[Row], Fault | None] = (_NO_BYTES, [], None)
+        for part in self._set(*plain_seven.seven_payload(message), 0):
+            if last[1]:
+                yield last
+            last = part
+        yield last[0], last[1], self._fault
+
+    def _set(self, codec: int, payload: memoryview, depth: int) -> Decoded:
+        inner = self._unpacked(codec, payload, depth)
+        if isinstance(inner, Fault):
+            self._fault = inner
+            return
+        rows: list[Row] = []
+        for found in plain_seven.inner_messages(inner, self._batch):
+            if isinstance(found, Fault):
+                self._fault = found
+                break
+            codec, row = found
+            if rows and (codec or len(rows) == PART_RECORDS):
+                yield inner, rows, None
+                rows = []
+            if not codec:
+                rows.append(row)
+                continue
+            yield from self._set(codec, inner[row[5] : row[5] + row[6]], depth + 1)
+            if self._fault is not None:
+                return
+        if rows:
+            yield inner, rows, None
+
+    def _unpacked(self, codec: int, payload: memoryview, depth: int) -> memoryview | Fault:
+        if codec not in _SEVEN_CODECS or depth == _SEVEN_NESTING:
+            reason = f"codec {codec} in a 0.7 message, {depth} deep"
+            return _fault(self._batch, FaultKind.UNKNOWN_CODEC, reason)
+        inner = _decompressed(codec, payload, self._batch, self._limits._replace(max_output_bytes=self._left_bytes))
+        if not isinstance(inner, Fault):
+            self._left_bytes -= len(inner)
+        return inner
+
+
+def _decompressed(codec: int, data: memoryview, batch: Batch, limits: Limits) -> memoryview | Fault:
+    inner = bytearray()
+    size = decompress_into(codec, data, inner, 0, magic=batch.magic, limits=limits)
+    if isinstance(size, CompressionFault):
+        return _fault(batch, size.kind, size.message)
+    return memoryview(inner)[:size]
+
+
+def _no_records(batch: Batch, kind: FaultKind, message: str) -> list[Part]:
+    return [([], _fault(batch, kind, message))]
+
+
+def _fault(batch: Batch, kind: FaultKind, message: str) -> Fault:
+    return Fault(
+        kind, batch.position, message, batch.size_bytes, base_offset=batch.base_offset, last_offset=batch.last_offset
+    )

@@ -1,0 +1,312 @@
+"""Scans chunks and reads their records ahead in threads, while the caller works on those before; order is kept."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from itertools import pairwise
+from threading import Condition, Lock, Thread
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalog_cli.format.batch import CODEC_MASK
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.reading.allowance import NOT_YET
+from kafkalog_cli.storage.reading.read import RecordReader
+from kafkalog_cli.storage.reading.scan import CHUNK_BYTES, Chunk, Scan
+
+if TYPE_CHECKING:
+    from kafkalog_cli.storage.reading.read_compiled import AtOnce
+
+CHUNKS_AHEAD = 2
+"""Chunks whose records may be read before their turn."""
+MOST_THREADS = 4
+SPARE_READERS = 2
+TASK_BYTES = 256 << 10
+"""Compressed bytes that a task takes: the more tasks, the better they spread; decompressed they make about a block."""
+
+LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
+"""What is larger than this, for its batch is, is the last that is scanned until it is done with: one such at a time."""
+
+Rows = tuple[int, int]
+ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
+Read = Callable[["AtOnce | None"], Iterator[RecordBlock]]
+Work = Callable[[Read], Iterator[RecordBlock]]
+"""What the threads do to blocks; it has them read, and may say how what compiled kernels decode is read at once."""
+
+
+class _Task:
+    """Rows of a chunk that one reader reads: the first block in a thread, any others when they are asked for."""
+
+    def __init__(self, chunk: Chunk, rows: Rows) -> None:
+        self.chunk = chunk
+        self.rows = rows
+        self.blocks: Iterator[RecordBlock] = iter(())
+        self.first: RecordBlock | None = None
+        self.reader: RecordReader | None = None
+        self.is_done = False
+        self.error: BaseException | None = None
+
+
+class _Scanned(NamedTuple):
+    """A chunk and what is to be read of it, or the error with which the scan ended."""
+
+    chunk: Chunk | None
+    tasks: deque[_Task]
+    error: BaseException | None = None
+
+
+class ReadAhead:
+    """Iterate for the chunks of a scan, each with its record blocks.
+
+    `rows` tells which rows of a chunk are to be read (None: no records), one chunk after the other, but in a thread.
+    A chunk lives until the next is asked for, and so does a block; a chunk's blocks are taken to the last. Plain
+    kernels hold the GIL, so threads start only with the first compiled chunk; from then on blocks come as `work`
+    gives them. `chosen` makes other chunks of those of the scan: fewer batches, or several chunks of one.
+    """
+
+    def __init__(
+        self,
+        scan: Scan,
+        limits: Limits,
+        rows: Callable[[Chunk], list[Rows]] | None,
+        work: Work | None = None,
+        chosen: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
+    ) -> None:
+        # Those of the chunk in work, of those ahead, and of the one being scanned.
+        scan.buffers = _chunks_ahead(rows) + 2
+        self._chunks = iter(scan) if chosen is None else chosen(scan)
+        self._limits = limits
+        self._rows = rows
+        self._work = work
+
+    def __iter__(self) -> Iterator[ChunkBlocks]:
+        try:
+            yield from self._blocks()
+        finally:
+            self._chunks.close()  # whoever stops early closes the file next
+
+    def _blocks(self) -> Iterator[ChunkBlocks]:
+        reader = RecordReader(self._limits)
+        for chunk in self._chunks:
+            yield chunk, self._at_once(reader, chunk)
+            if chunk.kernels is not None:
+                break
+        else:
+            return
+        del chunk  # it may be a large one
+        # Where only batches are looked at there is one thing to do at a time.
+        threads = 1 if self._rows is None else max(2, min(os.cpu_count() or 1, MOST_THREADS))
+        with _PIPELINES as running:
+            # Each has buffers of its own; of several logs at a time the later ones read ahead less.
+            more = (threads + SPARE_READERS) // running - 1
+            readers = [reader, *(RecordReader(self._limits) for _ in range(more))]
+            pipeline = _Pipeline(self._chunks, readers, self._rows, self._work)
+            try:
+                pipeline.start(threads)
+                yield from pipeline
+            finally:
+                pipeline.stop()
+
+    def _at_once(self, reader: RecordReader, chunk: Chunk) -> Iterator[RecordBlock]:
+        for first, end in self._rows(chunk) if self._rows is not None else ():
+            yield from reader.blocks(chunk, first, end)
+
+
+class _Running:
+    """Counts those that are at work in this process."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._lock = Lock()
+
+    def __enter__(self) -> int:
+        """How many there are with this one."""
+        with self._lock:
+            self._count += 1
+            return self._count
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+
+
+_PIPELINES = _Running()
+
+
+class _Pipeline:
+    """The part of the work that threads do: each looks for what is next, the scan of a chunk or a task of one."""
+
+    def __init__(
+        self,
+        chunks: Iterator[Chunk],
+        readers: list[RecordReader],
+        rows: Callable[[Chunk], list[Rows]] | None,
+        work: Work | None,
+    ) -> None:
+        self._ahead = _chunks_ahead(rows)
+        self._chunks = chunks
+        self._free = readers
+        self._rows = rows
+        self._work = work
+        self._waiting: deque[_Task] = deque()
+        self._scanned: deque[_Scanned] = deque()
+        self._held = 0
+        """Chunks that live, with the one that is being scanned; a large one counts for all."""
+        self._is_scanning = self._is_over = self._is_stopped = False
+        self._lock = Lock()
+        self._for_threads, self._for_caller = Condition(self._lock), Condition(self._lock)
+        self._wanted: _Task | None = None
+        self._is_waited = False
+        self._threads: list[Thread] = []
+
+    def start(self, threads: int) -> None:
+        """Begin to read ahead."""
+        for number in range(threads):
+            thread = Thread(target=self._run, name=f"kafkalog-read_{number}")
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Wait for the threads; what they have not begun is not done any more."""
+        with self._lock:
+            self._is_stopped = True
+            self._for_threads.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    # -- in the caller's thread
+
+    def __iter__(self) -> Iterator[ChunkBlocks]:
+        while True:
+            with self._lock:
+                while not self._scanned:
+                    self._wait_for(None)
+                chunk, tasks, error = self._scanned.popleft()
+            if error is not None:
+                raise error
+            if chunk is None:
+                return
+            yield chunk, self._blocks(tasks)
+            size = self._weight(chunk)
+            del chunk  # it may be a large one
+            with self._lock:
+                self._held -= size
+                self._for_threads.notify()
+
+    def _blocks(self, tasks: deque[_Task]) -> Iterator[RecordBlock]:
+        while tasks:
+            task = tasks.popleft()
+            with self._lock:
+                while not task.is_done:
+                    self._wait_for(task)
+            if task.error is not None:
+                raise task.error
+            block = task.first
+            task.first = None
+            if block is NOT_YET:
+                block = next(task.blocks, None)
+            while block is not None:
+                yield block
+                block = next(task.blocks, None)
+            assert task.reader is not None
+            with self._lock:
+                self._free.append(task.reader)
+                self._for_threads.notify()
+
+    def _wait_for(self, wanted: _Task | None) -> None:
+        self._wanted, self._is_waited = wanted, True
+        self._for_caller.wait()
+        self._is_waited = False
+
+    def _tell(self, made: _Task | None) -> None:
+        """Wake the caller if this is what it waits for."""
+        if self._is_waited and self._wanted is made:
+            self._for_caller.notify()
+
+    # -- in the threads
+
+    def _run(self) -> None:
+        done: _Task | _Scanned | None = None
+        while True:
+            with self._lock:
+                if isinstance(done, _Task):
+                    done.is_done = True
+                    self._tell(done)
+                elif done is not None:
+                    self._take_in(done)
+                done = None  # while this waits, it must not keep a chunk from going
+                while not (self._is_stopped or self._may_scan() or (self._waiting and self._free)):
+                    self._for_threads.wait()
+                if self._is_stopped:
+                    return
+                task = None
+                if self._may_scan():
+                    self._is_scanning = True
+                    self._held += 1
+                else:
+                    task = self._waiting.popleft()
+                    task.reader = self._free.pop()
+            done = self._scan() if task is None else self._read(task)
+
+    def _may_scan(self) -> bool:
+        return not self._is_scanning and not self._is_over and self._held <= self._ahead + 1
+
+    def _take_in(self, scanned: _Scanned) -> None:
+        self._is_scanning = False
+        self._is_over = scanned.chunk is None
+        if scanned.chunk is not None:
+            self._held += self._weight(scanned.chunk) - 1
+        self._scanned.append(scanned)
+        self._waiting.extend(scanned.tasks)
+        self._tell(None)
+        self._for_threads.notify(len(scanned.tasks))
+
+    def _scan(self) -> _Scanned:
+        """Scan the next chunk."""
+        try:
+            chunk = next(self._chunks, None)
+            parts = [] if chunk is None or self._rows is None else list(_tasks_of(chunk, self._rows(chunk)))
+            return _Scanned(chunk, deque(_Task(chunk, part) for part in parts if chunk is not None))
+        except BaseException as error:  # the caller's thread raises it in its turn
+            return _Scanned(None, deque(), error)
+
+    def _read(self, task: _Task) -> _Task:
+        """Read the first block of a task."""
+        assert task.reader is not None
+        try:
+            read = partial(_blocks, task.reader, task.chunk, task.rows)
+            task.blocks = read(None) if self._work is None else self._work(read)
+            task.first = next(task.blocks, None)
+        except BaseException as error:  # as above
+            task.error = error
+        return task
+
+    def _weight(self, chunk: Chunk) -> int:
+        """Of `_held`: what is larger than others is the last that is scanned until it is done with."""
+        return self._ahead + 2 if len(chunk.view) > LARGE_CHUNK_BYTES else 1
+
+
+def _chunks_ahead(rows: Callable[[Chunk], list[Rows]] | None) -> int:
+    """Where only batches are looked at, the one that comes next is enough."""
+    return 0 if rows is None else CHUNKS_AHEAD
+
+
+def _blocks(reader: RecordReader, chunk: Chunk, rows: Rows, at_once: AtOnce | None) -> Iterator[RecordBlock]:
+    return reader.blocks(chunk, *rows, ahead=True, at_once=at_once)
+
+
+def _tasks_of(chunk: Chunk, rows: list[Rows]) -> Iterator[Rows]:
+    """`rows` cut to what one task takes: as they are where nothing is compressed."""
+    import numpy as np
+
+    for first, end in rows:
+        part = chunk.batches.matrix[:, first:end]
+        if not (part[7] & CODEC_MASK).any():
+            yield first, end
+            continue
+        turns = (np.cumsum(part[1]) - part[1]) // TASK_BYTES
+        edges = (np.flatnonzero(np.diff(turns)) + first + 1).tolist()
+        yield from pairwise([first, *edges, end])

@@ -1,0 +1,61 @@
+"""The chunks of one segment, damage or not: behind it the scan goes on with the next good batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.reading.scan import Generation, Scan
+
+ScanFrom = Callable[[int], Scan]
+"""The scan of a file from a byte on."""
+
+
+class ScanOn:
+    """Iterate for the scans of a file one after the other; each is iterated to its end before the next is asked for.
+
+    What follows a scan that damage ended begins with the next good batch below byte `end`, and behind the last good one
+    of that scan. `passed_over` is the damage before a scan, with all its bytes (None: it is the first). Afterwards
+    `fault` is the damage that nothing good follows (None: there is none) and `valid_bytes` where the last scan ended.
+    """
+
+    def __init__(self, file: ReadableFile, start: int, end: int, limits: Limits, scan: ScanFrom) -> None:
+        self.valid_bytes = start
+        self.passed_over: Fault | None = None
+        self.fault: Fault | None = None
+        self._file = file
+        self._end = end
+        self._limits = limits
+        self._scan = scan
+
+    def __iter__(self) -> Iterator[Scan]:
+        start: int | None = self.valid_bytes
+        while start is not None:
+            scan = self._scan(start)
+            yield scan
+            self.valid_bytes = scan.valid_bytes
+            if scan.fault is None or not self.is_damage(scan.fault):
+                return
+            start = self._next_good(scan)
+            if start is None:
+                self.fault = scan.fault
+                return
+            begin = scan.valid_bytes if scan.valid_bytes < start else scan.good_bytes
+            self.passed_over = _skipped(begin, start, scan.fault)
+
+    def is_damage(self, fault: Fault) -> bool:
+        """Whether it was damage that ended a scan, not `end`, which a batch reaches across."""
+        return fault.kind is not FaultKind.TRAILING_BYTES or self._end >= self._file.size_bytes
+
+    def _next_good(self, scan: Scan) -> int | None:
+        from kafkalog_cli.storage.reading.resync import next_good_batch
+
+        broken_at, seven = scan.good_bytes, scan.generation is Generation.SEVEN
+        found = next_good_batch(self._file, broken_at + 1, self._limits, seven=seven, broken_at=broken_at)
+        return found if found is not None and found < self._end else None
+
+
+def _skipped(begin: int, end: int, fault: Fault) -> Fault:
+    return Fault(fault.kind, begin, f"skipped {end - begin} bytes: {fault.message}", end - begin)

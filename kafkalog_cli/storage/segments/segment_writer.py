@@ -1,0 +1,130 @@
+"""The one rule by which a segment's offset and time index come to be: append, recovery and splits use it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any, cast
+
+from kafkalog_cli.format import index, timeindex
+from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns, IntColumn
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
+from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
+from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
+
+IndexError_ = InvalidOffset | SegmentOverflow | LoadFailed
+
+
+class SegmentIndexes:
+    """Index entries of a segment, as its batches are put behind each other (LogSegment.append, recover).
+
+    A batch gets entries when more than `index_interval_bytes` lie between it and the last that got some, or
+    `position`, where the file was opened. `segment_index_bytes` is the size at which an index is full.
+    """
+
+    def __init__(
+        self, base_offset: int, index_interval_bytes: int, segment_index_bytes: int, position: int = 0
+    ) -> None:
+        self.base_offset = base_offset
+        self.offset_entries: list[tuple[int, int]] = []
+        self.time_entries: list[tuple[int, int]] = []
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        self._interval_bytes = index_interval_bytes
+        self._most_offset_entries = segment_index_bytes // OFFSET_INDEX_ENTRY.size
+        self._most_time_entries = segment_index_bytes // TIME_INDEX_ENTRY.size
+        self._indexed_position = position
+
+    def is_in_range(self, offset: int) -> bool:
+        """Whether the indexes can express `offset`."""
+        return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def add(self, batches: BatchColumns, end_row: int) -> tuple[int, IndexError_ | None]:
+        """Take in the batches up to `end_row`: how many were, and what the next one made fail."""
+        positions, last_offsets = _integers(batches.position, end_row), _integers(batches.last_offset, end_row)
+        timestamps = _integers(batches.max_timestamp, end_row)
+        end_row, error = self._rows_in_range(last_offsets)
+        seen = 0
+        while (due := bisect_right(positions, self._indexed_position + self._interval_bytes, seen, end_row)) < end_row:
+            self._see_timestamps(timestamps, last_offsets, seen, due + 1)
+            failed = self._append(last_offsets[due], positions[due])
+            if failed is not None:
+                return due, failed
+            self._indexed_position = positions[due]
+            seen = due + 1
+        self._see_timestamps(timestamps, last_offsets, seen, end_row)
+        return end_row, error
+
+    def resume(self, offsets: OffsetIndex, times: TimeIndex, largest: tuple[int, int]) -> None:
+        """Go on behind the entries of a segment that is there; `largest`: its largest timestamp, with its offset."""
+        self.offset_entries = list(offsets)
+        self.time_entries = list(times)
+        self.max_timestamp, self.offset_of_max_timestamp = largest
+
+    def add_one(self, position: int, last_offset: int, max_timestamp: int) -> IndexError_ | None:
+        """Take in one batch: what that made fail (`add` does the same for many)."""
+        if not self.is_in_range(last_offset):
+            return SegmentOverflow(self.base_offset, last_offset)
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max_timestamp = max_timestamp, last_offset
+        if position <= self._indexed_position + self._interval_bytes:
+            return None
+        failed = self._append(last_offset, position)
+        if failed is None:
+            self._indexed_position = position
+        return failed
+
+    def close(self) -> InvalidOffset | LoadFailed | None:
+        """Add the entry that a segment gets when it is closed, for which a place is kept; what made that fail."""
+        return self._append_time(skip_full_check=True)
+
+    @property
+    def offset_index(self) -> bytes:
+        """The trimmed `.index` file."""
+        return index.encode(self.offset_entries, self.base_offset)
+
+    @property
+    def time_index(self) -> bytes:
+        """The trimmed `.timeindex` file."""
+        return timeindex.encode(self.time_entries, self.base_offset)
+
+    def _rows_in_range(self, last_offsets: list[int]) -> tuple[int, SegmentOverflow | None]:
+        if not last_offsets or (self.is_in_range(min(last_offsets)) and self.is_in_range(max(last_offsets))):
+            return len(last_offsets), None
+        row = next(row for row, offset in enumerate(last_offsets) if not self.is_in_range(offset))
+        return row, SegmentOverflow(self.base_offset, last_offsets[row])
+
+    def _see_timestamps(self, timestamps: list[int], last_offsets: list[int], first: int, end: int) -> None:
+        largest = max(timestamps[first:end], default=NO_TIMESTAMP)
+        if largest > self.max_timestamp:
+            self.max_timestamp = largest
+            self.offset_of_max_timestamp = last_offsets[timestamps.index(largest, first)]
+
+    def _append(self, offset: int, position: int) -> InvalidOffset | LoadFailed | None:
+        entries = self.offset_entries
+        if len(entries) >= self._most_offset_entries:
+            return _full("index", len(entries))
+        if entries and offset <= entries[-1][0]:
+            return InvalidOffset(f"offset {offset} is not above {entries[-1][0]}, the last one in the index")
+        entries.append((offset, position))
+        return self._append_time(skip_full_check=False)
+
+    def _append_time(self, *, skip_full_check: bool) -> InvalidOffset | LoadFailed | None:
+        entries = self.time_entries
+        if not skip_full_check and len(entries) >= self._most_time_entries - 1:
+            return _full("time index", len(entries))
+        if entries and self.offset_of_max_timestamp < entries[-1][1]:
+            return InvalidOffset(f"offset {self.offset_of_max_timestamp} is below {entries[-1][1]} in the time index")
+        if self.max_timestamp > (entries[-1][0] if entries else NO_TIMESTAMP):
+            entries.append((self.max_timestamp, self.offset_of_max_timestamp))
+        return None
+
+
+def _full(what: str, size: int) -> LoadFailed:
+    return LoadFailed("IllegalArgumentException", f"Attempt to append to a full {what} (size = {size}).")
+
+
+def _integers(column: IntColumn, end: int) -> list[int]:
+    part = cast("Any", column)[:end]
+    return cast("list[int]", part.tolist() if hasattr(part, "tolist") else list(part))

@@ -1,0 +1,322 @@
+"""The settings that a topic's logs and its broker have: values, and where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar, cast, overload
+
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.config_def import ConfigKey, ConfigValue, IllegalValue, config_text, parse_config
+from kafkalog_cli.format.java_text import parse_properties
+from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.settings.topic_config_table import (
+    BROKER_KEYS,
+    FIXED_SETTINGS,
+    INTERNAL_SEGMENT_BYTES,
+    TOPIC_KEYS,
+    BrokerName,
+)
+
+CLEANUP_POLICY = "cleanup.policy"
+COMPACT, DELETE = "compact", "delete"
+_AS_RETENTION = -2
+
+ValueT = TypeVar("ValueT")
+Texts = Mapping[str, str]
+_NOTHING: Texts = MappingProxyType({})
+
+
+@unique
+class Origin(Enum):
+    """Where a setting's value comes from, the strongest first. The value is the word that machine output uses.
+
+    From TOPIC on they are Kafka's own (DescribeConfigsResponse.ConfigSource).
+    """
+
+    INTERNAL_TOPIC = "internal-topic"  # what Kafka's coordinators depend on, whatever was configured
+    COMMAND_LINE = "command-line"
+    TOPIC = "dynamic-topic-config"
+    DYNAMIC_BROKER = "dynamic-broker-config"
+    DYNAMIC_DEFAULT_BROKER = "dynamic-default-broker-config"
+    STATIC_BROKER = "static-broker-config"
+    DEFAULT = "default-config"
+
+    @property
+    def strength(self) -> int:
+        """Greater is stronger."""
+        return -list(Origin).index(self)
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Origin.INTERNAL_TOPIC: "fixed for this internal topic",
+    Origin.COMMAND_LINE: "--config",
+    Origin.TOPIC: "the topic's own, in the metadata log",
+    Origin.DYNAMIC_BROKER: "this broker's, in the metadata log",
+    Origin.DYNAMIC_DEFAULT_BROKER: "all brokers', in the metadata log",
+    Origin.STATIC_BROKER: "--broker-config",
+    Origin.DEFAULT: "Kafka's default",
+}
+
+
+class Setting(NamedTuple):
+    """A setting with its origin. `given_name` is the name that it has there (log.retention.hours for retention.ms)."""
+
+    name: str
+    value: ConfigValue
+    origin: Origin
+    given_name: str
+    given_text: str
+
+    @property
+    def text(self) -> str:
+        """The value as Kafka prints it."""
+        return config_text(self.value)
+
+    @property
+    def explanation(self) -> str:
+        """`name=value` and where it comes from, for people."""
+        given = "" if self.given_name == self.name else f"{self.given_name}={self.given_text}, "
+        return f"{self.name}={self.text} ({given}{self.origin.words})"
+
+
+class ConfigProblem(NamedTuple):
+    """A value in the metadata log that no broker of 4.2 takes; it counts as not there."""
+
+    name: str
+    origin: Origin
+    given_name: str
+    reason: str
+
+
+class ConfigLayers(NamedTuple):
+    """What was set, name to text, in each place: topic-level names in the first two, the broker's in the others."""
+
+    command_line: Texts = _NOTHING
+    topic: Texts = _NOTHING
+    dynamic_broker: Texts = _NOTHING
+    dynamic_default_broker: Texts = _NOTHING
+    static_broker: Texts = _NOTHING
+
+
+class _Value(Generic[ValueT]):
+    """The value of a setting as an attribute of its type."""
+
+    def __init__(self, name: str, kind: type[ValueT]) -> None:
+        self._name = name
+        self._kind = kind
+
+    @overload
+    def __get__(self, settings: None, owner: object = None) -> _Value[ValueT]: ...
+    @overload
+    def __get__(self, settings: Settings, owner: object = None) -> ValueT: ...
+    def __get__(self, settings: Settings | None, owner: object = None) -> ValueT | _Value[ValueT]:
+        return self if settings is None else cast(ValueT, settings.settings[self._name].value)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Mapping[str, Setting]):
+    """Settings by Kafka's name; attributes have the values in Kafka's units. `problems`: values passed over."""
+
+    settings: dict[str, Setting]
+    problems: tuple[ConfigProblem, ...] = field(default=())
+
+    def __getitem__(self, name: str) -> Setting:
+        return self.settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.settings)
+
+    def __len__(self) -> int:
+        return len(self.settings)
+
+    def is_configured(self, name: str) -> bool:
+        """Whether somebody has set it: its origin is above Kafka's default."""
+        return self.settings[name].origin is not Origin.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings(Settings):
+    """What concerns all logs of a broker (BROKER_KEYS)."""
+
+    cleaner_dedupe_buffer_bytes = _Value("log.cleaner.dedupe.buffer.size", int)
+    cleaner_enable = _Value("log.cleaner.enable", bool)
+    cleaner_io_buffer_bytes = _Value("log.cleaner.io.buffer.size", int)
+    cleaner_io_buffer_load_factor = _Value("log.cleaner.io.buffer.load.factor", float)
+    cleaner_threads = _Value("log.cleaner.threads", int)
+    producer_id_expiration_ms = _Value("producer.id.expiration.ms", int)
+    remote_storage_system_enable = _Value("remote.log.storage.system.enable", bool)
+    retention_check_interval_ms = _Value("log.retention.check.interval.ms", int)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig(Settings):
+    """The settings of a topic's logs (LogConfig)."""
+
+    cleanup_policy = _Value(CLEANUP_POLICY, tuple[str, ...])
+    compression_type = _Value("compression.type", str)
+    compression_gzip_level = _Value("compression.gzip.level", int)
+    compression_lz4_level = _Value("compression.lz4.level", int)
+    compression_zstd_level = _Value("compression.zstd.level", int)
+    delete_retention_ms = _Value("delete.retention.ms", int)
+    file_delete_delay_ms = _Value("file.delete.delay.ms", int)
+    index_interval_bytes = _Value("index.interval.bytes", int)
+    max_compaction_lag_ms = _Value("max.compaction.lag.ms", int)
+    max_message_bytes = _Value("max.message.bytes", int)
+    message_timestamp_after_max_ms = _Value("message.timestamp.after.max.ms", int)
+    message_timestamp_before_max_ms = _Value("message.timestamp.before.max.ms", int)
+    message_timestamp_type = _Value("message.timestamp.type", str)
+    min_cleanable_dirty_ratio = _Value("min.cleanable.dirty.ratio", float)
+    min_compaction_lag_ms = _Value("min.compaction.lag.ms", int)
+    preallocate = _Value("preallocate", bool)
+    remote_storage_enable = _Value("remote.storage.enable", bool)
+    retention_bytes = _Value("retention.bytes", int)
+    retention_ms = _Value("retention.ms", int)
+    segment_index_bytes = _Value("segment.index.bytes", int)
+    segment_jitter_ms = _Value("segment.jitter.ms", int)
+    segment_ms = _Value("segment.ms", int)
+
+    @property
+    def segment_size(self) -> Setting:
+        """The setting that limits a segment: internal.segment.bytes where it is set, and no weaker than the other."""
+        internal, public = self.settings[INTERNAL_SEGMENT_BYTES], self.settings["segment.bytes"]
+        is_set = internal.value is not None and internal.origin.strength >= public.origin.strength
+        return internal if is_set else public
+
+    @property
+    def segment_bytes(self) -> int:
+        """LogConfig.segmentSize."""
+        return cast(int, self.segment_size.value)
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the cleaner compacts it."""
+        return COMPACT in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether size and time limits are kept."""
+        return DELETE in self.cleanup_policy
+
+    @property
+    def local_retention_ms(self) -> int:
+        """The time limit of what a tiered topic keeps here (LogConfig.localRetentionMs)."""
+        local = cast(int, self.settings["local.retention.ms"].value)
+        return self.retention_ms if local == _AS_RETENTION else local
+
+    @property
+    def local_retention_bytes(self) -> int:
+        """The size limit of what a tiered topic keeps here (LogConfig.localRetentionBytes)."""
+        local = cast(int, self.settings["local.retention.bytes"].value)
+        return self.retention_bytes if local == _AS_RETENTION else local
+
+    @property
+    def max_segment_ms(self) -> int:
+        """After how long a segment is rolled, without jitter (LogConfig.maxSegmentMs)."""
+        lag = self.max_compaction_lag_ms if self.is_compacted and self.max_compaction_lag_ms > 0 else self.segment_ms
+        return min(lag, self.segment_ms)
+
+    @property
+    def initial_file_bytes(self) -> int:
+        """To how much a new log file is preallocated (LogConfig.initFileSize)."""
+        return self.segment_bytes if self.preallocate else 0
+
+
+def resolve_topic_config(topic: str, layers: ConfigLayers) -> TopicConfig:
+    """The settings of a topic: for each the strongest layer that has a legal value."""
+    problems: list[ConfigProblem] = []
+    settings = {}
+    for name, row in TOPIC_KEYS.items():
+        own = BrokerName(row.key)
+        places = ((Origin.COMMAND_LINE, layers.command_line, (own,)), (Origin.TOPIC, layers.topic, (own,)))
+        settings[name] = _strongest(row.key, (*places, *_broker_places(layers, row.broker_names)), problems)
+    for name, value in FIXED_SETTINGS.get(topic, {}).items():
+        settings[name] = Setting(name, value, Origin.INTERNAL_TOPIC, name, config_text(value))
+        problems = [problem for problem in problems if problem.name != name]
+    return TopicConfig(settings, tuple(problems))
+
+
+def resolve_broker_settings(layers: ConfigLayers) -> BrokerSettings:
+    """The settings of a broker as a whole."""
+    problems: list[ConfigProblem] = []
+    settings = {
+        name: _strongest(row.key, _broker_places(layers, (row,)), problems) for name, row in BROKER_KEYS.items()
+    }
+    return BrokerSettings(settings, tuple(problems))
+
+
+def parse_topic_settings(options: Sequence[str]) -> dict[str, str]:
+    """`name=value` of each --config; of one given twice the last counts. Raises UsageError."""
+    found = {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        row = TOPIC_KEYS.get(name)
+        if not equals:
+            raise UsageError(reason=f"--config {option}: expected name=value")
+        if row is None:
+            raise UsageError(reason=f"--config {option}: Unknown topic config name: {name}{_hint(name)}")
+        value = parse_config(row.key, text)
+        if isinstance(value, IllegalValue):
+            raise UsageError(reason=f"--config {option}: {value.reason}")
+        found[name] = text
+    return found
+
+
+def read_broker_properties(fs: Filesystem, path: str) -> dict[str, str]:
+    """A server.properties. Raises UsageError where a broker could not take a setting that concerns logs.
+
+    Raises PathNotFound, NotKafkaLayout (not a regular file), Unreadable, and OSError when the device fails.
+    """
+    try:
+        properties = parse_properties(read_all(fs, path))
+    except ValueError as error:
+        raise UsageError(reason=f"--broker-config {path}: {error}") from error
+    layers = ConfigLayers(static_broker=properties)
+    config = resolve_topic_config("", layers)
+    for problem in (*config.problems, *resolve_broker_settings(layers).problems):
+        raise UsageError(reason=f"--broker-config {path}: {problem.reason}")
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:  # LogConfig.validateValues
+        lags = f"{config['min.compaction.lag.ms'].explanation} > {config['max.compaction.lag.ms'].explanation}"
+        raise UsageError(reason=f"--broker-config {path}: {lags}")
+    return properties
+
+
+Place = tuple[Origin, Texts, tuple[BrokerName, ...]]
+
+
+def _broker_places(layers: ConfigLayers, names: tuple[BrokerName, ...]) -> tuple[Place, ...]:
+    dynamic = tuple(name for name in names if name.is_dynamic)
+    return (
+        (Origin.DYNAMIC_BROKER, layers.dynamic_broker, dynamic),
+        (Origin.DYNAMIC_DEFAULT_BROKER, layers.dynamic_default_broker, dynamic),
+        (Origin.STATIC_BROKER, layers.static_broker, names),
+    )
+
+
+def _strongest(key: ConfigKey, places: Sequence[Place], problems: list[ConfigProblem]) -> Setting:
+    for origin, texts, names in places:
+        for name in names:
+            text = texts.get(name.key.name)
+            if text is None:
+                continue
+            value = parse_config(name.key, text)
+            if not isinstance(value, IllegalValue):
+                return Setting(key.name, name.in_topic_units(value), origin, name.key.name, text)
+            problems.append(ConfigProblem(key.name, origin, name.key.name, value.reason))
+            break
+    return Setting(key.name, key.default, Origin.DEFAULT, key.name, config_text(key.default))
+
+
+def _hint(name: str) -> str:
+    """Which topic-level name is meant where a broker's was given."""
+    for topic_name, row in TOPIC_KEYS.items():
+        if any(name == broker_name.key.name for broker_name in row.broker_names):
+            return f" (a broker's; the topic's is {topic_name})"
+    return ""

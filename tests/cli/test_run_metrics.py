@@ -1,0 +1,54 @@
+"""Every command that has --metrics writes all that it counted, in Prometheus' format."""
+
+import importlib
+import shutil
+
+import pytest
+from logs import BASE_TIME_MS
+from test_append import kafkalog
+from typer.main import get_command
+
+from kafkalog_cli.cli.app import COMMANDS
+
+NOW = ("--now", str(BASE_TIME_MS + 10**9), "--single-replica", "--config", f"segment.ms={2**62}")
+COMMAND_LINES = {
+    "append": (("append", "idem-0", "--input", "lines", *NOW), {"records": 2, "batches": 1}),
+    "compact": (
+        ("compact", "idem-0", "--force", *NOW[:2], "--config", "cleanup.policy=compact"),
+        {"cleaned": 1, "bytes_read": None, "bytes_written": None, "records_gone": None},
+    ),
+    "delete-records": (("delete-records", "idem-0", "--before", "100", *NOW), {"removed_segments": 1}),
+    "retain": (
+        ("retain", "idem-0", *NOW[:2], "--config", "retention.bytes=1", "--config", "cleanup.policy=delete"),
+        {"removed_segments": 2},
+    ),
+    "roll": (("roll", "idem-0", "--force", *NOW[:2]), {"rolled": 1}),
+    "truncate": (("truncate", "idem-0", "--to", "100", *NOW[:3]), {"removed_segments": None, "cut_bytes": None}),
+}
+
+
+def test_all_commands_with_metrics_are_here():
+    with_metrics = {
+        name
+        for name, module in COMMANDS.items()
+        if any("--metrics" in one.opts for one in get_command(importlib.import_module(module).command).params)
+    }
+    assert with_metrics == set(COMMAND_LINES)
+
+
+@pytest.mark.parametrize("name", COMMAND_LINES)
+def test_all_that_was_counted(corpus, tmp_path, name):
+    shutil.copytree(corpus / "txn" / "data", tmp_path / "data")
+    for path in (tmp_path / "data").rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (verb, partition, *options), wanted = COMMAND_LINES[name]
+    target = tmp_path / "run.prom"
+    argv = (verb, tmp_path / "data" / partition, *options, "--metrics", target)
+    code, _, err = kafkalog(*argv, stdin=b"a\nb\n")
+    assert code == 0, err
+    lines = [line.partition("{") for line in target.read_text().splitlines() if not line.startswith("#")]
+    found = {left.removeprefix("kafkalog_last_run_"): float(rest.split()[-1]) for left, _, rest in lines}
+    assert found["changed"] == 1
+    assert found["exit_code"] == 0
+    for what, count in wanted.items():
+        assert found[what] == count if count is not None else found[what] > 0, (what, found)

@@ -1,0 +1,96 @@
+"""A partition that the library makes from nothing: what the command makes, taken away again with what goes wrong."""
+
+import pytest
+from test_append import kafkalog, tree
+from test_library_append import ARGUMENTS, GIVEN, files
+
+import kafkalog_cli as kl
+from kafkalog_cli.errors import BadInput, KafkalogError, Refused, UsageError
+
+pa = pytest.importorskip("pyarrow")
+
+ID = "hUJsHtOTRCqy_JJtJJf3_A"
+DATA = {"key": [b"k", None], "value": [b"a", b"b"]}
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    return tmp_path / "logs"
+
+
+def append(path, data=DATA, topic_id=ID, **options):
+    log = kl.new_partition(path, topic_id)
+    return log, log.append(pa.table(data), **{**GIVEN, **options})
+
+
+def test_it_is_what_the_command_makes(root, tmp_path):
+    log, done = append(root / "new-3")
+    assert (done.first_offset, done.end_offset, done.records) == (0, 2, 2)
+    assert (log.topic, log.partition, log.offsets().end) == ("new", 3, 2)
+    assert [row["value"] for part in log.records() for row in part.to_pylist()] == [b"a", b"b"]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "meta.properties").write_text((root / "meta.properties").read_text())
+    stdin = b'{"key":"k","value":"a"}\n{"value":"b"}\n'
+    assert kafkalog("append", other / "new-3", "--topic-id", ID, *ARGUMENTS, stdin=stdin)[0] == 0
+    assert files(root / "new-3") == files(other / "new-3")
+    assert f"topic_id: {ID}" in (root / "new-3" / "partition.metadata").read_text()
+    assert (root / "new-3").stat().st_mode == root.stat().st_mode
+
+
+def test_the_next_append_goes_behind_it_and_undo_takes_all_away(root):
+    log, first = append(root / "new-0")
+    done = log.append(pa.table(DATA), **GIVEN)
+    assert (done.first_offset, done.end_offset) == (2, 4)
+    for run in (done.run, first.run):
+        assert kafkalog("undo", root / "new-0", run)[0] == 0
+    assert not (root / "new-0").exists()
+
+
+def test_without_an_id_a_warning_says_what_a_broker_does(root):
+    with pytest.warns(kl.LogWarning, match="stray") as told:
+        append(root / "new-0", topic_id=None)
+    assert {one.filename for one in told if one.category is kl.LogWarning} == {__file__}
+    assert not (root / "new-0" / "partition.metadata").exists()
+
+
+def test_until_then_there_is_nothing(root):
+    log = kl.new_partition(root / "new-0", ID)
+    for look in (log.offsets, lambda: next(log.records()), lambda: next(log.batches())):
+        with pytest.raises(KafkalogError):
+            look()
+    assert not (root / "new-0").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "data", "options"),
+    [
+        (Refused, DATA, {"single_replica": False}),
+        (UsageError, {"valu": [b""]}, {}),
+        (BadInput, {"value": [bytes(2_000_000)]}, {"config": {}}),
+        (BadInput, DATA, {"config": {"cleanup.policy": "compact"}}),
+        (UsageError, DATA, {"codec": "zip"}),
+    ],
+)
+def test_what_goes_wrong_takes_it_away_again(root, error, data, options):
+    before = tree(root)
+    with pytest.raises(error):
+        append(root / "new-0", data, **options)
+    assert tree(root) == before
+    assert not (root / "new-0").exists()
+    assert append(root / "new-0")[1].records == 2
+
+
+@pytest.mark.parametrize("path", ["new", "new-x", "nowhere/new-0", "new-0"])
+def test_what_cannot_be_made(root, path):
+    append(root / "new-0")
+    with pytest.raises(UsageError, match="cannot be made"):
+        kl.new_partition(root / path, ID)
+
+
+@pytest.mark.parametrize("topic_id", ["", "x", "AAAAAAAAAAAAAAAAAAAAAA"])
+def test_what_is_no_topic_id(root, topic_id):
+    with pytest.raises(UsageError, match="no topic id"):
+        kl.new_partition(root / "new-0", topic_id)

@@ -1,0 +1,195 @@
+"""`kafkalog export` through Spark itself, one session for all: files, messages, exit codes; a job that is killed."""
+
+import io
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from exporting import files, offsets, pq
+from logs import BASE_TIME_MS, R, batch_v2
+from test_spark_rows import log_dir
+from test_spark_sessions import every_log
+
+import kafkalog_cli as kl
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.spark.jobs import attempt, run_tasks
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+__all__ = ["every_log"]
+
+ROOT = Path(__file__).parents[2]
+
+
+def kafkalog(*argv):
+    """(exit code, stdout, stderr)"""
+    streams = io.BytesIO(), io.BytesIO()
+    code = run([str(arg) for arg in argv], Environment(stdout=streams[0], stderr=streams[1]))
+    return code, *(stream.getvalue().decode() for stream in streams)
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_command(every_log, tmp_path):
+    code, said, errors = kafkalog("export", every_log, "--output", tmp_path / "out", "--mode", "dropmalformed")
+    wanted = {(one.topic, one.partition): 0 for one in kl.open(every_log)}
+    for one in kl.open(every_log):
+        parts = one.records(columns=["offset"], on_damage=lambda _: None)
+        wanted[one.topic, one.partition] = sum(part.num_rows for part in parts)
+    found = dict.fromkeys(wanted, 0)
+    for topic, partition, _ in offsets(tmp_path / "out"):
+        found[topic, partition] += 1
+    assert found == wanted
+    assert said.splitlines()[-1].startswith(f"{len({t for t, _ in wanted})} topics: {sum(wanted.values())} records of ")
+    assert code == (4 if "at byte" in errors else 0)
+    assert "Traceback" not in errors
+    assert kafkalog("export", every_log, "--output", tmp_path / "out")[0] == 14
+
+
+def test_spark_reads_what_was_exported(spark, tmp_path):
+    for day in range(3):
+        log_dir(
+            tmp_path / "log",
+            batch_v2([R(i, BASE_TIME_MS + day * 86_400_000, b"k", b"v") for i in range(2)]),
+            partition=day,
+        )
+    assert kafkalog("export", tmp_path / "log", "--output", tmp_path / "out", "--by-day")[0] == 0
+    found = spark.read.parquet(str(tmp_path / "out")).where("topic = 'orders' and day = date '2023-11-15'").collect()
+    assert [(row.partition, row.offset, bytes(row.key), row.codec) for row in found] == [
+        (1, 0, b"k", "none"), (1, 1, b"k", "none"),
+    ]  # fmt: skip
+
+
+def test_lines_go_back_by_append(spark, tmp_path):
+    headers = ((b"a", b""), (b"\xff", None), (b"a", b"1"))
+    data = batch_v2([R(0, BASE_TIME_MS, None, b"", headers), R(1, BASE_TIME_MS + 1, b"", None)], 4, epoch=3)
+    folder = log_dir(tmp_path / "log", data)
+    assert kafkalog("export", folder, "--output", tmp_path / "out", "--format", "json")[0] == 0
+    (name,) = files(tmp_path / "out")
+    (tmp_path / "new").mkdir()
+    code, _, errors = kafkalog(
+        "append",
+        tmp_path / "new" / "orders-0",
+        tmp_path / "out" / name,
+        "--keep-offsets",
+        "--codec",
+        "zstd",
+        "--single-replica",
+    )
+    assert code == 0, errors
+    again = [part.to_pylist() for part in kl.open_partition(tmp_path / "new" / "orders-0").records()]
+    assert again == [part.to_pylist() for part in kl.open_partition(folder / "orders-0").records()]
+    del spark
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_goes_wrong_is_said_in_a_line(tmp_path):
+    good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
+    folder = log_dir(tmp_path / "log", good[0] + good[1][:-3] + b"xyz" + good[2])
+    path = folder / "orders-0" / f"{0:020d}.log"
+    code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out")
+    assert (code, said, files(tmp_path / "out")) == (4, "", [])
+    assert errors.splitlines()[0].startswith(f"kafkalog: {path}: at byte {len(good[0])}: its CRC does not hold")
+    assert errors.splitlines()[1] == "  next: nothing was exported; --mode dropmalformed exports what can be read"
+    assert len(errors.splitlines()) == 2
+    code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out", "--mode", "dropmalformed", "--quiet")
+    assert (code, said.split(",")[0]) == (4, "orders: 2 records of 1 partition in 1 file")
+    assert len(errors.splitlines()) == 1
+    for wrong, message in (
+        ([folder], "export needs --output DIR"),
+        (["--output", tmp_path / "x"], "export needs a LOG_DIR"),
+        (
+            [folder, "--output", tmp_path / "x", "--format", "json", "--codec", "gzip"],
+            "--format json is packed by none",
+        ),
+    ):
+        code, _, errors = kafkalog("export", *wrong)
+        assert (code, message in errors) == (2, True), errors
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
+    """What a task is told by the system comes back with its exit code."""
+
+    class FullDisk:  # local: it goes to the worker as it is
+        def __init__(self, *_):
+            pass
+
+        def __call__(self, task):
+            raise OSError(28, "No space left on device", "/out")
+
+    folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
+    monkeypatch.setattr("kafkalog_cli.spark.export.job.ExportTask", FullDisk)
+    code, _, errors = kafkalog("export", folder, "--output", tmp_path / "out")
+    assert (code, files(tmp_path / "out")) == (13, [])
+    assert "no space left on the device" in errors
+    assert "Traceback" not in errors
+
+
+def test_one_task_an_item(spark):
+    found = run_tasks(spark, [3, 1, 2], lambda item: (item, attempt()))
+    assert [item for item, _ in found] == [3, 1, 2]
+    assert len({name for _, name in found}) == 3
+    assert run_tasks(spark, [], lambda item: item) == []
+
+
+def test_a_spark_that_does_not_start(tmp_path):
+    folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
+    argv = [sys.executable, "-m", "kafkalog_cli", "export", str(folder), "--output", str(tmp_path / "out")]
+    done = subprocess.run([*argv, "--master", "local[x]"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "kafkalog: Spark does not start: Could not parse Master URL: 'local[x]'\n"
+    assert files(tmp_path / "out") == []
+
+
+def many(folder, batches):
+    """A log of many batches: the CRC does not cover the base offset, so that one can be had again."""
+    one = batch_v2([R(i, BASE_TIME_MS, b"key", os.urandom(90)) for i in range(500)])
+    log_dir(folder, b"".join(struct.pack(">q", number * 500) + one[8:] for number in range(batches)))
+
+
+def begun(tmp_path):
+    """An export in a process group of its own, which writes its first file; its output and state."""
+    many(tmp_path / "log", 1000)
+    out, state = tmp_path / "out", tmp_path / "state"
+    argv = [sys.executable, "-m", "kafkalog_cli", "export", str(tmp_path / "log"), "--output", str(out)]
+    argv += ["--state", str(state), "--master", "local[2]"]
+    process = subprocess.Popen(
+        argv, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    until = time.monotonic() + 240
+    while not list(out.glob(".kafkalog/*/*.tmp")) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.005)
+    return process, out, state
+
+
+def test_killed_while_it_writes(spark, tmp_path):
+    """Nothing is seen, and the next run exports all, once."""
+    process, out, state = begun(tmp_path)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    left = list(out.glob(".kafkalog/*/*.tmp"))
+    with process.stderr as stream:
+        assert (stream.read(), bool(left)) == (b"", True)  # Java and Spark say nothing
+    assert (files(out), state.exists()) == ([], False)
+    code, _, errors = kafkalog("export", tmp_path / "log", "--output", out, "--state", state)
+    assert (code, errors) == (0, "")
+    found = pq.read_table(out).column("offset").to_pylist()
+    assert found == list(range(500_000))
+    assert not [path for path in left if path.exists()]
+    del spark
+
+
+@pytest.mark.slow
+def test_interrupted_while_it_writes(tmp_path):
+    """As with the other commands: 130, without a word of Spark's, and nothing is left."""
+    process, out, state = begun(tmp_path)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, b"")
+    assert (files(out), state.exists()) == ([], False)
+    assert [path.name for path in (out / ".kafkalog").rglob("*")] == ["lock"]

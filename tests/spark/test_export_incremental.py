@@ -1,0 +1,275 @@
+"""Export by a state: what is new exactly once, whatever is cut off; logs that are not what they were."""
+
+import json
+import shutil
+from functools import partial
+
+import pytest
+from exporting import export, files, offsets, tasks_here
+from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
+from test_spark_rows import log_dir
+from watched_fs import CHANGES, WatchedFilesystem
+
+from kafkalog_cli.actions.export.request import FileFormat, OnDamage
+from kafkalog_cli.actions.read.request import Isolation, ReadRequest
+from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, Refused, UnsupportedFormat, UsageError
+from kafkalog_cli.format import partition_metadata
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.format.partition_metadata import PartitionMetadata
+from kafkalog_cli.spark import splits
+from kafkalog_cli.storage.fs import RealFilesystem
+
+TOPIC_ID, OTHER_ID = "WuCVu3LJQ7OFqDRBv1fkdw", "AuCVu3LJQ7OFqDRBv1fkdw"
+
+
+def batch(offset, value=b"v", count=2):
+    return batch_v2([R(offset + i, BASE_TIME_MS + offset + i, b"k%d" % offset, value) for i in range(count)])
+
+
+def log(folder, *parts, topic="orders", partition=0, base=0, topic_id=None):
+    made = log_dir(folder, b"".join(parts), topic, partition, base)
+    if topic_id is not None:
+        data = partition_metadata.encode(PartitionMetadata(partition_metadata.VERSION, topic_id))
+        (made / f"{topic}-{partition}" / "partition.metadata").write_bytes(data)
+    return made
+
+
+def of(output, partition=0):
+    return [offset for _, number, offset in offsets(output) if number == partition]
+
+
+def test_what_is_new(tmp_path):
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    log(tmp_path / "log", batch(0), batch(2))
+    assert len(export(tmp_path / "log", out, state).files) == 1
+    before = {name: (out / name).stat() for name in files(out)}
+    nothing = export(tmp_path / "log", out, state)
+    assert (nothing.files, nothing.exit_code) == ([], ExitCode.OK)
+    log(tmp_path / "log", batch(0), batch(2), batch(4), b"\0" * 10)  # the broker is writing: not whole yet
+    log(tmp_path / "log", batch(0), partition=1)
+    assert export(tmp_path / "log", out, state).exit_code is ExitCode.OK
+    assert (of(out), of(out, 1)) == ([0, 1, 2, 3, 4, 5], [0, 1])
+    log(tmp_path / "log", batch(0), batch(2), batch(4), batch(6))
+    export(tmp_path / "log", out, state)
+    assert (of(out), of(out, 1)) == ([*range(8)], [0, 1])
+    assert {name: (out / name).stat() for name in before} == before
+    known = json.loads(state.read_text())
+    assert [(one["partition"], one["next_offset"]) for one in known["state"]["logs"]] == [(0, 8), (1, 2)]
+
+
+def test_retention_was_there_first(tmp_path):
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    log(tmp_path / "log", batch(0))
+    export(tmp_path / "log", out, state)
+    log(tmp_path / "log", batch(0), batch(2))
+    log(tmp_path / "log", batch(4), base=4)
+    (tmp_path / "log" / "orders-0" / f"{0:020d}.log").unlink()
+    result = export(tmp_path / "log", out, state)
+    assert [note.message for note in result.gaps] == [
+        "it begins at offset 4 by now: records from 2 on went before they were exported"
+    ]
+    assert result.exit_code is ExitCode.WARNINGS
+    assert of(out) == [0, 1, 4, 5]
+    assert export(tmp_path / "log", out, state).exit_code is ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("parts", "topic_id", "message"),
+    [
+        ([batch(0), batch(2), batch(4)], OTHER_ID, f"the id is {OTHER_ID}, the state knows {TOPIC_ID}"),
+        ([batch(0)], TOPIC_ID, "it ends at offset 2, the state has it exported up to 4"),
+        ([batch(0), batch(2, b"w"), batch(4)], TOPIC_ID, "another record is at offset 3 than was exported"),
+        ([batch(0), batch(2, b"w"), batch(4)], None, "another record is at offset 3 than was exported"),
+    ],
+)
+def test_another_log_of_the_same_name(tmp_path, parts, topic_id, message):
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    log(tmp_path / "log", batch(0), batch(2), topic_id=TOPIC_ID)
+    log(tmp_path / "log", batch(0), partition=1)
+    export(tmp_path / "log", out, state)
+    was = state.read_bytes()
+    shutil.rmtree(tmp_path / "log" / "orders-0")
+    log(tmp_path / "log", *parts, topic_id=topic_id)
+    log(tmp_path / "log", batch(0), batch(2), partition=1)
+    with pytest.raises(Refused, match=f"orders-0: refused: .*{message}.*; nothing was exported; export it with"):
+        export(tmp_path / "log", out, state)
+    assert (state.read_bytes(), of(out), of(out, 1)) == (was, [0, 1, 2, 3], [0, 1])
+
+
+def test_what_compaction_took(tmp_path, monkeypatch):
+    """The last record that was exported is gone, and so are offsets, also between tasks: it goes on all the same."""
+    monkeypatch.setattr(splits, "SPLIT_BYTES", 100)
+    monkeypatch.setattr(splits, "PACK_BYTES", 100)
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    log(tmp_path / "log", batch(0), batch(2))
+    export(tmp_path / "log", out, state)
+    log(tmp_path / "log", batch(0), batch(7))
+    assert export(tmp_path / "log", out, state).exit_code is ExitCode.OK
+    assert of(out) == [0, 1, 2, 3, 7, 8]
+    log(tmp_path / "log", batch(12), base=12)
+    log(tmp_path / "log", batch(20), base=20)
+    assert export(tmp_path / "log", out, state).exit_code is ExitCode.OK
+    assert export(tmp_path / "log", out, state).files == []
+    assert of(out) == [0, 1, 2, 3, 7, 8, 12, 13, 20, 21]
+
+
+def test_read_committed_goes_on_where_a_transaction_was_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(splits, "SPLIT_BYTES", 100)
+    monkeypatch.setattr(splits, "PACK_BYTES", 100)
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    begun = [batch(0), batch_v2([R(2, BASE_TIME_MS, b"t", b"v")], producer=(7, 0, 0), bits=TRANSACTIONAL)]
+    log(tmp_path / "log", *begun)
+    log(tmp_path / "log", batch(3), base=3)
+    for _ in range(2):
+        export(tmp_path / "log", out, state, isolation=Isolation.READ_COMMITTED)
+        assert of(out) == [0, 1]
+    log(tmp_path / "log", batch(3), end_marker(5, BASE_TIME_MS, (7, 0), 1), batch(6), base=3)
+    export(tmp_path / "log", out, state, isolation=Isolation.READ_COMMITTED)
+    assert of(out) == [0, 1, 2, 3, 4, 6, 7]
+
+
+def test_damage_in_the_middle(tmp_path):
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    log(tmp_path / "log", batch(0))
+    export(tmp_path / "log", out, state, mode=OnDamage.DROPMALFORMED)
+    log(tmp_path / "log", batch(0), batch(2)[:-1] + b"x", batch(4))
+    assert export(tmp_path / "log", out, state, mode=OnDamage.DROPMALFORMED).exit_code is ExitCode.CORRUPTION
+    assert export(tmp_path / "log", out, state, mode=OnDamage.DROPMALFORMED).exit_code is ExitCode.OK
+    assert of(out) == [0, 1, 4, 5]
+
+
+def test_a_batch_too_large_to_read(tmp_path, monkeypatch):
+    """What comes behind it in other tasks waits too: a later run, which may read it, goes on from there."""
+    monkeypatch.setattr(splits, "SPLIT_BYTES", 100)
+    monkeypatch.setattr(splits, "PACK_BYTES", 100)
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    log(tmp_path / "log", batch(0), batch(2, b"v" * 900), batch(4))
+    log(tmp_path / "log", batch(6), base=6)
+    small = partial(ReadRequest, limits=DEFAULT_LIMITS._replace(max_batch_bytes=500), chunk_bytes=200)
+    with monkeypatch.context() as patch:
+        patch.setattr("kafkalog_cli.spark.export.task.ReadRequest", small)
+        result = export(tmp_path / "log", out, state, mode=OnDamage.DROPMALFORMED)
+        assert (result.exit_code, of(out)) == (ExitCode.FAILURE, [0, 1])
+    assert export(tmp_path / "log", out, state, mode=OnDamage.DROPMALFORMED).exit_code is ExitCode.OK
+    assert of(out) == list(range(8))
+
+
+def test_a_state_is_for_one_kind_of_export(tmp_path):
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    log(tmp_path / "log", batch(0))
+    export(tmp_path / "log", out, state)
+    with pytest.raises(UsageError, match="is of an export with format parquet: all runs into it must agree"):
+        export(tmp_path / "log", out, state, format=FileFormat.ARROW, codec="none")
+    with pytest.raises(Refused, match=r"it tells of .*/out, not of .*/other"):
+        export(tmp_path / "log", tmp_path / "other", state)
+    state.write_text(state.read_text().replace('"logs"', '"nothing"'))
+    with pytest.raises(UnsupportedFormat, match="it is no state of an export"):
+        export(tmp_path / "log", out, state)
+    state.write_text("{")
+    with pytest.raises(UnsupportedFormat, match="it is not what an earlier run wrote"):
+        export(tmp_path / "log", out, state)
+
+
+class Cut(BaseException):
+    """The process is gone."""
+
+
+class CutAfter(WatchedFilesystem):
+    """After so many changes of the driver nothing is done any more."""
+
+    def __init__(self, count):
+        super().__init__(RealFilesystem())
+        self.left = count
+
+    def perform(self, call, action):
+        if call.name in CHANGES:
+            if self.left == 0:
+                raise Cut
+            self.left -= 1
+        return super().perform(call, action)
+
+
+@pytest.mark.parametrize("with_state", [True, False])
+def test_cut_off_after_any_change(tmp_path, with_state):
+    """At each step of the driver: nothing is lost and nothing comes twice, and what is left is removed."""
+    for partition in range(2):
+        log(tmp_path / "log", batch(0), batch(2), partition=partition)
+    cut_when_seen = 0
+    for count in range(200):
+        out, state = tmp_path / f"out{count}", tmp_path / f"state{count}" if with_state else None
+        try:
+            export(tmp_path / "log", out, state, fs=CutAfter(count))
+        except Cut:
+            cut_when_seen += files(out) != []
+        else:
+            break
+        committed = state.exists() if with_state else (out / ".kafkalog" / "committed.json").exists()
+        assert committed or files(out) == [] or (not with_state and len(files(out)) == 2)
+        if with_state or committed or not files(out):
+            again = export(tmp_path / "log", out, state)
+            assert again.exit_code is ExitCode.OK
+            assert bool(again.completed) == committed or not again.files
+        assert (of(out), of(out, 1)) == ([0, 1, 2, 3], [0, 1, 2, 3])
+        if with_state:
+            export(tmp_path / "log", out, state)
+            assert (of(out), of(out, 1)) == ([0, 1, 2, 3], [0, 1, 2, 3])
+            left = [path.name for path in (out / ".kafkalog").rglob("*")]
+            assert left == ["lock"]
+    assert 15 < count < 100
+    assert cut_when_seen > 2
+
+
+def test_a_task_that_fails_leaves_nothing(tmp_path):
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    log(tmp_path / "log", batch(0))
+
+    def fails(spark, items, work):
+        tasks_here(spark, items, work)
+        raise KafkalogError(reason="of the second task")
+
+    with pytest.raises(KafkalogError, match="of the second task"):
+        export(tmp_path / "log", out, state, run_tasks=fails)
+    assert (files(out), state.exists()) == ([], False)
+    assert [path.name for path in (out / ".kafkalog").rglob("*")] == ["lock"]
+    export(tmp_path / "log", out, state)
+    assert of(out) == [0, 1]
+
+
+def test_a_task_that_is_tried_again_leaves_no_double(tmp_path):
+    out = tmp_path / "out"
+    log(tmp_path / "log", batch(0))
+
+    def twice(spark, items, work):
+        lost = tasks_here(spark, items, Renamed(work))
+        assert lost
+        return tasks_here(spark, items, work)
+
+    export(tmp_path / "log", out, run_tasks=twice)
+    assert of(out) == [0, 1]
+    assert len(files(out)) == 1
+
+
+class Renamed:
+    """An attempt whose result is lost; its files have other names."""
+
+    def __init__(self, work):
+        self.work = work
+
+    def __call__(self, item):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("kafkalog_cli.spark.export.task.attempt", lambda: "lost")
+            return self.work(item)
+
+
+def test_retention_while_it_runs(tmp_path):
+    out, state = tmp_path / "out", tmp_path / "state.json"
+    log(tmp_path / "log", batch(0))
+    log(tmp_path / "log", batch(2), base=2)
+
+    def late(spark, items, work):
+        (tmp_path / "log" / "orders-0" / f"{0:020d}.log").unlink()
+        return tasks_here(spark, items, work)
+
+    with pytest.raises(OffsetOutOfRange, match="offset 0 is outside the log"):
+        export(tmp_path / "log", out, state, run_tasks=late)
+    assert (files(out), state.exists()) == ([], False)

@@ -1,0 +1,74 @@
+"""What Spark raises, told plainly: the class, exit code and message of what was raised in a task."""
+
+import pickle
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
+
+from pyspark.errors.exceptions.base import PythonException, SparkRuntimeException
+
+from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError, Locked, NoSpace, Unreadable
+from kafkalog_cli.spark.failures import plain_error, told_plainly
+
+TRACE = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "worker.py", line 9, in f
+    raise something
+{}
+"""
+MORE = "\n\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:660)\n\tat java.base/x.Y.run"
+
+
+def told(text, kind=PythonException):
+    return plain_error(kind(text))
+
+
+@pytest.mark.parametrize("end", ["", "\n", MORE, "\n" + MORE, "\n\nDriver stacktrace:" + MORE])
+def test_what_was_raised_in_a_task(end):
+    damage = DamagedLog(path="/a/b\nkafkalog_cli.errors.Locked: no", position=3, message="bad: (x)")
+    found = told(TRACE.format(f"kafkalog_cli.errors.DamagedLog: {damage}{end}"))
+    assert (type(found), str(found), found.exit_code) == (DamagedLog, str(damage), ExitCode.CORRUPTION)
+
+
+def test_the_last_of_a_chain_counts():
+    first = TRACE.format("kafkalog_cli.errors.DamagedLog: /x: at byte 3: bad")
+    text = first + "\nThe above exception was the direct cause of the following exception:\n\n"
+    text += TRACE.format("kafkalog_cli.errors.Locked: /y: locked: by me")
+    assert (type(told(text)), str(told(text))) == (Locked, "/y: locked: by me")
+
+
+def test_what_the_system_said():
+    full = told(TRACE.format("OSError: [Errno 28] No space left on device: '/out/x.parquet'"))
+    assert (type(full), full.exit_code) == (NoSpace, ExitCode.NO_SPACE)
+    assert str(full).startswith("/out/x.parquet: no space left")
+    refused = told(TRACE.format("PermissionError: [Errno 13] Permission denied: '/out'"))
+    assert (type(refused), str(refused)) == (KafkalogError, "Permission denied: '/out'")
+
+
+def test_what_nobody_raised_on_purpose():
+    assert str(told(TRACE.format("ZeroDivisionError: division by zero"))) == (
+        "a task of Spark failed: ZeroDivisionError: division by zero"
+    )
+    assert str(told(TRACE.format("MemoryError"))) == "a task of Spark failed: MemoryError: "
+    assert str(told("[NO_COLUMN] there is none; line 1\n'Project x\n+- y", SparkRuntimeException)) == (
+        "Spark: [NO_COLUMN] there is none; line 1"
+    )
+    java = "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: Job aborted.\n\tat org.apache.x"
+    assert str(told(java, SparkRuntimeException)) == "Spark: Job aborted."
+
+
+def test_only_what_is_of_spark():
+    assert plain_error(ValueError("x")) is None
+    with pytest.raises(ValueError, match="x"), told_plainly():
+        raise ValueError("x")
+    with pytest.raises(Locked), told_plainly():
+        raise Locked(path="/y", reason="by me")
+    with pytest.raises(Locked, match="/y: locked: by me"), told_plainly():
+        raise PythonException(TRACE.format("kafkalog_cli.errors.Locked: /y: locked: by me"))
+
+
+def test_errors_go_from_process_to_process():
+    error = Unreadable(path="/x", reason="of the device")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.details) == (Unreadable, str(error), error.details)

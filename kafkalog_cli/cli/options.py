@@ -75,11 +75,21 @@ class Input(Enum):
     LINES = "lines"
 
 
-class IsolationOption(Enum):
+class IsolationLevel(Enum):
     """Kafka's isolation.level."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
+
+
+IsolationOption = Annotated[
+    IsolationLevel,
+    typer.Option(
+        "--isolation",
+        help="read_committed leaves out aborted transactions, and ends where one is open.",
+        rich_help_panel=SELECTION_PANEL,
+    ),
+]
 
 
 class OutputFormat(Enum):

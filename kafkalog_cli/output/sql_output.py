@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kafkalog_cli.output.human import Column, Table, write_table
 from kafkalog_cli.output.sql_rows import lines_of
 from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 GROUP_ROWS, GROUP_BYTES = 1 << 17, 64 << 20
 """Of a row group of a Parquet file: it ends with the first that is reached."""
@@ -50,7 +50,7 @@ def write_lines(write: Callable[[bytes], None], parts: Iterable[Any], most_rows:
 
 
 def write_parquet(
-    file: io.RawIOBase, names: Sequence[str], schema: Any, parts: Iterable[Any], most_rows: int | None
+    file: StagedFile, names: Sequence[str], schema: Any, parts: Iterable[Any], most_rows: int | None
 ) -> Written:
     """Parts of `arrow_parts` as a Parquet file with these names of columns; at most `most_rows` of the rows."""
     import pyarrow as pa

@@ -10,8 +10,9 @@ from kafkalog_cli.actions.export.columns import VERSION, export_schema
 from kafkalog_cli.actions.export.request import FileFormat
 from kafkalog_cli.actions.export.writers import Writer, writer
 from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.storage.changing.durable import TEMPORARY_SUFFIX
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
-from kafkalog_cli.storage.publishing.staged_file import TEMPORARY_SUFFIX, StagedFile
+from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 MOST_OPEN = 64
 """Files of days at a time; the one that was not written for longest is ended for another."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from kafkalog_cli.actions.listing.reads import FaultNotes, LocatedFault
 from kafkalog_cli.actions.listing.root import CheckpointedOffsets, RootState, Shutdown
@@ -28,8 +28,6 @@ from kafkalog_cli.storage.reading.unreadable import unreadable
 
 REPLAY_BYTES = 4 << 30
 """Where more would have to be passed to find the open transactions, they are not looked for."""
-
-ValueT = TypeVar("ValueT")
 
 _DATA_KINDS = SEGMENT_KINDS | {FileKind.SEVEN_LOG, FileKind.PRODUCER_SNAPSHOT}
 _BYTES_FIELD = {
@@ -125,8 +123,8 @@ def list_partition(
         offsets = root.offsets_of(partition.topic, partition.number)
     clean = broker_believes_indexes(partition, root)
     log = _log_range(partition, offsets, notes, clean=clean)
-    epochs = _decoded(partition.leader_epochs, checkpoint.decode_leader_epochs, notes)
-    metadata = _decoded(partition.metadata, partition_metadata.decode, notes)
+    epochs = notes.decoded(partition.leader_epochs, checkpoint.decode_leader_epochs)
+    metadata = notes.decoded(partition.metadata, partition_metadata.decode)
     quorum = next((f.status for f in partition.others if f.name.kind is FileKind.QUORUM_STATE), None)
     return PartitionListing(
         partition,
@@ -142,7 +140,7 @@ def list_partition(
         tuple(epochs or ()),
         None if metadata is None else metadata.topic_id,
         _open_transactions(partition, log, notes, clean=clean) if with_transactions else None,
-        _decoded(quorum, quorum_state.decode, notes),
+        notes.decoded(quorum, quorum_state.decode),
         notes.found,
     )
 
@@ -241,17 +239,6 @@ def _open_transactions(
         if segment is not partition.segments[-1] or fault.position < log.end_position:
             notes.add(segment.log.path, [fault], is_corruption=True)
     return tuple(found)
-
-
-def _decoded(
-    status: FileStatus | None, decode: Callable[[bytes], tuple[ValueT, list[Fault]]], notes: FaultNotes
-) -> ValueT | None:
-    data = None if status is None else notes.read(status.path)
-    if status is None or data is None:
-        return None
-    value, faults = decode(data)
-    notes.add(status.path, faults)
-    return value
 
 
 def _name(entry: FileStatus) -> str:

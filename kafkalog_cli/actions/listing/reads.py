@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.storage.reading.unreadable import unreadable
+
+ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +53,14 @@ class FaultNotes:
         except (KafkalogError, OSError) as error:
             self.add(path, [unreadable(error)])
             return None
+
+    def decoded(
+        self, status: FileStatus | None, decode: Callable[[bytes], tuple[ValueT, list[Fault]]]
+    ) -> ValueT | None:
+        """What `decode` makes of a small file, its faults noted; None where there is none, or none to read."""
+        data = None if status is None else self.read(status.path)
+        if status is None or data is None:
+            return None
+        value, faults = decode(data)
+        self.add(status.path, faults)
+        return value

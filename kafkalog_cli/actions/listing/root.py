@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from kafkalog_cli.actions.listing.reads import FaultNotes, LocatedFault
 from kafkalog_cli.errors import KafkalogError
@@ -28,7 +28,6 @@ from kafkalog_cli.storage.names import (
 )
 from kafkalog_cli.storage.reading.unreadable import unreadable
 
-ValueT = TypeVar("ValueT")
 AskLock = Callable[[str], LockOwner | None]
 
 
@@ -123,7 +122,7 @@ def _root(
         owner,
         problem,
         _marker_held_for(fs, path, files, notes),
-        _decoded(files, FileKind.META_PROPERTIES, notes, meta_properties.decode),
+        notes.decoded(files.get(FileKind.META_PROPERTIES), meta_properties.decode),
         tuple(entry for entry in entries if entry.is_file),
         foreign,
         others,
@@ -179,7 +178,7 @@ def _ask(ask_lock: AskLock, path: str) -> tuple[LockOwner | None, str | None]:
 
 
 def _broker_epoch(files: dict[FileKind, FileStatus], notes: FaultNotes) -> int | None:
-    content = _decoded(files, FileKind.CLEAN_SHUTDOWN, notes, clean_shutdown.decode)
+    content = notes.decoded(files.get(FileKind.CLEAN_SHUTDOWN), clean_shutdown.decode)
     return None if content is None or content.broker_epoch == UNKNOWN_BROKER_EPOCH else content.broker_epoch
 
 
@@ -205,26 +204,10 @@ def _marker_held_for(
 def _offsets(files: dict[FileKind, FileStatus], notes: FaultNotes) -> dict[FileKind, dict[tuple[str, int], int]]:
     found: dict[FileKind, dict[tuple[str, int], int]] = {}
     for kind in OFFSET_CHECKPOINTS:
-        entries = _decoded(files, kind, notes, checkpoint.decode_offsets)
+        entries = notes.decoded(files.get(kind), checkpoint.decode_offsets)
         if entries is not None:
             found[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
     return found
-
-
-def _decoded(
-    files: dict[FileKind, FileStatus],
-    kind: FileKind,
-    notes: FaultNotes,
-    decode: Callable[[bytes], tuple[ValueT, list[Fault]]],
-) -> ValueT | None:
-    """What `decode` makes of the root file of a kind, its faults noted; None where there is none to read."""
-    status = files.get(kind)
-    data = None if status is None else notes.read(status.path)
-    if status is None or data is None:
-        return None
-    value, faults = decode(data)
-    notes.add(status.path, faults)
-    return value
 
 
 def _name(entry: FileStatus) -> str:

@@ -6,13 +6,12 @@ from kafkalog_cli.storage.changing.durable import sync, try_to_remove
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
 
 _GATHERED_BYTES = 1 << 20
-TEMPORARY_SUFFIX = ".tmp"
 
 
 class StagedFile:
     """`write` gathers into large pieces. `finish` has all of it on the disk, but for its name; `drop` removes it."""
 
-    def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes) -> None:
+    def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes | None = None) -> None:
         self.path = path
         self.closed = False
         self._fs = fs

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.actions.change_plan import ChangePlan, fingerprints_of
-from kafkalog_cli.actions.recover.repair import Scope, plan_repair
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.storage.changing import journal
 from kafkalog_cli.storage.changing.clean_marker import hold_marker, is_away, release_marker
@@ -15,9 +14,10 @@ from kafkalog_cli.storage.changing.durable import is_of_a_sync, marker_kept
 from kafkalog_cli.storage.changing.journal import CheckpointEdits
 from kafkalog_cli.storage.changing.manifest import Manifest, RunInfo, read_manifest
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.storage.log.loaded_segment import LoadSettings
-from kafkalog_cli.storage.log.log_loader import StartState
 from kafkalog_cli.storage.partition import open_partition
+
+if TYPE_CHECKING:
+    from kafkalog_cli.storage.log.loaded_segment import LoadSettings
 
 _ROOM_BYTES = 1 << 30
 
@@ -125,6 +125,9 @@ def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, erro
 
 def _is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:
     """Whether nothing is wrong with the partition, looked at again: every CRC, index, epoch and snapshot."""
+    from kafkalog_cli.actions.recover.repair import Scope, plan_repair  # much, and most runs leave the marker alone
+    from kafkalog_cli.storage.log.log_loader import StartState
+
     # With room for all entries: one made full under another setting is still right.
     roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
     again = plan_repair(fs, open_partition(fs, path), StartState(is_clean=False), roomy, Scope(since=since))

@@ -36,8 +36,9 @@ def a_log(seed, batches=300):
     return b"".join(parts) + b"\0" * chance.choice([0, 7, 40])
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
+@pytest.fixture(autouse=True, params=[0, 1 << 30], ids=["threads", "one-thread"])
+def small_chunks(request, monkeypatch):
+    monkeypatch.setattr(read_ahead, "SMALL_BATCH_BYTES", request.param)
     monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 4096)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 8192)
     monkeypatch.setattr(read_ahead, "TASK_BYTES", 2048)

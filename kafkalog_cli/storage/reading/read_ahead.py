@@ -8,9 +8,10 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import pairwise
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.format.batch import CODEC_MASK
+from kafkalog_cli.format.compression import Codec
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.reading.allowance import NOT_YET
@@ -26,6 +27,9 @@ MOST_THREADS = 4
 SPARE_READERS = 2
 TASK_BYTES = 256 << 10
 """Compressed bytes that a task takes: the more tasks, the better they spread; decompressed they make about a block."""
+
+SMALL_BATCH_BYTES = 8 << 10
+"""Compressed. Measured at 5 KiB of lz4: cleaning a log, one thread is faster than two, which wait for each other."""
 
 LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
 """What is larger than this, for its batch is, is the last that is scanned until it is done with: one such at a time."""
@@ -96,9 +100,10 @@ class ReadAhead:
                 break
         else:
             return
+        is_small = _packs_little(chunk)
         del chunk  # it may be a large one
         # Where only batches are looked at there is one thing to do at a time.
-        threads = 1 if self._rows is None else max(2, min(os.cpu_count() or 1, MOST_THREADS))
+        threads = 1 if self._rows is None or is_small else max(2, min(os.cpu_count() or 1, MOST_THREADS))
         with _PIPELINES as running:
             # Each has buffers of its own; of several logs at a time the later ones read ahead less.
             more = (threads + SPARE_READERS) // running - 1
@@ -287,6 +292,15 @@ class _Pipeline:
     def _weight(self, chunk: Chunk) -> int:
         """Of `_held`: what is larger than others is the last that is scanned until it is done with."""
         return self._ahead + 2 if len(chunk.view) > LARGE_CHUNK_BYTES else 1
+
+
+def _packs_little(chunk: Chunk) -> bool:
+    """Whether batches are small, and packed by a fast codec: unpacking is mostly Python then, and threads queue up."""
+    import numpy as np
+
+    batches: Any = chunk.batches
+    packed = batches.size_bytes[np.isin(batches.attributes & CODEC_MASK, (Codec.SNAPPY, Codec.LZ4))]
+    return len(packed) > 0 and int(packed.mean()) < SMALL_BATCH_BYTES
 
 
 def _chunks_ahead(rows: Callable[[Chunk], list[Rows]] | None) -> int:

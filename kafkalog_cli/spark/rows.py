@@ -16,7 +16,7 @@ from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.spark.options import Mode
-from kafkalog_cli.spark.schema import FAULT, Column, arrow_schema, arrow_type
+from kafkalog_cli.spark.schema import FAULT, RECORDS, Column, arrow_schema, arrow_type
 from kafkalog_cli.spark.splits import Piece, Task
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -146,6 +146,8 @@ class _PieceRows:
     def _made(self, segment: SegmentRead, part: Any) -> Any:
         import pyarrow as pa
 
+        if self._wanted.columns == (RECORDS,):
+            return pa.RecordBatch.from_pydict({RECORDS.name: [part.num_rows]}, schema=arrow_schema((RECORDS,)))
         late, mode = _late(part), self._wanted.mode
         if late is not None and mode is Mode.FAILFAST:
             raise KafkalogError(

@@ -60,10 +60,19 @@ BATCH_COLUMNS = (
 )
 """What includeBatchMetadata adds: of the batch that a record lies in, and where that lies."""
 
+SIZE_COLUMNS = (
+    Column("key_size", "integer", "key_size", needs_records=True),
+    Column("value_size", "integer", "value_size", needs_records=True),
+)
+"""Bytes of key and value, null where these are; for who asks by name."""
+
+RECORDS = Column("_records", "long")
+"""How many records a row stands for: only by itself, where nothing is wanted of records but their number."""
+
 FAULT = Column("_fault", "string")
 """What mode permissive adds: what was wrong, in a row of its own; null in the rows of records."""
 
-BY_NAME = {column.name: column for column in (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, FAULT)}
+BY_NAME = {column.name: column for column in (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, FAULT)}
 
 
 def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tuple[Column, ...]:
@@ -78,6 +87,8 @@ def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tup
 
 def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
     """Columns by name, in this order. Raises UsageError for one that does not exist, or twice."""
+    if list(names) == [RECORDS.name]:
+        return (RECORDS,)
     unknown = [name for name in names if name not in BY_NAME]
     if unknown:
         raise UsageError(reason=f"there is no column {', '.join(unknown)}; there are {', '.join(BY_NAME)}")

@@ -118,6 +118,10 @@ def test_every_format(kernels, tmp_path_factory, log):
     found = rows(folder, subset(*by_header)).to_pylist()
     assert found == [{name: row[name] for name in by_header} for row in wanted]
     assert rows(folder, subset("partition")).num_rows == len(wanted)
+    sizes = [tuple(None if row[name] is None else len(row[name]) for name in ("key", "value")) for row in wanted]
+    found = rows(folder, subset("value_size", "key_size"))
+    assert list(zip(*(found.column(name).to_pylist() for name in ("key_size", "value_size")), strict=True)) == sizes
+    assert sum(rows(folder, subset("_records")).column(0).to_pylist()) == len(wanted)
 
 
 def test_headers_and_no_timestamps(tmp_path):

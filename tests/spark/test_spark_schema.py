@@ -10,7 +10,7 @@ KAFKA = "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint
 
 
 def test_spark_and_arrow_have_the_same():
-    for names in (list(BY_NAME), ["offset"], ["_fault", "headers"]):
+    for names in (list(BY_NAME), ["offset"], ["_fault", "headers"], ["_records"]):
         columns = columns_named(names)
         assert to_arrow_schema(spark_schema(columns), timezone="UTC").equals(arrow_schema(columns), check_metadata=True)
         assert all(field.nullable for field in spark_schema(columns).fields)
@@ -22,7 +22,8 @@ def test_the_columns_of_sparks_kafka_source():
     assert source("x", includeHeaders="true").schema().simpleString() == KAFKA + headers + ">"
     assert source("x", mode="PERMISSIVE").schema().simpleString() == KAFKA + ",_fault:string>"
     more = source("x", includeBatchMetadata="true", includeHeaders="true", mode="permissive").schema()
-    assert more.names == list(BY_NAME)
+    assert more.names == [name for name in BY_NAME if name not in ("key_size", "value_size")]
+    assert source("x", columns="_records").schema().simpleString() == "struct<_records:bigint>"
     assert source("x", columns="value, offset").schema().names == ["value", "offset"]
 
 
@@ -48,6 +49,12 @@ def test_the_columns_of_sparks_kafka_source():
             "each column once",
         ),
         (types.StructType([]), "at least one; not none"),
+        (
+            types.StructType(
+                [types.StructField("_records", types.LongType()), types.StructField("offset", types.LongType())]
+            ),
+            "there is no column _records",
+        ),
         (subset("offset", "_fault"), "the column _fault is there with option"),
     ],
 )

@@ -132,7 +132,13 @@ def test_every_column(shop):
         "headers": [{"key": "h", "value": {"encoding": "utf-8", "data": "1"}}, {"key": "g", "value": None}],
         "segment": f"{0:020d}.log", "position": 0, "batch_base_offset": 0, "codec": "lz4", "producer_id": -1,
         "producer_epoch": -1, "sequence": -1, "leader_epoch": 0, "transactional": False, "control": False,
+        "key_size": 1, "value_size": 3,
     }  # fmt: skip
+    assert rows(shop, "select key_size, value_size from orders order by offset") == [
+        (1, 3), (1, 3), (1, None), (None, 4), (1, 0),
+    ]  # fmt: skip
+    assert rows(shop, "select count(*) from orders a, orders b, `my-topic` c") == [(50,)]
+    assert rows(shop, "select 1 from orders limit 3") == [(1,)] * 3
     assert rows(shop, "select unix_millis(timestamp) from orders order by 1") == [(r.timestamp,) for r in ORDERS]
 
 
@@ -526,7 +532,7 @@ def test_a_process_of_its_own_says_nothing_else(shop, tmp_path):
 
 
 def test_what_the_source_gets(shop, spark):
-    """The words of the options, and a column that is cheap where none is used."""
+    """The words of the options, and the number of records alone where no column is used."""
     from kafkalog_cli.spark.sql.catalog import Catalog
     from kafkalog_cli.storage.fs import RealFilesystem
 
@@ -536,4 +542,4 @@ def test_what_the_source_gets(shop, spark):
     plan = frame.selectExpr("count(1)")._jdf.queryExecution().optimizedPlan().toString()
     assert "_fault" in plan
     plan = view.dataframe(spark, frozenset(), Reading()).selectExpr("count(1)")._jdf.queryExecution().optimizedPlan()
-    assert "[partition#" in plan.toString()
+    assert "[_records#" in plan.toString()

@@ -16,10 +16,11 @@ from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.schema import (
     BATCH_COLUMNS,
-    BY_NAME,
     FAULT,
     HEADERS,
     KAFKA_COLUMNS,
+    RECORDS,
+    SIZE_COLUMNS,
     Column,
     columns_named,
     spark_schema,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 TABLE_DATABASE = "kafkalog"
 """Where tables are, whatever the topics are called: Spark's database of global temporary views."""
 
-_CHEAPEST = "partition"
-"""What counting needs."""
 _SHOWN = 20
 
 
@@ -72,31 +71,29 @@ class View(NamedTuple):
         return self._of_topic(spark, used, reading, paths)
 
     def _of_topic(self, spark: SparkSession, used: frozenset[str], reading: Reading, paths: str) -> DataFrame:
-        from pyspark.sql import functions
-
         names = [column.name for column in topic_columns(reading.mode) if column.name in used]
         if reading.mode is Mode.PERMISSIVE:
             names = [*(name for name in names if name != FAULT.name), FAULT.name]
-        columns = columns_named(names or [_CHEAPEST])
+        columns = columns_named(names or [RECORDS.name])
         options = {
             "paths": paths, "isolation": reading.isolation.value, "mode": reading.mode.value,
             "includeControl": str(reading.include_control).lower(), "columns": ",".join(one.name for one in columns),
         }  # fmt: skip
         read = spark.read.format("kafkalog").options(**options).schema(spark_schema(columns)).load()
+        if not names:  # their number is enough: Spark makes the rows of it, none comes from a worker
+            read = read.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
         whole = spark_schema(topic_columns(reading.mode))
-        return read.select(
-            *(
-                functions.col(field.name)
-                if BY_NAME[field.name] in columns
-                else functions.lit(None).cast(field.dataType).alias(field.name)
-                for field in whole.fields
-            )
-        )
+        return read.selectExpr(*(_expression(field, is_read=field.name in names) for field in whole.fields))
+
+
+def _expression(field: Any, *, is_read: bool) -> str:
+    """A column of a view in SQL; as text all of them go to Java at once."""
+    return field.name if is_read else f"cast(null as {field.dataType.simpleString()}) as {field.name}"
 
 
 def topic_columns(mode: Mode) -> tuple[Column, ...]:
     """What the view of a topic has."""
-    columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS)
+    columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS)
     return (*columns, FAULT) if mode is Mode.PERMISSIVE else columns
 
 

@@ -32,6 +32,9 @@ RECORD_FIELDS = (
 BATCH_FIELDS = ("batch_base_offset", "position", "codec", "control", "magic")
 """Columns of a record's batch, for those who ask: `position` in bytes in the segment, `codec` by its number."""
 
+SIZE_FIELDS = ("key_size", "value_size")
+"""Bytes of key and value, for those who do not want these themselves; null where they are null."""
+
 _KEY_ROW, _VALUE_ROW = 3, 5
 _MAX_INT32 = (1 << 31) - 1
 _MOST_CLAIMED = 1 << 22
@@ -40,7 +43,7 @@ _MOST_CLAIMED = 1 << 22
 def record_schema(columns: Sequence[str] | None = None) -> Any:
     """The pyarrow.Schema of records with these columns, None: RECORD_FIELDS.
 
-    BATCH_FIELDS are there too. Raises UsageError for a column that does not exist.
+    BATCH_FIELDS and SIZE_FIELDS are there too. Raises UsageError for a column that does not exist.
     """
     pa = _pyarrow()
     header = pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())])
@@ -61,12 +64,14 @@ def record_schema(columns: Sequence[str] | None = None) -> Any:
         "codec": pa.int8(),
         "control": pa.bool_(),
         "magic": pa.int8(),
+        "key_size": pa.int32(),
+        "value_size": pa.int32(),
     }
     wanted = RECORD_FIELDS if columns is None else columns
     unknown = [name for name in wanted if name not in types]
     if unknown:
         raise UsageError(reason=f"records have no column {', '.join(unknown)}; they have {', '.join(RECORD_FIELDS)}")
-    nullable = ("timestamp", "key", "value")
+    nullable = ("timestamp", "key", "value", *SIZE_FIELDS)
     return pa.schema([pa.field(name, types[name], nullable=name in nullable) for name in wanted])
 
 
@@ -199,6 +204,12 @@ class _Columns:
     def value(self, type: Any) -> Any:  # noqa: A002
         return self._field(_VALUE_ROW, type)
 
+    def key_size(self, type: Any) -> Any:  # noqa: A002
+        return self._size(_KEY_ROW + 1, type)
+
+    def value_size(self, type: Any) -> Any:  # noqa: A002
+        return self._size(_VALUE_ROW + 1, type)
+
     def headers(self, type: Any) -> Any:  # noqa: A002
         import numpy as np
 
@@ -238,6 +249,10 @@ class _Columns:
         data: Any = np.empty(int(np.maximum(sizes, 0).sum()), dtype=np.uint8)
         native.function(COPY_FIELDS)(buffer, self._records, row, ends, data)
         return _binary(ends, data, sizes >= 0)
+
+    def _size(self, row: int, type: Any) -> Any:  # noqa: A002
+        sizes = self._records[row]
+        return _pyarrow().array(sizes.astype("int32"), type, mask=sizes < 0)
 
     def _of_batch(self, name: str) -> Any:
         """A column of the batches, for each record."""

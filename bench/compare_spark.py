@@ -1,0 +1,148 @@
+"""Runs the same queries by our source, by the core alone and by Spark's own Kafka source, and prints a table.
+
+The peer reads the logs from a real broker on this machine, whose log directory ours reads. Its connector comes through
+Maven; it runs on the PySpark that is installed, as ours does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from compare import PAGE
+from jvm import cache_directory, java_version
+from spark_inputs import KEYED, PLAIN, ServedLogs
+
+_BENCH = Path(__file__).resolve().parent
+TABLE_BEGIN, TABLE_END = "<!-- spark -->", "<!-- end of spark -->"
+
+
+class Bar(NamedTuple):
+    """How many times as fast as the Kafka source: what has to be reached, and what would be wonderful."""
+
+    floor: float
+    moonshot: float
+
+
+BARS = {
+    "count(*)": Bar(10, 30),
+    "sum(length(value))": Bar(4, 15),
+    "time range, 1 %": Bar(12, 20),
+    "time range by options": Bar(0.9, 1),
+    "group by key, lz4": Bar(2, 4),
+    "write Parquet": Bar(5, 8),
+}
+
+
+def connector_jars(connector: str) -> str:
+    """Spark's Kafka source, as a list of jars for spark.jars."""
+    jars = cache_directory() / f"spark-kafka-{connector}"
+    if not (jars / "done").exists():
+        subprocess.run(
+            ["mvn", "-q", "-B", "-f", str(_BENCH / "spark-kafka-pom.xml"), f"-Dspark.version={connector}",
+             "dependency:copy-dependencies", f"-DoutputDirectory={jars}"],
+            check=True, stdout=sys.stderr,
+        )  # fmt: skip
+        (jars / "done").touch()
+    return ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
+
+
+def run(whose: str, options: argparse.Namespace, given: dict[str, Any]) -> dict[str, Any]:
+    """The seconds and the answer of each query, in a process of its own."""
+    python = sys.executable
+    words = [python, str(_BENCH / "spark_queries.py"), whose, str(options.runs), json.dumps(given)]
+    environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def middle_times(data: Path) -> tuple[int, int, int]:
+    """Of the plain topic: two times (epoch ms) with a hundredth of the records between them, and how many these are."""
+    import numpy as np
+    import pyarrow as pa
+
+    import kafkalog_cli as kl
+
+    logs = [one for one in kl.open(data) if one.topic == PLAIN]
+    times = [
+        part.column("timestamp").cast(pa.int64()).to_numpy()
+        for one in logs
+        for part in one.records(columns=["timestamp"])
+    ]
+    millis = np.sort(np.concatenate(times))
+    return int(millis[len(millis) // 2]), int(millis[len(millis) * 51 // 100]), len(millis)
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """A row a query: medians, and how many times as fast as the peer; floors and moonshots beside them."""
+    lines = [
+        "| Query | Spark's Kafka source s | kafkalog s | ratio | floor | moonshot | core alone s | | measured |",
+        "|---|---:|---:|---:|---:|---:|---:|---|---|",
+    ]
+    for name, bar in BARS.items():
+        if name not in found["ours"]:
+            continue
+        seconds = {whose: median(found[whose][name][0]) for whose in found if name in found[whose]}
+        ratio = seconds["peer"] / seconds["ours"]
+        verdict = "met" if ratio >= bar.floor else "missed"
+        core = f"{seconds['core']:.3g}" if "core" in seconds else "-"
+        lines.append(
+            f"| {name} | {seconds['peer']:.3g} | {seconds['ours']:.3g} | **{ratio:.2f}** | {bar.floor:g} times"
+            f" | {bar.moonshot:g} times | {core} | {verdict} | {dt.date.today().isoformat()} |"
+        )
+    return "\n".join(lines)
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=("full", "small"), default="full", help="1 GiB, or little for a smoke run")
+    parser.add_argument("--runs", type=int, default=3, help="measured runs a query")
+    parser.add_argument("--only", action="append", default=[], metavar="QUERY", help="only this query; may be repeated")
+    parser.add_argument("--connector", default="4.0.0", metavar="VERSION", help="of Spark's Kafka source")
+    parser.add_argument("--publish", action="store_true", help="write the table into docs/bench.md")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse_options()
+    jars = connector_jars(options.connector)
+    directory = cache_directory() / f"bench-spark-{options.size}"
+    with ServedLogs(directory, options.size) as logs:
+        since_ms, until_ms, records = middle_times(logs.data)
+        given = {
+            "data": str(logs.data), "address": logs.address, "jars": jars, "plain": PLAIN, "keyed": KEYED,
+            "since_ms": since_ms, "until_ms": until_ms, "records": records, "only": options.only,
+            "scratch": str(directory / "scratch"),
+        }  # fmt: skip
+        found = {"peer": run("peer", options, given)}
+    found |= {whose: run(whose, options, given) for whose in ("ours", "core")}  # as the broker left it when it stopped
+    for name in found["ours"]:
+        answers = {whose: found[whose][name][1] for whose in found if name in found[whose]}
+        if len({json.dumps(one) for one in answers.values()}) > 1:
+            raise SystemExit(f"{name}: the answers differ: {answers}")
+    text = table(found)
+    print(text)
+    if options.publish:
+        page = PAGE.read_text(encoding="utf-8")
+        before, rest = page.split(TABLE_BEGIN, 1)
+        note = f"PySpark {version('pyspark')}, connector {options.connector}, Java {java_version()}."
+        after = rest.split(TABLE_END, 1)[1]
+        PAGE.write_text(f"{before}{TABLE_BEGIN}\n{note}\n\n{text}\n{TABLE_END}{after}", encoding="utf-8")
+    shutil.rmtree(directory / "scratch", ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""A real broker that serves the topics of bench/compare_spark.py; its log directory is what kafkalog reads."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from jvm import kafka_jars
+from logs import Log, json_record, write_segment
+
+_TESTS = Path(__file__).resolve().parent.parent / "tests" / "interop"
+_SETTINGS = {"log.segment.bytes": str(1 << 30)}
+PARTITIONS = 4
+PLAIN, KEYED = "plain", "keyed"
+PLAIN_RECORDS = {"full": 9_400_000, "small": 40_000}
+KEYED_RECORDS = {"full": 1_000_000, "small": 8_000}
+
+
+class ServedLogs:
+    """The topics `plain` (values of 100 bytes, by a Java producer) and `keyed` (lz4, JSON), four partitions each."""
+
+    def __init__(self, directory: Path, size: str) -> None:
+        if str(_TESTS) not in sys.path:
+            sys.path.append(str(_TESTS))
+        import broker  # type: ignore[import-not-found]
+
+        jars = kafka_jars()
+        if jars is None:
+            raise SystemExit("bench/compare_spark.py needs Java and Maven")
+        broker.JAVA = ["java", "-Xms1G", "-Xmx1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+        self._class_path = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")) if "slf4j-nop" not in jar.name)
+        self._directory, self._size = directory, size
+        self._broker: Any = broker.Broker(directory, self._class_path, _SETTINGS)
+        self.data: Path = self._broker.data
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return str(self._broker.address)
+
+    def __enter__(self) -> ServedLogs:
+        done = self._directory / "done"
+        if not done.exists():
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.mkdir(parents=True)
+            self._make()
+            done.touch()
+        self._broker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._broker.stop()
+
+    def _make(self) -> None:
+        self._broker.start()
+        for topic in (PLAIN, KEYED):
+            self._tool("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", self.address, "--create",
+                       "--topic", topic, "--partitions", str(PARTITIONS))  # fmt: skip
+        self._tool("org.apache.kafka.tools.ProducerPerformance", "--topic", PLAIN, "--num-records",
+                   str(PLAIN_RECORDS[self._size]), "--record-size", "100", "--throughput", "-1",
+                   "--producer-props", f"bootstrap.servers={self.address}", "acks=1")  # fmt: skip
+        self._broker.stop()
+        log = Log(KEYED, "lz4", 0, 160 << 10, json_record(150, 350, keyed=True))
+        for number in range(PARTITIONS):
+            partition = self.data / f"{KEYED}-{number}"
+            for path in (*partition.glob("*index"), *partition.glob("*.snapshot")):
+                path.unlink()
+            segment = partition / f"{0:020}.log"
+            write_segment(log, segment, KEYED_RECORDS[self._size] // PARTITIONS, random.Random(number))
+        (self.data / ".kafka_cleanshutdown").unlink()  # what was put there is recovered
+
+    def _tool(self, *words: str) -> None:
+        subprocess.run(["java", "-Xmx512M", "-cp", self._class_path, *words], check=True, stdout=sys.stderr)

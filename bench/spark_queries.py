@@ -1,0 +1,181 @@
+"""Runs the queries of bench/compare_spark.py one after the other in one process; prints seconds and answers as JSON.
+
+`spark_queries.py ours|peer|core RUNS JSON`: ours are by the source `kafkalog` (count(*) by a view of `kafkalog sql`,
+the lengths by the column value_size), the peer's by Spark's Kafka source, the core's by the library without Spark.
+The session is started, and each query run once, before anything is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MASTER = "local[2]"
+Query = Callable[[], Any]
+
+
+def kafkalog_queries(given: dict[str, Any]) -> dict[str, Query]:
+    """By the source `kafkalog` and the export of this package."""
+    from pyspark.sql import functions as f
+
+    from kafkalog_cli.spark import session
+    from kafkalog_cli.spark.sql.catalog import Catalog, Reading
+    from kafkalog_cli.storage.fs import RealFilesystem
+
+    spark = session(MASTER)
+    topics = Catalog(RealFilesystem(), [given["data"]])
+
+    def count() -> int:
+        view = topics.find(given["plain"])
+        return int(view.dataframe(spark, frozenset(), Reading()).count())
+
+    def read(topic: str, columns: str, **options: object) -> Any:
+        found = spark.read.format("kafkalog").option("subscribe", topic).option("columns", columns)
+        return found.options(**options).load(given["data"])
+
+    return {
+        **_common(f, read, given),
+        "count(*)": count,
+        "sum(length(value))": lambda: read(given["plain"], "value_size").select(f.sum("value_size")).first()[0],
+        "write Parquet": lambda: _exported(given, spark),
+    }
+
+
+def peer_queries(given: dict[str, Any]) -> dict[str, Query]:
+    """By Spark's own Kafka source, from the broker."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as f
+
+    builder = SparkSession.builder.master(MASTER).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.jars", given["jars"])
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+
+    def read(topic: str, columns: str, **options: object) -> Any:
+        del columns  # Spark finds out by itself
+        found = spark.read.format("kafka").option("kafka.bootstrap.servers", given["address"])
+        return found.option("subscribe", topic).options(**options).load()
+
+    def write() -> int:
+        with tempfile.TemporaryDirectory(dir=given["scratch"]) as out:
+            wanted = ("key", "value", "partition", "offset", "timestamp", "timestampType")
+            read(given["plain"], "", includeHeaders="true").select(*wanted, "headers").write.parquet(f"{out}/parquet")
+        return int(given["records"])
+
+    return {**_common(f, read, given), "write Parquet": write}
+
+
+def _common(f: Any, read: Callable[..., Any], given: dict[str, Any]) -> dict[str, Query]:
+    plain, since, until = given["plain"], given["since_ms"], given["until_ms"]
+    between = (f.col("timestamp") >= f.timestamp_millis(f.lit(since))) & (
+        f.col("timestamp") < f.timestamp_millis(f.lit(until))
+    )
+    times = {"startingTimestamp": str(since), "endingTimestamp": str(until)}
+
+    def groups() -> tuple[int, int]:
+        counted = read(given["keyed"], "key").groupBy("key").count()
+        keys, largest = counted.agg(f.count("*"), f.max("count")).first()
+        return int(keys), int(largest)
+
+    return {
+        "count(*)": lambda: read(plain, "partition").count(),
+        "sum(length(value))": lambda: read(plain, "value").select(f.sum(f.length("value"))).first()[0],
+        "time range, 1 %": lambda: read(plain, "timestamp").where(between).count(),
+        "time range by options": lambda: read(plain, "partition", **times).count(),
+        "group by key, lz4": groups,
+    }
+
+
+def _exported(given: dict[str, Any], spark: Any) -> int:
+    from contextlib import nullcontext
+
+    from kafkalog_cli.actions.export.request import ExportRequest, FileFormat
+    from kafkalog_cli.spark.export.job import Export
+    from kafkalog_cli.storage.fs import RealFilesystem
+    from kafkalog_cli.storage.partition import open_partition
+
+    fs, now_ms = RealFilesystem(), time.time_ns() // 1_000_000
+    folders = sorted(Path(given["data"]).glob(f"{given['plain']}-*"))
+    with tempfile.TemporaryDirectory(dir=given["scratch"]) as out:
+        request = ExportRequest(FileFormat.PARQUET)
+        work = Export(fs, [open_partition(fs, str(one)) for one in folders], request, f"{out}/parquet", None, now_ms)
+        return sum(one.records for one in work.run(lambda: nullcontext(spark)).files)
+
+
+def core_queries(given: dict[str, Any]) -> dict[str, Query]:  # noqa: C901 six queries
+    """By the library, one partition after the other, without Spark."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    import kafkalog_cli as kl
+
+    warnings.simplefilter("ignore", kl.LogWarning)
+
+    def parts(topic: str, *columns: str, **options: Any) -> Any:
+        for one in kl.open(given["data"]):
+            if one.topic == topic:
+                yield from one.records(columns=list(columns) or None, **options)
+
+    def count() -> int:
+        logs = [one for one in kl.open(given["data"]) if one.topic == given["plain"]]
+        return sum(pc.sum(part.column("records_count")).as_py() for one in logs for part in one.batches())
+
+    def lengths() -> int:
+        return sum(pc.sum(pc.binary_length(part.column("value"))).as_py() for part in parts(given["plain"], "value"))
+
+    def between() -> int:
+        times = {"from_time": given["since_ms"], "until": given["until_ms"]}
+        since = pa.scalar(given["since_ms"], pa.timestamp("ms", "UTC"))
+        found = (part.column("timestamp") for part in parts(given["plain"], "timestamp", **times))
+        return sum(pc.sum(pc.greater_equal(one, since)).as_py() or 0 for one in found)
+
+    def groups() -> tuple[int, int]:
+        counted = pa.Table.from_batches(parts(given["keyed"], "key")).group_by("key").aggregate([([], "count_all")])
+        return counted.num_rows, pc.max(counted.column("count_all")).as_py()
+
+    def write() -> int:
+        rows = 0
+        with tempfile.TemporaryDirectory(dir=given["scratch"]) as out:
+            for number, one in enumerate(one for one in kl.open(given["data"]) if one.topic == given["plain"]):
+                with pq.ParquetWriter(f"{out}/{number}.parquet", kl.record_schema()) as file:
+                    for part in one.records():
+                        file.write_batch(part)
+                        rows += part.num_rows
+        return rows
+
+    return {
+        "count(*)": count, "sum(length(value))": lengths, "time range, 1 %": between,
+        "group by key, lz4": groups, "write Parquet": write,
+    }  # fmt: skip
+
+
+WHOSE = {"ours": kafkalog_queries, "peer": peer_queries, "core": core_queries}
+
+
+def main() -> None:
+    whose, runs, given = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+    Path(given["scratch"]).mkdir(parents=True, exist_ok=True)
+    queries = {name: query for name, query in WHOSE[whose](given).items() if not given["only"] or name in given["only"]}
+    found: dict[str, tuple[list[float], Any]] = {name: ([], query()) for name, query in queries.items()}
+    for _ in range(runs):
+        for name, query in queries.items():
+            seconds, answer = found[name]
+            begun = time.perf_counter()
+            assert query() == answer, f"{name} does not give the same again"
+            seconds.append(time.perf_counter() - begun)
+    for name, (seconds, _) in found.items():
+        print(f"{whose} {name}: {', '.join(f'{one:.2f}' for one in seconds)} s", file=sys.stderr, flush=True)
+    shutil.rmtree(given["scratch"], ignore_errors=True)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

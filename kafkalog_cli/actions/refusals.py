@@ -27,6 +27,7 @@ class Action(Enum):
     TRUNCATE = "truncate"
     DELETE_RECORDS = "delete-records"
     APPEND = "append"
+    IMPORT = "import"
     UNDO = "undo"
     PURGE = "purge"
 
@@ -249,6 +250,7 @@ def _resolved(facts: PartitionFacts, _: Intent) -> str | None:
 
 _EVERY = frozenset(Action)
 _OTHER_REPLICAS = frozenset({Action.APPEND, Action.TRUNCATE, Action.DELETE_RECORDS})
+_KNOWN_REPLICAS = _OTHER_REPLICAS | {Action.IMPORT}
 _TIERED = frozenset({Action.RETAIN, Action.DELETE_RECORDS, Action.COMPACT, Action.TRUNCATE})
 _IN_PLACE = frozenset({Action.RECOVER, Action.ROLL, Action.TRUNCATE, Action.APPEND, Action.UNDO})
 _BY_POLICY = frozenset({Action.RETAIN, Action.COMPACT})
@@ -262,7 +264,7 @@ RULES = (
     Rule("twins", _EVERY, _REFUSED, "the partition lies in two of the log directories given", "", _twins),
     Rule(
         "odd-files",
-        _EVERY - {Action.PURGE},
+        _EVERY - {Action.PURGE, Action.IMPORT},
         _REFUSED,
         "what has the name of a segment's file is a directory, a pipe, a socket, a device, or a link to nothing",
         "",
@@ -287,7 +289,7 @@ RULES = (
     ),
     Rule(
         "replicated",
-        _OTHER_REPLICAS,
+        _KNOWN_REPLICAS,
         _REFUSED,
         "the metadata log shows more than one replica",
         "--single-replica",
@@ -313,7 +315,7 @@ RULES = (
     ),
     Rule(
         "clock",
-        _EVERY,
+        _EVERY - {Action.IMPORT},
         _REFUSED,
         "now is before the time of the partition's newest file",
         "--now TIME",

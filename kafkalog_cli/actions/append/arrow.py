@@ -50,7 +50,7 @@ class ArrowReader:
         Memory is that of a part, and of some thousand records.
         """
         for given in parts:
-            _check_columns(given.schema)
+            check_columns(given.schema)
             part = _without_control(given)
             for first in range(0, part.num_rows, _SLICE_ROWS):
                 yield from self._slice(part.slice(first, _SLICE_ROWS), part.num_rows - first)
@@ -196,7 +196,8 @@ def _codec_numbers(column: Any) -> Any:
     return found
 
 
-def _check_columns(schema: Any) -> None:
+def check_columns(schema: Any) -> None:
+    """Raises UsageError for columns that records do not have, twice, or of another type."""
     import pyarrow as pa
 
     unknown = [name for name in schema.names if name not in _TAKEN]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.actions.append.append import Counted, forced_codec
 from kafkalog_cli.actions.append.arrow import ArrowReader
@@ -65,9 +65,9 @@ class TopicStyle:
         codec, level = (writing.codec_id, writing.compression_level) if forced is None else forced
         is_append_time = self.config["message.timestamp.type"].value == "LogAppendTime" and not writing.keep_offsets
         append_time_ms = self.now_ms if is_append_time else None
-        return BatchStyle(
-            codec, level, writing.batch_bytes, append_time_ms=append_time_ms, keeps_offsets=writing.keep_offsets
-        )
+        most_bytes = min(cast(int, self.config["max.message.bytes"].value), self.config.segment_bytes)
+        batch_bytes = min(writing.batch_bytes, most_bytes)
+        return BatchStyle(codec, level, batch_bytes, append_time_ms=append_time_ms, keeps_offsets=writing.keep_offsets)
 
     @property
     def ignored_columns(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from kafkalog_cli.actions.append.arrow import check_columns
 from kafkalog_cli.actions.export.request import FileFormat
 from kafkalog_cli.actions.importing.lines import line_batches
 from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError
@@ -108,6 +109,8 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
             "transactional",
         )
         return file._replace(columns=columns)
+    import pyarrow as pa
+
     try:
         rows, schema = _opened(file)
     except (OSError, ValueError) as error:  # pyarrow's errors are of these
@@ -117,6 +120,10 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
     columns = tuple(name for name in schema.names if name in KNOWN_COLUMNS)
     if "key" not in columns and "value" not in columns:
         raise UsageError(reason=f"{path} has neither a column key nor a column value: {', '.join(schema.names)}")
+    try:
+        check_columns(pa.schema([schema.field(name) for name in columns]))
+    except UsageError as error:
+        raise UsageError(reason=f"{path}: {error}") from error
     return file._replace(
         rows=rows,
         topic=file.topic if topic is None else os.fsdecode(topic),

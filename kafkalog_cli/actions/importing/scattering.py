@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kafkalog_cli.actions.append.arrow import check_columns
 from kafkalog_cli.actions.append.partitioning import Partitioner
 from kafkalog_cli.actions.append.reading import NewRecord, Origin
 from kafkalog_cli.actions.export.request import FileFormat
@@ -34,14 +35,23 @@ class Part(NamedTuple):
 class Places:
     """Which partition a row goes to. `topic` and `partition` are for rows without such a column (or with null there).
 
-    `partitions`: by the key (murmur2), rows without one as a producer spreads them, or where their column says.
+    `partitions`: by the key (murmur2), rows without one as a producer spreads them, or where their column says. With
+    `is_column_first` that column counts for rows with a key too, as a producer has it. `keeps_offsets`: rows of a file
+    are in the order of their offsets; else they have none, and the order is the input's.
     """
 
     topic: str | None = None
     partition: int | None = None
     partitions: int | None = None
     is_topic_given: bool = False
+    is_column_first: bool = False
+    keeps_offsets: bool = False
     batch_bytes: int = 16_384
+
+    @property
+    def ignored(self) -> frozenset[str]:
+        """Columns that do not go along."""
+        return frozenset((*PLACE_COLUMNS, *(() if self.keeps_offsets else ("offset",))))
 
 
 class Scatter:
@@ -63,21 +73,22 @@ class Scatter:
             None if count is None else Partitioner(range(count), count, places.batch_bytes, first=number)
         )
 
-    def run(self, parts: Iterable[Any], *, sort: bool) -> Iterator[Part]:
-        """The files that were made; with `sort` each in the order of offsets. Raises BadInput, UsageError, OSError."""
+    def run(self, parts: Iterable[Any]) -> Iterator[Part]:
+        """The files that were made. Raises BadInput, UsageError, OSError, SyncFailed."""
         for part in parts:
+            check_columns(part.schema)
             if part.num_rows:
                 self._take(part)
             if self._held_bytes >= HELD_BYTES:
-                yield from self._written(sort=sort)
-        yield from self._written(sort=sort)
+                yield from self._written()
+        yield from self._written()
 
     def _take(self, part: Any) -> None:
         import numpy as np
         import pyarrow as pa
 
         topics, numbers = self._topics(part), self._numbers(part)
-        kept = part.select([name for name in part.schema.names if name not in PLACE_COLUMNS])
+        kept = part.select([name for name in part.schema.names if name not in self._places.ignored])
         for topic, mask in topics:
             of_topic = numbers if mask is None else np.where(mask, numbers, -1)
             for number in np.unique(of_topic):
@@ -145,19 +156,25 @@ class Scatter:
             value = part.column("value")[row].as_py() if "value" in part.schema.names else None
             record = NewRecord(None, _bytes(value), origin=Origin(None if given is None else given[row].as_py()))
             numbers[row] = self._partitioner.partition_of(record)
-        return numbers
+        if given is None or not self._places.is_column_first:
+            return numbers
+        wanted: Any = given.fill_null(-1).to_numpy(zero_copy_only=False)
+        if len(wanted) and int(wanted.max()) >= self._places.partitions:
+            told = f"a row is for partition {wanted.max()}, and there are {self._places.partitions}"
+            raise BadInput(path=self._name, reason=told)
+        return np.where(wanted >= 0, wanted, numbers)
 
-    def _written(self, *, sort: bool) -> Iterator[Part]:
+    def _written(self) -> Iterator[Part]:
         held, self._held, self._held_bytes = self._held, {}, 0
         for (topic, number), parts in held.items():
-            yield Part(topic, number, (self._number, self._files), self._write(parts, sort=sort))
+            yield Part(topic, number, (self._number, self._files), self._write(parts))
             self._files += 1
 
-    def _write(self, parts: list[Any], *, sort: bool) -> InputFile:
+    def _write(self, parts: list[Any]) -> InputFile:
         import pyarrow as pa
 
         table = pa.Table.from_batches(parts)
-        if sort:
+        if self._places.keeps_offsets:
             table = table.sort_by("offset")
         path = f"{self._directory}/{self._number}-{self._files}.arrow"
         file = StagedFile(self._fs, path, self._attributes)

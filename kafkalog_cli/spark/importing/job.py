@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.actions.importing.inputs import InputFile
@@ -17,7 +18,7 @@ from kafkalog_cli.actions.importing.planning import (
 )
 from kafkalog_cli.actions.importing.request import ImportRequest
 from kafkalog_cli.actions.importing.results import ImportPlan, ImportResult, JobDone
-from kafkalog_cli.actions.importing.scattering import Places
+from kafkalog_cli.actions.importing.scattering import Part, Places
 from kafkalog_cli.actions.partition_facts import places_of_partitions
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.settings import SettingsSource
@@ -32,6 +33,8 @@ from kafkalog_cli.storage.publishing.new_partitions import Completed, NewPartiti
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Tasks = Callable[[Sequence[Job], BuildTask], list[JobDone]]
+"""Has the work done for each job."""
 Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 """Starts a session, when there is something to do."""
 
@@ -52,6 +55,7 @@ class Import:
         policy: LockPolicy,
         others: Sequence[str] = (),
         command: Sequence[str] = (),
+        run: str | None = None,
     ) -> None:
         self._fs = fs
         self._request = request
@@ -61,7 +65,7 @@ class Import:
         self._others = others
         self._command = list(command)
         self._new = NewPartitions(fs, log_dir, policy)
-        self._run = new_run_id("import", now_ms)
+        self._run = run or new_run_id("import", now_ms)
         self._notes: list[Note] = []
 
     def plan(self, files: Sequence[InputFile]) -> ImportResult:
@@ -92,6 +96,29 @@ class Import:
                 new.sweep(self._run)
             notes = (*self._notes, *planner.notes, *self._of_age(done))
             return ImportResult(plan, tuple(done), notes, completed)
+
+    def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
+        """Build partitions of what tasks have sorted out by now, here and one after the other, and commit.
+
+        Raises as `run`; nothing is left of the run then.
+        """
+        self._check()
+        with self._new as new:
+            try:
+                completed = new.complete()
+                planner = self._planner()
+                jobs = jobs_of_parts(parts)
+                plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
+                done = self._build(plan, planner, lambda jobs, work: [work(job) for job in jobs])
+                self.publish(done)
+            finally:
+                new.sweep(self._run)
+            return ImportResult(plan, tuple(done), (*planner.notes, *self._of_age(done)), completed)
+
+    def abandon(self) -> None:
+        """The run failed before that: what it left goes."""
+        with self._new as new:
+            new.sweep(self._run)
 
     def _check(self) -> None:
         self._request.check()
@@ -130,13 +157,21 @@ class Import:
             spark = stack.enter_context(sessions())
             if plan.jobs is None:
                 request = self._request
-                places = Places(request.topic, None, request.partitions, request.topic is not None, request.batch_bytes)
+                is_given = request.topic is not None
+                places = Places(
+                    request.topic,
+                    None,
+                    request.partitions,
+                    is_topic_given=is_given,
+                    keeps_offsets=plan.keep_offsets,
+                    batch_bytes=request.batch_bytes,
+                )
                 items = list(enumerate(plan.files))
-                found = run_tasks(spark, items, ScatterTask(where, places, sorts=plan.keep_offsets))
+                found = run_tasks(spark, items, ScatterTask(where, places))
                 plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
-            return plan, self.build(spark, plan, planner, where)
+            return plan, self._build(plan, planner, partial(run_tasks, spark))
 
-    def build(self, spark: SparkSession, plan: ImportPlan, planner: Planner, where: Where) -> list[JobDone]:
+    def _build(self, plan: ImportPlan, planner: Planner, tasks: Tasks) -> list[JobDone]:
         """Build the partitions, the largest first. Raises as BuildTask does."""
         assert plan.jobs is not None
         told = ids_of_files(plan.files, self._request)
@@ -145,8 +180,9 @@ class Import:
             for topic, topic_id in plan.ids.items()
         }
         jobs = sorted(plan.jobs, key=lambda job: -job.size_bytes)
+        where = Where(self._new.log_dir, self._run, self._policy)
         work = BuildTask(where, styles, sum(job.size_bytes for job in jobs), proves=self._request.prove)
-        return sorted(run_tasks(spark, jobs, work), key=lambda one: (one.topic, one.partition))
+        return sorted(tasks(jobs, work), key=lambda one: (one.topic, one.partition))
 
     def _of_age(self, done: Sequence[JobDone]) -> list[Note]:
         """What a broker will remove as soon as it looks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.importing.building import TopicStyle, build
@@ -20,6 +21,9 @@ from kafkalog_cli.storage.changing.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.publishing.new_partitions import make_staged, staged_name
+
+_ROWS = "kafkalog-rows"
+"""The topic in the names of directories with rows of several."""
 
 
 class Where(NamedTuple):
@@ -82,27 +86,23 @@ def rows_of(job: Job) -> Iterator[Any]:
 class ScatterTask:
     """The work of a task that takes a file apart; it goes to every worker."""
 
-    def __init__(self, where: Where, places: Places, *, sorts: bool) -> None:
+    def __init__(self, where: Where, places: Places) -> None:
         self._where = where
         self._places = places
-        self._sorts = sorts
 
     def __call__(self, item: tuple[int, InputFile]) -> list[Part]:
         """Take the file of this number apart. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
         number, file = item
-        places = self._places
-        if places.topic is None:
-            places = Places(file.topic, file.partition, places.partitions, batch_bytes=places.batch_bytes)
-        return scattered(self._where, places, number, file.path, batches(file, KNOWN_COLUMNS), sorts=self._sorts)
+        places = replace(self._places, partition=file.partition)
+        if not places.is_topic_given:
+            places = replace(places, topic=file.topic)
+        return scattered(self._where, places, number, file.path, batches(file, KNOWN_COLUMNS))
 
 
-def scattered(  # noqa: PLR0913
-    where: Where, places: Places, number: int, name: str, rows: Iterator[Any], *, sorts: bool
-) -> list[Part]:
+def scattered(where: Where, places: Places, number: int, name: str, rows: Iterator[Any]) -> list[Part]:
     """The files that the rows of the `number`-th input, which messages call `name`, are taken apart into."""
     fs = RealFilesystem()
-    with where.staged(fs, places.topic or "import", number, f"rows {attempt()}") as staged:
+    with where.staged(fs, _ROWS, number, f"rows {attempt()}") as staged:
         directory = f"{where.log_dir}/{staged}"
         make_staged(fs, directory)
-        scatter = Scatter(fs, directory, attributes_in(fs, where.log_dir), places, number, name)
-        return list(scatter.run(rows, sort=sorts))
+        return list(Scatter(fs, directory, attributes_in(fs, where.log_dir), places, number, name).run(rows))

@@ -264,7 +264,7 @@ RULES = (
     Rule("twins", _EVERY, _REFUSED, "the partition lies in two of the log directories given", "", _twins),
     Rule(
         "odd-files",
-        _EVERY - {Action.PURGE, Action.IMPORT},
+        _EVERY - {Action.PURGE},
         _REFUSED,
         "what has the name of a segment's file is a directory, a pipe, a socket, a device, or a link to nothing",
         "",
@@ -315,7 +315,7 @@ RULES = (
     ),
     Rule(
         "clock",
-        _EVERY - {Action.IMPORT},
+        _EVERY,
         _REFUSED,
         "now is before the time of the partition's newest file",
         "--now TIME",

@@ -5,7 +5,7 @@ import shutil
 import warnings
 
 import pytest
-from exporting import FileFormat, export, pa, pq
+from exporting import FileFormat, export, pa, pq, tasks_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from importing import NOW_MS, import_into, new_log_dir, records, seen
@@ -22,6 +22,7 @@ from kafkalog_cli.actions.importing.building import build
 from kafkalog_cli.errors import BadInput, ExitCode, NothingSelected, NotSame, PathNotFound, Refused, UsageError
 from kafkalog_cli.spark.importing import task
 from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.publishing.new_partitions import is_staged
 
 ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
@@ -330,3 +331,46 @@ def test_offsets_that_do_not_ascend(tmp_path):
     with pytest.raises(BadInput, match=r"record 2: offset 5: the log's end is 6 by then"):
         import_into(new, tmp_path / "x.parquet")
     assert seen(new) == []
+
+
+def test_a_task_that_is_tried_again(tmp_path, monkeypatch):
+    """Each try builds its own directory; of a lost one nothing is left, whether it ended or not."""
+    for number in range(2):
+        folder = log_dir(
+            tmp_path / "log", batch_v2([R(i, BASE_TIME_MS, b"k", b"v") for i in range(5)]), partition=number
+        )
+    export(folder, tmp_path / "out")
+    new = new_log_dir(tmp_path / "new")
+    tries, staged = iter(range(100)), set()
+    monkeypatch.setattr(task, "attempt", lambda: str(next(tries)))
+
+    def twice(spark, items, work):
+        first = tasks_here(spark, items, work)
+        second = tasks_here(spark, items, work)
+        staged.update(name for name in seen(new) if is_staged(name))
+        assert {one.staged for one in (*first, *second)} == staged
+        return second
+
+    import_into(new, tmp_path / "out", run_tasks=twice)
+    assert len(staged) == 4
+    assert seen(new) == ["orders-0", "orders-1"]
+    assert records(new / "orders-1") == records(folder / "orders-1")
+
+
+def test_a_lost_task_that_ends_late_is_not_seen(tmp_path):
+    """The next import removes what it built when the driver was gone."""
+    folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
+    export(folder, tmp_path / "out")
+    new = new_log_dir(tmp_path / "new")
+
+    def killed(spark, items, work):
+        tasks_here(spark, items, work)
+        shutil.copytree(new, tmp_path / "killed")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_into(new, tmp_path / "out", run_tasks=killed)
+    assert seen(new) == []
+    assert len(seen(tmp_path / "killed")) == 1
+    import_into(tmp_path / "killed", tmp_path / "out", topic="other")
+    assert seen(tmp_path / "killed") == ["other-0"]

@@ -61,7 +61,7 @@ def test_by_columns(tmp_path, monkeypatch):
     """Topic and partition of each row; offsets that come in any order, from several files."""
     monkeypatch.setattr(scattering, "HELD_BYTES", 2000)
     rows = [
-        {"topic": f"t{at % 3}", "partition": at % 2, "offset": 10 * at, "key": None, "value": "größe %d" % at,
+        {"topic": f"t{at % 3}", "partition": at % 2, "offset": 10 * at, "key": None, "value": f"größe {at}",
          "timestamp": BASE_TIME_MS + at, "headers": [{"key": "h", "value": b"x"}] * (at % 3), "extra": 1}
         for at in range(300)
     ]  # fmt: skip

@@ -57,7 +57,7 @@ def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
         functions.lit(0).alias("partition"),
     )
     new = new_log_dir(tmp_path / "new")
-    with pytest.raises(Exception, match="no"):  # noqa: B017, PT011 - Spark's
+    with pytest.raises(Exception, match="no"):
         write(frame.repartition(3), new, topic="t")
     assert seen(new) == []
 
@@ -74,7 +74,7 @@ def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
 )
 def test_what_is_refused(spark, tmp_path, options, mode, message):
     new = new_log_dir(tmp_path / "new")
-    with pytest.raises(Exception, match=message):  # noqa: PT011 - Spark's
+    with pytest.raises(Exception, match=message):
         write(spark.range(3).select(functions.col("id").cast("string").alias("value")), new, mode, **options)
     assert seen(new) == []
 
@@ -85,6 +85,6 @@ def test_a_commit_that_fails_leaves_nothing(spark, tmp_path):
     frame = spark.range(3).select(functions.col("id").cast("string").alias("value"))
     write(frame, new, topic="t", partitions=1)
     before = records(new / "t-0")
-    with pytest.raises(Exception, match="it is there already"):  # noqa: PT011 - Spark's
+    with pytest.raises(Exception, match="it is there already"):
         write(frame, new, topic="t", partitions=2)
     assert (seen(new), records(new / "t-0")) == (["t-0"], before)

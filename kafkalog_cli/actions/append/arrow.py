@@ -183,17 +183,17 @@ def _numbers(column: Any, rows: int) -> Any:
 
 
 def _codec_numbers(column: Any) -> Any:
-    """Codecs by their numbers, where files have their names. Raises BadInput for one that there is not."""
+    """Codecs by their numbers, where files have their names; null is none. Raises BadInput for an unknown one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if column is None or pa.types.is_integer(column.type):
-        return column
+        return column if column is None else column.fill_null(Codec.NONE)
     found = pc.index_in(column, pa.array([codec_name(codec) for codec in Codec]))
     unknown = column.filter(pc.and_(found.is_null(), column.is_valid()))
     if len(unknown):
         raise BadInput(path="column codec", reason=f"{unknown[0].as_py()!r} is no codec of Kafka's")
-    return found
+    return found.fill_null(Codec.NONE)
 
 
 def check_columns(schema: Any) -> None:

@@ -106,7 +106,7 @@ def blocks(
         if isinstance(record, RecordRun):  # from the first on all are columns, with what was gathered before
             from kafkalog_cli.actions.append.column_batches import ColumnBatches
 
-            columns = ColumnBatches(style, now_ms, most_records)
+            columns = ColumnBatches(gathered.first_style, now_ms, most_records)
             yield from columns.blocks(chain(gathered.records, (record,), arriving), is_due)
             return
         if record is None:
@@ -131,7 +131,7 @@ class _Gathered:
 
     def __init__(self, style: BatchStyle, now_ms: int) -> None:
         self.rows: list[tuple[int, ...]] = []
-        self.style = style
+        self.style = self.first_style = style
         self._buffer = bytearray()
         self._now_ms = now_ms
         self._ends: list[int] = []

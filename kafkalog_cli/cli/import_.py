@@ -1,6 +1,5 @@
 """`kafkalog import`: records of files as new partitions of a log directory."""
 
-from enum import Enum
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from kafkalog_cli.cli.options import (
     SAFETY_PANEL,
     AssumeOffline,
     BrokerConfigOption,
+    CodecName,
     Conf,
     ConfigOption,
     DryRun,
@@ -24,17 +24,6 @@ from kafkalog_cli.cli.options import (
     Wait,
     spark_settings,
 )
-
-
-class BatchCodec(Enum):
-    """How batches are packed."""
-
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
 
 command = typer.Typer(add_completion=False)
 
@@ -59,7 +48,7 @@ def import_(  # noqa: PLR0913, PLR0917 options
         " new offsets; else by the column partition, or what export noted.")] = None,
     new_offsets: Annotated[bool, typer.Option("--new-offsets", rich_help_panel=PARTITIONS_PANEL,
         help="Number the records from 0 on; else offsets of the input are kept, gaps too, if it has some.")] = False,
-    codec: Annotated[BatchCodec | None, typer.Option(rich_help_panel=PARTITIONS_PANEL,
+    codec: Annotated[CodecName | None, typer.Option(rich_help_panel=PARTITIONS_PANEL,
         help="How batches are packed, unless the topic's compression.type says; without it as the batch that a record"
         " comes from, where the input tells.")] = None,
     level: Annotated[int | None, typer.Option("--compression-level", metavar="N", rich_help_panel=PARTITIONS_PANEL,

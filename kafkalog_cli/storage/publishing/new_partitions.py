@@ -209,7 +209,8 @@ class NewPartitions:
         """Whether an empty partition stands where this one comes. Raises Refused for any other thing there."""
         path = f"{self.log_dir}/{one.name}"
         if self._inode(one.staged) is None:
-            raise Refused(path=f"{self.log_dir}/{one.staged}", reason="it is gone: a broker was started meanwhile")
+            reason = "it is gone: a broker was started meanwhile, or it was made on a machine with other files here"
+            raise Refused(path=f"{self.log_dir}/{one.staged}", reason=reason)
         if self._fs.status(path) is None:
             return False
         if replaces_empty and has_no_record(self._fs, path):

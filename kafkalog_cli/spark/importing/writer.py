@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -104,10 +105,12 @@ class Writer(DataSourceArrowWriter):
             return Sorted(scattered(where, places, number, f"task {number}", iterator))
 
     def commit(self, messages: Sequence[Any]) -> None:
-        """Build the partitions, and have them seen. Raises as `Import.commit`."""
+        """Build the partitions, and have them seen; warns of what a broker will do. Raises as `Import.commit`."""
         parts = [part for message in messages if message is not None for part in message.parts]
         if parts:
-            self._import().commit(parts, keep_offsets=self._keeps)
+            result = self._import().commit(parts, keep_offsets=self._keeps)
+            for note in result.notes:
+                warnings.warn(f"{note.path}: {note.message}", stacklevel=2)
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Remove what the tasks left."""

@@ -117,9 +117,10 @@ def test_killed_while_it_builds(spark, tmp_path):
         [*argv, "--master", "local[2]"], cwd=ROOT, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
-    until = time.monotonic() + 240
-    while not list(new.glob("*-delete/*.log")) and process.poll() is None and time.monotonic() < until:
+    until = time.monotonic() + 400
+    while not list(new.glob("*-delete")) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.005)
+    assert process.poll() is None, process.stderr.read()
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     process.stderr.close()

@@ -155,6 +155,12 @@ class HalfPublished(KafkalogError):
     """{path}: the run is committed, but not all of its files are in their places: {reason}; the same command goes on"""
 
 
+class NotSame(KafkalogError):
+    """{path}: {reason}"""
+
+    exit_code = ExitCode.CORRUPTION
+
+
 class MarkerLeftAway(KafkalogError):
     """{path}: all is done, but the marker of the clean shutdown could not be put back: {reason}; it stays away"""
 

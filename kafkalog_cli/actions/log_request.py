@@ -33,5 +33,12 @@ class LogRequest:
 
     def load_settings_of(self, used: tuple[Setting, ...]) -> LoadSettings:
         """The same of `used_settings`, as a plan keeps them."""
-        index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used)
-        return LoadSettings(self.now_ms, index_bytes, interval_bytes, expiration_ms, self.limits, self.kernels)
+        return load_settings_of(self.now_ms, used, self.limits, self.kernels)
+
+
+def load_settings_of(
+    now_ms: int, used: tuple[Setting, ...], limits: Limits = DEFAULT_LIMITS, kernels: KernelChoice | None = None
+) -> LoadSettings:
+    """The settings of those who open segments, of `LogRequest.used_settings`."""
+    index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used)
+    return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, kernels)

@@ -139,6 +139,28 @@ def gather_facts(  # noqa: PLR0913
     )
 
 
+def facts_of_new(
+    fs: WritableFilesystem, partition: Partition, log_dir: str, source: SettingsSource, places: Places
+) -> PartitionFacts:
+    """The facts of a partition that is to be made in `log_dir`. Raises as `SettingsSource.metadata` does."""
+    metadata = source.metadata(log_dir)
+    replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
+    resolved = os.path.realpath(partition.path)
+    return PartitionFacts(
+        partition.path,
+        partition.directory.kind,
+        partition.topic,
+        source.topic_config(log_dir, partition.topic),
+        is_metadata_log=partition.directory.is_metadata_log,
+        replication=replication,
+        unknown_because=because,
+        metadata_is_damaged=metadata is not None and not metadata.is_complete,
+        twins=tuple(p for p in places.get((partition.topic, partition.number), ()) if p != resolved),
+        foreign=foreign_layout(fs, log_dir),
+        resolved_path=None if partition.path == resolved else resolved,
+    )
+
+
 def _replication(
     fs: WritableFilesystem, partition: Partition, metadata: ClusterMetadata | None, broker_id: int | None
 ) -> tuple[Replication | None, str]:

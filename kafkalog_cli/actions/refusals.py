@@ -27,6 +27,7 @@ class Action(Enum):
     TRUNCATE = "truncate"
     DELETE_RECORDS = "delete-records"
     APPEND = "append"
+    IMPORT = "import"
     UNDO = "undo"
     PURGE = "purge"
 
@@ -249,6 +250,7 @@ def _resolved(facts: PartitionFacts, _: Intent) -> str | None:
 
 _EVERY = frozenset(Action)
 _OTHER_REPLICAS = frozenset({Action.APPEND, Action.TRUNCATE, Action.DELETE_RECORDS})
+_KNOWN_REPLICAS = _OTHER_REPLICAS | {Action.IMPORT}
 _TIERED = frozenset({Action.RETAIN, Action.DELETE_RECORDS, Action.COMPACT, Action.TRUNCATE})
 _IN_PLACE = frozenset({Action.RECOVER, Action.ROLL, Action.TRUNCATE, Action.APPEND, Action.UNDO})
 _BY_POLICY = frozenset({Action.RETAIN, Action.COMPACT})
@@ -287,7 +289,7 @@ RULES = (
     ),
     Rule(
         "replicated",
-        _OTHER_REPLICAS,
+        _KNOWN_REPLICAS,
         _REFUSED,
         "the metadata log shows more than one replica",
         "--single-replica",

@@ -33,6 +33,7 @@ COMMANDS = {
     "delete-records": "kafkalog_cli.cli.delete_records",
     "append": "kafkalog_cli.cli.append",
     "export": "kafkalog_cli.cli.export",
+    "import": "kafkalog_cli.cli.import_",
     "undo": "kafkalog_cli.cli.undo",
     "purge": "kafkalog_cli.cli.purge",
     "sql": "kafkalog_cli.cli.sql",

@@ -9,6 +9,7 @@ from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
     AssumeOffline,
     BrokerConfigOption,
+    CodecName,
     ConfigOption,
     DryRun,
     Format,
@@ -30,16 +31,6 @@ command = typer.Typer(add_completion=False)
 
 RECORDS_PANEL = "Records and batches"
 PRODUCER_PANEL = "Producer"
-
-
-class CodecName(Enum):
-    """How batches are packed."""
-
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
 
 
 class Ending(Enum):

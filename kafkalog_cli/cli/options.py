@@ -92,6 +92,16 @@ IsolationOption = Annotated[
 ]
 
 
+class CodecName(Enum):
+    """How batches are packed."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
 class OutputFormat(Enum):
     """What results are printed as."""
 

@@ -111,7 +111,7 @@ def stream_options(given: Mapping[str, Any]) -> SourceOptions:
         if name.lower() in options:
             raise UsageError(reason=f"option '{name}' is not for streams here")
     found = _options(options, streams_start(options), OffsetLimit(LimitKind.LATEST))
-    return found._replace(max_offsets=_positive(options, "maxOffsetsPerTrigger"))
+    return found._replace(max_offsets=positive(options, "maxOffsetsPerTrigger"))
 
 
 def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit) -> SourceOptions:
@@ -121,16 +121,16 @@ def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit
         _topics(options),
         starting,
         ending,
-        _flag(options, "failOnDataLoss", default=True),
-        _positive(options, "minPartitions"),
-        _positive(options, "maxRecordsPerPartition"),
+        flag(options, "failOnDataLoss", default=True),
+        positive(options, "minPartitions"),
+        positive(options, "maxRecordsPerPartition"),
         _isolation(options),
-        _flag(options, "includeControl", default=False),
+        flag(options, "includeControl", default=False),
         mode,
         _columns(options, mode),
-        _flag(options, "pushdown", default=True),
+        flag(options, "pushdown", default=True),
         _word(options, "partitioner", Partitioner, Partitioner.NONE),
-        _positive(options, "numPartitions"),
+        positive(options, "numPartitions"),
     )
 
 
@@ -222,20 +222,22 @@ def _columns(options: dict[str, str], mode: Mode) -> tuple[Column, ...]:
         check_faults_are_shown(columns, mode)
         return columns
     return default_columns(
-        headers=_flag(options, "includeHeaders", default=False),
-        batch_metadata=_flag(options, "includeBatchMetadata", default=False),
+        headers=flag(options, "includeHeaders", default=False),
+        batch_metadata=flag(options, "includeBatchMetadata", default=False),
         faults=mode is Mode.PERMISSIVE,
     )
 
 
-def _flag(options: dict[str, str], name: str, *, default: bool) -> bool:
+def flag(options: dict[str, str], name: str, *, default: bool) -> bool:
+    """An option that is true or false; the names in `options` are in lower case. Raises UsageError."""
     value = options.get(name.lower(), str(default)).strip().lower()
     if value not in ("true", "false"):
         raise UsageError(reason=f"{name} is true or false, not {options[name.lower()]}")
     return value == "true"
 
 
-def _positive(options: dict[str, str], name: str) -> int | None:
+def positive(options: dict[str, str], name: str) -> int | None:
+    """An option that is a number above 0; None without it. Raises UsageError."""
     if name.lower() not in options:
         return None
     value = options[name.lower()].strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
@@ -47,6 +47,12 @@ class KafkalogDataSource(DataSource):
         columns = columns_of(schema)
         check_faults_are_shown(columns, options.mode)
         return (PushdownReader if options.pushdown else Reader)(options, columns)
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+        """A writer of rows as new partitions of a log directory; the columns are in docs/spark.md."""
+        from kafkalog_cli.spark.importing.writer import Writer, write_options
+
+        return Writer(write_options(self.options), schema.names, overwrite=overwrite)
 
 
 class Reader(DataSourceReader):

@@ -42,6 +42,7 @@ class FileKind(Enum):
     META_PROPERTIES = "meta.properties"
     CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
     HELD_CLEAN_SHUTDOWN = ".kafkalog-clean-shutdown"  # ours: a plain file, which a broker ignores
+    IMPORT_RECORD = ".kafkalog-import"  # ours too
     LOCK = ".lock"
     QUORUM_STATE = "quorum-state"
     OTHER = ""
@@ -66,6 +67,7 @@ ROOT_KINDS = (
     FileKind.LOCK,
     FileKind.CLEAN_SHUTDOWN,
     FileKind.HELD_CLEAN_SHUTDOWN,
+    FileKind.IMPORT_RECORD,
     FileKind.RECOVERY_POINT_CHECKPOINT,
     FileKind.REPLICATION_CHECKPOINT,
     FileKind.LOG_START_CHECKPOINT,

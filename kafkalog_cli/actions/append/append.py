@@ -141,13 +141,19 @@ def _target(fs: Filesystem, plan: AppendPlan, request: AppendRequest) -> AppendT
     return AppendTarget(log)
 
 
+def forced_codec(config: TopicConfig) -> tuple[Codec, int | None] | None:
+    """The topic's compression.type, and the level: it comes before what a producer would do. None: that counts."""
+    wanted = config["compression.type"].text
+    if wanted == "producer":
+        return None
+    codec = next(known for known in Codec if codec_name(known) == wanted.replace("uncompressed", "none"))
+    return codec, cast(int, config[_LEVELS[codec]].value) if codec in _LEVELS else None
+
+
 def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) -> BatchStyle:
-    """The topic's compression.type comes before what a producer would do; the level too."""
-    writing, wanted = request.writing, config["compression.type"].text
-    codec, level = writing.codec_id, writing.compression_level
-    if wanted != "producer":
-        codec = next(known for known in Codec if codec_name(known) == wanted.replace("uncompressed", "none"))
-        level = cast(int, config[_LEVELS[codec]].value) if codec in _LEVELS else None
+    writing = request.writing
+    forced = forced_codec(config)
+    codec, level = (writing.codec_id, writing.compression_level) if forced is None else forced
     latest = target.epochs.latest_epoch
     epoch = latest if writing.leader_epoch is None else writing.leader_epoch
     if epoch is not None and latest is not None and epoch < latest:
@@ -194,7 +200,7 @@ def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> App
     config, end_offset = request.settings.topic_config(plan.log_dir, plan.topic), plan.log_end_offset
     checks = Checks(config, plan.style, request.now_ms, end_offset)
     maker = BatchMaker(plan.style, 0, request.kernels)
-    counted = _Counted(end_offset)
+    counted = Counted(end_offset)
     for block in blocks(checks.records(records), plan.style, request.now_ms):
         made = maker.encode(block, end_offset)
         checks.batches(made)
@@ -203,7 +209,7 @@ def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> App
     return counted.appended(end_offset)
 
 
-class _Counted:
+class Counted:
     """What has come so far."""
 
     def __init__(self, end_offset: int) -> None:
@@ -222,6 +228,7 @@ class _Counted:
         return records
 
     def appended(self, end_offset: int, rolled: Sequence[Rolled] = ()) -> Appended:
+        """All that came; the log ends there then."""
         return Appended(self._first_offset, end_offset, self.records, self._batches, self._size_bytes, tuple(rolled))
 
 
@@ -272,7 +279,7 @@ class _Append:
         self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
         sequence = next_sequence(self._target.producers.state, request.writing)
         self._maker = BatchMaker(plan.style, sequence, request.kernels)
-        self._counted = _Counted(self._target.end_offset)
+        self._counted = Counted(self._target.end_offset)
         self._flusher = _Flusher(self._config, request)
         self._is_whole = False
 

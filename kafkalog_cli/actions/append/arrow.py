@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.columns import ROWS, RecordRun
-from kafkalog_cli.actions.append.reading import NewRecord
+from kafkalog_cli.actions.append.batching import MOST_DELTA
+from kafkalog_cli.actions.append.columns import ROWS, RecordRun, moved
+from kafkalog_cli.actions.append.reading import NewRecord, Origin
 from kafkalog_cli.actions.export.columns import OF_FILES
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.compression import Codec, codec_name
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
@@ -33,11 +35,13 @@ class ArrowReader:
 
     `now_ms` is for those without a timestamp column; a null there is none. What else `record_schema` and the files of
     an export have is taken and left out: offsets are new ones. So are control records: markers are not data.
+    `with_origin`: records have the offsets, append times, leader epochs and codecs of those columns.
     """
 
-    def __init__(self, kernels: KernelChoice, now_ms: int) -> None:
+    def __init__(self, kernels: KernelChoice, now_ms: int, *, with_origin: bool = False) -> None:
         self._kernels = kernels
         self._now_ms = now_ms
+        self._with_origin = with_origin
         self._records = 0
 
     def records(self, parts: Iterable[Any]) -> Iterator[NewRecord | RecordRun]:
@@ -46,7 +50,7 @@ class ArrowReader:
         Memory is that of a part, and of some thousand records.
         """
         for given in parts:
-            _check_columns(given.schema)
+            check_columns(given.schema)
             part = _without_control(given)
             for first in range(0, part.num_rows, _SLICE_ROWS):
                 yield from self._slice(part.slice(first, _SLICE_ROWS), part.num_rows - first)
@@ -56,26 +60,27 @@ class ArrowReader:
         timestamps, headers = self._timestamps(columns.get("timestamp"), part.num_rows), columns.get("headers")
         if headers is not None:
             self._check_headers(headers)
+        origins = _Origins(columns, part.num_rows) if self._with_origin else None
         if self._kernels.compiled(0, rows_to_come) is not None:
-            yield _run(columns, timestamps)
+            run = _run(columns, timestamps)
+            yield from (run,) if origins is None else origins.parted(run)
         else:
             self._kernels.compiled(part.num_rows, 0)
             fields = [columns[name].to_pylist() if name in columns else None for name in ("key", "value", "headers")]
             for row, timestamp in enumerate(timestamps.tolist()):
                 key, value, found = (None if field is None else field[row] for field in fields)
                 pairs = tuple(Header(_bytes(one["key"]), _bytes(one["value"])) for one in found or ())
-                yield NewRecord(_bytes(key), _bytes(value), pairs, timestamp)
+                record = NewRecord(_bytes(key), _bytes(value), pairs, timestamp)
+                yield record if origins is None else record._replace(origin=origins.of(row))
         self._records += part.num_rows
 
     def _timestamps(self, column: Any, rows: int) -> Any:
         import numpy as np
-        import pyarrow as pa
 
         if column is None:
             return np.full(rows, self._now_ms, np.int64)
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False)
-        found = np.array(column.cast(pa.int64()).fill_null(NO_TIMESTAMP).to_numpy(zero_copy_only=False), np.int64)
+        column = _milliseconds(column).fill_null(NO_TIMESTAMP)
+        found = np.array(column.to_numpy(zero_copy_only=False), np.int64)
         wrong = np.flatnonzero(found < NO_TIMESTAMP)
         if len(wrong):
             reason = f"timestamp {found[wrong[0]]} is none that a record can have"
@@ -88,7 +93,111 @@ class ArrowReader:
             raise BadInput(path=f"records from {self._records + 1} on", reason="a header's key is null")
 
 
-def _check_columns(schema: Any) -> None:
+def as_records(parts: Iterable[Any], schema: Any, now_ms: int, append_time_ms: int | None = None) -> Iterator[Any]:
+    """The records that `ArrowReader` makes of the parts, as RecordBatches of `schema`: columns of `record_schema`.
+
+    Made without it, so that what became of them can be held against this. `append_time_ms`: their time, if it is given.
+    """
+    import pyarrow as pa
+
+    for given in parts:
+        part = _without_control(given)
+        arrays = []
+        for field in schema:
+            found = part.column(field.name) if field.name in part.schema.names else None
+            if field.name == "timestamp" and append_time_ms is not None:
+                found = pa.repeat(pa.scalar(append_time_ms, pa.int64()), part.num_rows)
+            elif found is None:
+                empty: Any = [] if field.name == "headers" else now_ms if field.name == "timestamp" else None
+                found = pa.array([empty] * part.num_rows, pa.int64() if field.name == "timestamp" else field.type)
+            if field.name == "headers" and found.null_count:
+                found = pa.array([one or [] for one in found.to_pylist()], field.type)
+            if field.name == "timestamp":
+                found = _milliseconds(found)
+            arrays.append(found.cast(field.type))
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _milliseconds(column: Any) -> Any:
+    """A column of times, or of numbers that are milliseconds, as the latter; null for none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False)
+    column = column.cast(pa.int64())
+    return pc.if_else(pc.equal(column, NO_TIMESTAMP), pa.scalar(None, pa.int64()), column)
+
+
+class _Origins:
+    """What columns tell of where each of some records comes from; of a column that is not there, nothing."""
+
+    def __init__(self, columns: dict[str, Any], rows: int) -> None:
+        self._offset = _numbers(columns.get("offset"), rows)
+        self._epoch = _numbers(columns.get("leader_epoch"), rows)
+        kind = columns.get("timestamp_type", columns.get("timestampType"))
+        self._is_append_time = _numbers(kind, rows) == 1
+        self._codec = _numbers(_codec_numbers(columns.get("codec")), rows)
+
+    def of(self, row: int) -> Origin:
+        """Of one record."""
+        offset, epoch, codec = (int(column[row]) for column in (self._offset, self._epoch, self._codec))
+        return Origin(
+            offset=None if offset == _ABSENT else offset,
+            leader_epoch=None if epoch < 0 else epoch,
+            is_append_time=bool(self._is_append_time[row]),
+            codec=None if codec < 0 else codec,
+        )
+
+    def parted(self, run: RecordRun) -> Iterator[RecordRun]:
+        """The run, in parts of one origin each, that can be in one batch."""
+        import numpy as np
+
+        run.matrix[0] = self._offset
+        append_ms = np.where(self._is_append_time, run.matrix[1], _ABSENT)
+        facts: Any = np.stack([self._epoch, self._is_append_time, append_ms, self._codec])
+        changes = np.flatnonzero((facts[:, 1:] != facts[:, :-1]).any(axis=0)) + 1
+        for begin, end in zip([0, *changes.tolist()], [*changes.tolist(), len(run)], strict=True):
+            at = begin
+            while at < end:
+                room = self._offset[at:end] - self._offset[at] <= MOST_DELTA
+                until = end if room.all() else at + max(int(room.argmin()), 1)
+                rows = run.matrix[:, at:until].copy()
+                behind = int(run.matrix[12, until]) if until < len(run) else None
+                own = run.buffer[int(rows[12, 0]) : behind]
+                yield RecordRun(own, moved(rows), self.of(at)._replace(offset=None))
+                at = until
+
+
+_ABSENT = -1
+
+
+def _numbers(column: Any, rows: int) -> Any:
+    """A column of integers; _ABSENT where there is none."""
+    import numpy as np
+    import pyarrow as pa
+
+    if column is None:
+        return np.full(rows, _ABSENT, np.int64)
+    return column.cast(pa.int64()).fill_null(_ABSENT).to_numpy(zero_copy_only=False)
+
+
+def _codec_numbers(column: Any) -> Any:
+    """Codecs by their numbers, where files have their names; null is none. Raises BadInput for an unknown one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column is None or pa.types.is_integer(column.type):
+        return column if column is None else column.fill_null(Codec.NONE)
+    found = pc.index_in(column, pa.array([codec_name(codec) for codec in Codec]))
+    unknown = column.filter(pc.and_(found.is_null(), column.is_valid()))
+    if len(unknown):
+        raise BadInput(path="column codec", reason=f"{unknown[0].as_py()!r} is no codec of Kafka's")
+    return found.fill_null(Codec.NONE)
+
+
+def check_columns(schema: Any) -> None:
+    """Raises UsageError for columns that records do not have, twice, or of another type."""
     import pyarrow as pa
 
     unknown = [name for name in schema.names if name not in _TAKEN]

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.append.columns import Arriving, RecordRun
-from kafkalog_cli.actions.append.reading import NewRecord
+from kafkalog_cli.actions.append.reading import NewRecord, Origin
 from kafkalog_cli.format.batch import (
     NO_SEQUENCE,
     RECORD_BATCH,
@@ -28,7 +28,8 @@ RECORD_OVERHEAD_BYTES = 21
 BLOCK_BYTES = 1 << 20
 BLOCK_RECORDS = 1 << 14
 _RECORD_ROWS = 11
-_MOST_DELTA = (1 << 31) - 1
+MOST_DELTA = (1 << 31) - 1
+"""From the first offset of a batch to its last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +55,16 @@ class BatchStyle:
         bits = TIMESTAMP_TYPE_MASK if self.append_time_ms is not None else 0
         return self.codec | bits | (TRANSACTIONAL_MASK if self.is_transactional else 0)
 
-    def of(self, record: NewRecord) -> BatchStyle:
-        """The style of a batch that this record can be in: where offsets are kept, epoch and append time are too."""
+    def of(self, origin: Origin, timestamp: int | None) -> BatchStyle:
+        """The style of a batch for such a record: where offsets are kept, epoch, append time and codec are too."""
         if not self.keeps_offsets:
             return self
-        epoch = self.leader_epoch if record.origin.leader_epoch is None else record.origin.leader_epoch
-        append_time_ms = record.timestamp if record.origin.is_append_time else None
-        if (epoch, append_time_ms) == (self.leader_epoch, self.append_time_ms):
+        epoch = self.leader_epoch if origin.leader_epoch is None else origin.leader_epoch
+        append_time_ms = timestamp if origin.is_append_time else None
+        codec = self.codec if origin.codec is None else origin.codec
+        if (epoch, append_time_ms, codec) == (self.leader_epoch, self.append_time_ms, self.codec):
             return self
-        return replace(self, leader_epoch=epoch, append_time_ms=append_time_ms)
+        return replace(self, leader_epoch=epoch, append_time_ms=append_time_ms, codec=codec)
 
 
 class Block(NamedTuple):
@@ -78,11 +80,12 @@ class Block(NamedTuple):
 
 
 class ColumnBlock(NamedTuple):
-    """The same of one style, as columns: those of a RecordRun, whose offsets do not count."""
+    """The same of one style, as columns: those of a RecordRun, whose offsets count where they are kept."""
 
     buffer: Any
     matrix: Any
     ends: list[int]
+    style: BatchStyle
 
 
 def blocks(
@@ -103,7 +106,7 @@ def blocks(
         if isinstance(record, RecordRun):  # from the first on all are columns, with what was gathered before
             from kafkalog_cli.actions.append.column_batches import ColumnBatches
 
-            columns = ColumnBatches(style, now_ms, most_records)
+            columns = ColumnBatches(gathered.first_style, now_ms, most_records)
             yield from columns.blocks(chain(gathered.records, (record,), arriving), is_due)
             return
         if record is None:
@@ -128,7 +131,7 @@ class _Gathered:
 
     def __init__(self, style: BatchStyle, now_ms: int) -> None:
         self.rows: list[tuple[int, ...]] = []
-        self.style = style
+        self.style = self.first_style = style
         self._buffer = bytearray()
         self._now_ms = now_ms
         self._ends: list[int] = []
@@ -146,7 +149,8 @@ class _Gathered:
         style = self.style
         if style.keeps_offsets:
             offset = record.origin.offset or 0
-            if style.of(record) is not style or offset - self.rows[begun][0] > _MOST_DELTA:
+            is_other = style.of(record.origin, record.timestamp) is not style
+            if is_other or offset - self.rows[begun][0] > MOST_DELTA:
                 return False
         return self._batch_bytes + _most_bytes(record) <= style.batch_bytes
 
@@ -158,7 +162,7 @@ class _Gathered:
         return len(self._buffer) > BLOCK_BYTES or len(self.rows) > BLOCK_RECORDS // 2
 
     def add(self, record: NewRecord) -> None:
-        self.style = self.style.of(record)
+        self.style = self.style.of(record.origin, record.timestamp)
         offset = record.origin.offset if self.style.keeps_offsets else None
         self._batch_bytes += _most_bytes(record)
         self.records.append(record)
@@ -219,8 +223,13 @@ class BatchMaker:
         base_offset = 0 if self.style.keeps_offsets else base_offset
         begins = [0, *block.ends[:-1]]
         if isinstance(block, ColumnBlock):
-            offsets = [(begin, end - 1, self.style) for begin, end in zip(begins, block.ends, strict=True)]
-            records = _of_matrix(block.matrix, base_offset)
+            records = _of_matrix(block.matrix, None if self.style.keeps_offsets else base_offset)
+            offsets_of: Any = records.offset
+            numbers, style = offsets_of - base_offset, block.style
+            offsets = [
+                (int(numbers[begin]), int(numbers[end - 1]), style)
+                for begin, end in zip(begins, block.ends, strict=True)
+            ]
         else:
             batches = zip(begins, block.ends, block.styles, strict=True)
             offsets = [(block.rows[begin][0], block.rows[end - 1][0], style) for begin, end, style in batches]
@@ -240,11 +249,13 @@ class BatchMaker:
         return Batch(0, 0, first, last, style.leader_epoch, 2, 0, style.attributes, -1, timestamp, *producer, 0, 1)
 
 
-def _of_matrix(matrix: Any, base_offset: int) -> RecordColumns:
+def _of_matrix(matrix: Any, base_offset: int | None) -> RecordColumns:
+    """Numbered from `base_offset` on; None: with the offsets that they have."""
     import numpy as np
 
     numbered: Any = matrix[:_RECORD_ROWS].copy()
-    numbered[0] = np.arange(base_offset, base_offset + matrix.shape[1])
+    if base_offset is not None:
+        numbered[0] = np.arange(base_offset, base_offset + matrix.shape[1])
     return RecordColumns.from_matrix(numbered)
 
 

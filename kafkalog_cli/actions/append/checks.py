@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 from kafkalog_cli.actions.append.batching import BatchStyle
 from kafkalog_cli.actions.append.columns import Arriving, RecordRun
@@ -56,6 +56,8 @@ class Checks:
         """As `records` does, all at once; `number`: the records before them."""
         import numpy as np
 
+        if self._keeps_offsets:
+            self._check_places(number, run)
         timestamps, key_bytes = run.matrix[1], run.matrix[4]
         wrong = (key_bytes < 0) if self._needs_keys else np.zeros(len(run), dtype=bool)
         given = timestamps != NO_TIMESTAMP
@@ -89,6 +91,18 @@ class Checks:
             if epoch < self._leader_epoch:
                 raise BadInput(path=f"record {number}", reason=f"leader epoch {epoch} comes after {self._leader_epoch}")
             self._leader_epoch = epoch
+
+    def _check_places(self, number: int, run: RecordRun) -> None:
+        """As `_check_place`, all at once."""
+        import numpy as np
+
+        offsets: Any = run.matrix[0]
+        wrong = np.flatnonzero(np.diff(offsets, prepend=self._next_offset - 1) <= 0)
+        first = int(wrong[0]) if len(wrong) else 0
+        if first:
+            self._next_offset = int(offsets[first - 1]) + 1
+        self._check_place(number + first + 1, run.origin._replace(offset=int(offsets[first])))
+        self._next_offset = int(offsets[-1]) + 1
 
     def _check_timestamp(self, number: int, timestamp: int) -> None:
         early, late = self._now_ms - timestamp, timestamp - self._now_ms

@@ -8,6 +8,7 @@ from typing import Any
 from kafkalog_cli.actions.append.batching import (
     BLOCK_BYTES,
     BLOCK_RECORDS,
+    MOST_DELTA,
     RECORD_OVERHEAD_BYTES,
     BatchStyle,
     ColumnBlock,
@@ -33,6 +34,7 @@ class ColumnBatches:
         self._rows: list[tuple[int, ...]] = []
         self._size_bytes = self._count = 0
         self._due_bytes = BLOCK_BYTES
+        self._first_offset = 0
 
     def blocks(
         self, arriving: Iterable[NewRecord | RecordRun | None], is_due: Callable[[], bool]
@@ -43,6 +45,9 @@ class ColumnBatches:
                 if is_due():
                     yield from self._taken(all_of_it=True)
                 continue
+            if self._style.keeps_offsets and not self._goes_on(found):
+                yield from self._taken(all_of_it=True)
+                self._style = self._style_of(found)
             if isinstance(found, RecordRun):
                 self._end_rows()
                 self._add(found)
@@ -52,6 +57,19 @@ class ColumnBatches:
                 yield from self._taken(all_of_it=False)
         yield from self._taken(all_of_it=True)
 
+    def _goes_on(self, found: NewRecord | RecordRun) -> bool:
+        """Whether it may be in one batch with what is held. That is noted to begin with it if nothing is."""
+        first = last = found.origin.offset or 0
+        if isinstance(found, RecordRun):
+            first, last = int(found.matrix[0, 0]), int(found.matrix[0, -1])
+        if not self._count:
+            self._first_offset = first
+        return self._style_of(found) is self._style and last - self._first_offset <= MOST_DELTA
+
+    def _style_of(self, found: NewRecord | RecordRun) -> BatchStyle:
+        timestamp = int(found.matrix[1, 0]) if isinstance(found, RecordRun) else found.timestamp
+        return self._style.of(found.origin, timestamp)
+
     def _add(self, run: RecordRun) -> None:
         self._runs.append(run)
         self._size_bytes += len(run.buffer)
@@ -59,7 +77,7 @@ class ColumnBatches:
 
     def _add_row(self, record: NewRecord) -> None:
         begin = len(self._buffer)
-        row = put_record(self._buffer, record, 0, self._now_ms)
+        row = put_record(self._buffer, record, record.origin.offset or 0, self._now_ms)
         self._rows.append((*row, len(self._buffer) - row[_HEADERS_AT], begin))
         self._size_bytes += len(self._buffer) - begin
         self._count += 1
@@ -80,11 +98,12 @@ class ColumnBatches:
             return
         run, done = _joined(self._runs), 0
         for first, end, ends in self._parts(run, all_of_it=all_of_it):
-            yield ColumnBlock(run.buffer, run.matrix[:, first:end], ends)
+            yield ColumnBlock(run.buffer, run.matrix[:, first:end], ends, self._style)
             done = end
         self._runs, self._size_bytes, self._count = [], 0, 0
         if done < len(run):
             rest = run.matrix[:, done:].copy()
+            self._first_offset = int(rest[0, 0])
             self._add(RecordRun(run.buffer[int(rest[_BEGIN, 0]) :], moved(rest)))
         self._due_bytes = max(BLOCK_BYTES, 2 * self._size_bytes)
 

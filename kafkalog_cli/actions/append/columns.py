@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.reading import NewRecord, Piece, parse_ndjson
+from kafkalog_cli.actions.append.reading import NO_ORIGIN, NewRecord, Origin, Piece, parse_ndjson
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.storage.kernels import KernelChoice
 
@@ -21,12 +21,16 @@ ROWS = 13
 
 
 class RecordRun(NamedTuple):
-    """Records one behind the other. `matrix` has 13 rows: those of RecordColumns with offsets that do not count, the
-    bytes of all headers as they are stored, and where in `buffer` what a record has begins (in the order of records).
+    """Records one behind the other. `matrix` has 13 rows: those of RecordColumns, the bytes of all headers as they are
+    stored, and where in `buffer` what a record has begins (in the order of records).
+
+    Offsets count where they are kept; then all of the records have what `origin` says of leader epoch, append time
+    (and one timestamp, if it is that) and codec.
     """
 
     buffer: Any
     matrix: Any
+    origin: Origin = NO_ORIGIN
 
     def __len__(self) -> int:
         return int(self.matrix.shape[1])

@@ -20,15 +20,16 @@ class Partitioner:
 
     By the key where there is one (murmur2, as BuiltInPartitioner); without one, the partition that the record says it
     comes from, if it is given; else one partition gets what fills a batch of `batch_bytes`, then the next one does
-    (a simplification of KIP-794: a producer chooses that by chance, and by the load of brokers).
+    (a simplification of KIP-794: a producer chooses that by chance, and by the load of brokers). `first`: which of
+    those given that begins with.
     """
 
-    def __init__(self, given: Sequence[int], count: int, batch_bytes: int) -> None:
+    def __init__(self, given: Sequence[int], count: int, batch_bytes: int, first: int = 0) -> None:
         self._given = sorted(given)
         self._is_given = frozenset(given)
         self._count = count
         self._batch_bytes = batch_bytes
-        self._sticky_bytes = self._sticky = 0
+        self._sticky_bytes, self._sticky = 0, first % len(self._given)
 
     def partition_of(self, record: NewRecord) -> int:
         """The number of the partition. Raises ValueError where the key belongs to one that is not given."""

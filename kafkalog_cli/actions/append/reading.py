@@ -53,12 +53,16 @@ def file_pieces(file: ReadableFile) -> Iterator[Piece]:
 
 
 class Origin(NamedTuple):
-    """Where a record comes from, each None where the input does not say; `is_append_time`: what its timestamp is."""
+    """Where a record comes from, each None where the input does not say; `is_append_time`: what its timestamp is.
+
+    `codec`: that of the batch that it lay in, by its number.
+    """
 
     partition: int | None = None
     offset: int | None = None
     leader_epoch: int | None = None
     is_append_time: bool = False
+    codec: int | None = None
 
 
 NO_ORIGIN = Origin()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.batch_encoder import EncodedBatches
-from kafkalog_cli.storage.appending.growing_run import GrowingRun
 from kafkalog_cli.storage.fs import WritableFile
 from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
@@ -22,6 +22,22 @@ from kafkalog_cli.storage.segments.segment_writer import SegmentIndexes
 
 _FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
+
+
+class Growth(Protocol):
+    """How the files of a log are written: so that it can be taken back (GrowingRun), or where nobody looks."""
+
+    def growing(self, name: str) -> WritableFile:
+        """A file that grows, or that was announced and is made now."""
+
+    def announce(self, names: Iterable[str]) -> None:
+        """These files are about to be made, or replaced where they are there."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a whole file at once."""
+
+    def sync(self, file: WritableFile) -> None:
+        """What was written to the file is on the disk."""
 
 
 class Rolled(NamedTuple):
@@ -74,7 +90,7 @@ class AppendedLog:
     `close`. Raises LoadFailed and its kin where a broker throws, OSError and SyncFailed as the disk has it.
     """
 
-    def __init__(self, target: AppendTarget, run: GrowingRun, limits: RollLimits, now_ms: int) -> None:
+    def __init__(self, target: AppendTarget, run: Growth, limits: RollLimits, now_ms: int) -> None:
         self.end_offset = target.end_offset
         self.rolled: list[Rolled] = []
         self._run = run

@@ -11,7 +11,7 @@ from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.storage.changing.durable import is_of_a_sync, not_changed, sync, sync_directory, try_to_remove
 from kafkalog_cli.storage.changing.manifest import Manifest, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.changing.partition_state import difference_of_files, snapshot
-from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
+from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem
 from kafkalog_cli.storage.names import (
     OWN_DIRECTORY,
     DirectoryKind,
@@ -22,23 +22,31 @@ from kafkalog_cli.storage.names import (
 )
 
 _METADATA = FileKind.PARTITION_METADATA.value
-_EMPTY = (
-    FileKind.LEADER_EPOCH_CHECKPOINT.value,
-    *(segment_file_name(0, kind) for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)),
-)
+_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 def is_unfinished(fs: Filesystem, path: str) -> bool:
     """Whether a directory holds no more than what a `make_partition` that was cut off leaves, and no log."""
     names = {entry.path.rpartition("/")[2] for entry in fs.list_directory(path)}
-    return names <= {_METADATA, OWN_DIRECTORY, *_EMPTY} and segment_file_name(0, FileKind.LOG) not in names
+    return names <= {_METADATA, OWN_DIRECTORY, *_files(0)} and segment_file_name(0, FileKind.LOG) not in names
 
 
-def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int) -> None:
+def _files(base_offset: int) -> tuple[str, ...]:
+    """The empty ones."""
+    return FileKind.LEADER_EPOCH_CHECKPOINT.value, *(segment_file_name(base_offset, kind) for kind in _KINDS)
+
+
+def attributes_in(fs: WritableFilesystem, directory: str) -> FileAttributes:
+    """What new files of a new partition in a log directory have: its owner, group and mode."""
+    found = fs.attributes(directory)
+    return found._replace(mode=found.mode & 0o666, xattrs=())
+
+
+def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int, base_offset: int = 0) -> None:
     """Make the directory at `now_ms`, with owner, group and mode of the one that it lies in; it is on the disk then.
 
-    One that `is_unfinished` is finished. A crash leaves such a one, or what a broker takes for an empty partition.
-    Raises NotChanged, NoSpace.
+    Its first offset will be `base_offset`. One that `is_unfinished` is finished. A crash leaves such a one, or what a
+    broker takes for an empty partition. Raises NotChanged, NoSpace.
     """
     try:
         parent = path.rpartition("/")[0] or "/"
@@ -47,8 +55,8 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
         try:
             attributes = fs.attributes(parent)
             fs.set_attributes(path, attributes._replace(xattrs=()))
-            of_files = attributes._replace(mode=attributes.mode & 0o666, xattrs=(), mtime_ns=now_ms * 1_000_000)
-            contents = dict.fromkeys(_EMPTY, b"")
+            of_files = attributes_in(fs, parent)._replace(mtime_ns=now_ms * 1_000_000)
+            contents = dict.fromkeys(_files(base_offset), b"")
             if topic_id is not None:  # first, and its name too: without it a broker sets the directory aside
                 metadata = partition_metadata.encode(PartitionMetadata(partition_metadata.VERSION, topic_id))
                 contents = {_METADATA: metadata, **contents}
@@ -65,20 +73,20 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
             sync_directory(fs, path)
             sync_directory(fs, parent)
         except BaseException as error:
-            remove_partition(fs, path, error)
+            remove_partition(fs, path, error, base_offset)
             raise
     except OSError as error:
         raise not_changed(path, error) from error
 
 
-def remove_partition(fs: WritableFilesystem, path: str, error: BaseException) -> None:
+def remove_partition(fs: WritableFilesystem, path: str, error: BaseException, base_offset: int = 0) -> None:
     """Take such a directory away again, while `error` is on its way; what else is in it keeps it there."""
     try_to_remove(fs, f"{path}/{OWN_DIRECTORY}/lock")
     with suppress(OSError):
         fs.remove_directory(f"{path}/{OWN_DIRECTORY}")
     with suppress(OSError, PathNotFound, SyncFailed):
         if not any(entry.is_directory for entry in fs.list_directory(path)):
-            for name in (_METADATA, *_EMPTY):
+            for name in (_METADATA, *_files(base_offset)):
                 try_to_remove(fs, f"{path}/{name}")
             fs.remove_directory(path)
             if not is_of_a_sync(error):
@@ -105,15 +113,15 @@ def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> N
     gone = marked_directory_name(directory.topic, directory.partition, DirectoryKind.DELETE, unique_id)
     fs.rename(path, f"{parent}/{gone}")
     sync_directory(fs, parent or "/")
-    _remove_all(fs, f"{parent}/{gone}")
+    remove_all(fs, f"{parent}/{gone}")
 
 
-def _remove_all(fs: WritableFilesystem, path: str) -> None:
-    """What cannot be removed stays for the broker."""
+def remove_all(fs: WritableFilesystem, path: str) -> None:
+    """Remove a directory of such a name, or what of it can be removed; the rest stays for the broker."""
     with suppress(OSError, PathNotFound):
         for entry in fs.list_directory(path):
             if entry.is_directory:
-                _remove_all(fs, entry.path)
+                remove_all(fs, entry.path)
             else:
                 try_to_remove(fs, entry.path)
         fs.remove_directory(path)

@@ -1,8 +1,8 @@
 """Locks of log directories (`.lock`, POSIX locks, Java's too) and partitions: who holds one, and taking one.
 
 Asking takes no lock and creates nothing. A writer has byte 0 of `<log.dir>/.lock` shared, which keeps every broker
-out and lets other writers of ours in; byte 1 exclusively while it changes a root checkpoint; and the lock of each
-partition that it changes.
+out and lets other writers of ours in; byte 1 exclusively while it changes a root checkpoint; byte 2 exclusively while
+it makes partitions that are seen all at once; and the lock of each partition that it changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POLL_SECONDS = 0.1
 WATCH_SECONDS = 11
 """A live broker writes its replication-offset-checkpoint every 5 s (replica.high.watermark.checkpoint.interval.ms)."""
 
-BROKER_BYTE, CHECKPOINT_BYTE = 0, 1
+BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE = 0, 1, 2
 PARTITION_LOCK = "lock"
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY)
 _BSD_LAYOUT = sys.platform.startswith(("darwin", "freebsd", "netbsd", "openbsd"))
@@ -108,6 +108,13 @@ def lock_checkpoints(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -
     return _take(fs, _inside(log_dir, FileKind.LOCK.value), CHECKPOINT_BYTE, True, policy)
 
 
+def lock_imports(
+    fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, exclusive: bool = True
+) -> LockHandle | None:
+    """Have the making of new partitions in `log_dir` alone, or with others who stage some. Raises as `lock_log_dir`."""
+    return _take_first(fs, _inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE, exclusive, policy)
+
+
 def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:
     """Keep other writers of ours from a partition; makes its `.kafkalog`. Raises as `lock_log_dir` does."""
     return _take_first(fs, _inside(make_own_directory(fs, directory), PARTITION_LOCK), 0, True, policy)
@@ -185,7 +192,7 @@ def _who(path: str, byte: int) -> str:
     except OSError:
         owner = None
     pid = "" if owner is None or owner.pid is None else f", pid {owner.pid}"
-    is_ours = byte == CHECKPOINT_BYTE or path.endswith(f"{OWN_DIRECTORY}/{PARTITION_LOCK}")
+    is_ours = byte in (CHECKPOINT_BYTE, IMPORT_BYTE) or path.endswith(f"{OWN_DIRECTORY}/{PARTITION_LOCK}")
     if is_ours or (owner is not None and not owner.is_exclusive):
         return f"another run of kafkalog has it{pid}; let it end, or wait for it with --wait SECONDS"
     who = f"a broker, or another program that wants it alone, has it{pid}"

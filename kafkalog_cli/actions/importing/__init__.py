@@ -1,0 +1,1 @@
+"""import: records of files as new partitions of a log directory."""

@@ -1,0 +1,70 @@
+"""NDJSON of records, as `read --format json` and `export --format json` have it, as columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from kafkalog_cli.actions.append.reading import PieceLines, file_pieces, parse_ndjson, read_records
+from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.storage.fs import RealFilesystem
+
+_ROWS = 1 << 13
+
+
+def line_batches(path: str) -> Iterator[Any]:
+    """RecordBatches of the records of a file. Raises BadInput with the line's number, OSError, and as `open_read`."""
+    rows: list[dict[str, Any]] = []
+    with RealFilesystem().open_read(path) as file:
+        for found in read_records(PieceLines(file_pieces(file)), path, _row):
+            if found is not None:
+                rows.append(found)
+            if len(rows) == _ROWS:
+                yield _batch(rows)
+                rows = []
+    if rows:
+        yield _batch(rows)
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    record = parse_ndjson(line, with_origin=True)
+    if record is None:
+        return None
+    fields = json.loads(line)
+    origin = record.origin
+    return {
+        "key": record.key,
+        "value": record.value,
+        "headers": [header._asdict() for header in record.headers],
+        "timestamp": NO_TIMESTAMP if record.timestamp is None else record.timestamp,
+        "topic": fields.get("topic"),
+        "partition": origin.partition,
+        "offset": origin.offset,
+        "timestamp_type": int(origin.is_append_time),
+        "leader_epoch": origin.leader_epoch,
+        "codec": fields.get("codec"),
+        "transactional": bool(fields.get("transactional")),
+    }
+
+
+def _batch(rows: list[dict[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())])
+    schema = pa.schema(
+        {
+            "key": pa.binary(),
+            "value": pa.binary(),
+            "headers": pa.list_(header),
+            "timestamp": pa.int64(),
+            "topic": pa.string(),
+            "partition": pa.int32(),
+            "offset": pa.int64(),
+            "timestamp_type": pa.int8(),
+            "leader_epoch": pa.int32(),
+            "codec": pa.string(),
+            "transactional": pa.bool_(),
+        }
+    )
+    return pa.RecordBatch.from_pylist(rows, schema=schema)

@@ -1,0 +1,81 @@
+"""The rows of several files in the order of offsets: one after the other, or several at once where they overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from kafkalog_cli.actions.importing.inputs import InputFile, batches, offset_range
+
+
+def in_offset_order(files: Sequence[InputFile], columns: Collection[str]) -> Iterator[Any]:
+    """RecordBatches of these columns, the offset among them. Within each file rows are in that order. Raises BadInput.
+
+    Memory is that of a batch of each of the files that overlap.
+    """
+    ranges = [(found, file) for file in files if (found := offset_range(file)) is not None]
+    ranges.sort(key=lambda one: one[0])
+    group: list[InputFile] = []
+    last = -1
+    for (first, end), file in ranges:
+        if group and first > last:
+            yield from _merged(group, columns)
+            group = []
+        group.append(file)
+        last = max(last, end)
+    yield from _merged(group, columns)
+
+
+def _merged(files: Sequence[InputFile], columns: Collection[str]) -> Iterator[Any]:
+    if len(files) == 1:
+        yield from batches(files[0], columns)
+        return
+    heads = [_Head(batches(file, columns)) for file in files]
+    while heads := [head for head in heads if head.has_rows]:
+        bound = min(head.last for head in heads)
+        yield _sorted([head.taken(bound) for head in heads])
+
+
+class _Head:
+    """The next rows of a file."""
+
+    def __init__(self, parts: Iterator[Any]) -> None:
+        self._parts = parts
+        self._next()
+
+    def _next(self) -> None:
+        self._part = next((part for part in self._parts if part.num_rows), None)
+        self._offsets = None if self._part is None else self._part.column("offset").to_numpy(zero_copy_only=False)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are more."""
+        return self._part is not None
+
+    @property
+    def last(self) -> int:
+        """The last offset of the batch at hand."""
+        assert self._offsets is not None
+        return int(self._offsets[-1])
+
+    def taken(self, bound: int) -> Any:
+        """Those of the batch at hand up to the offset `bound`; they are gone here then."""
+        import numpy as np
+
+        assert self._part is not None
+        assert self._offsets is not None
+        count = int(np.searchsorted(self._offsets, bound, side="right"))
+        found, self._part = self._part.slice(0, count), self._part.slice(count)
+        self._offsets = self._offsets[count:]
+        if not self._part.num_rows:
+            self._next()
+        return found
+
+
+def _sorted(parts: list[Any]) -> Any:
+    """As one batch, in the order of offsets; of equal ones the earlier file's first."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches([part for part in parts if part.num_rows]).combine_chunks()
+    order = table.column("offset").to_numpy().argsort(kind="stable")
+    return table.take(pa.array(order)).combine_chunks().to_batches()[0]

@@ -1,0 +1,123 @@
+"""Reading a new partition back, and comparing it with the rows that it was made of, record by record."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kafkalog_cli.actions.append.arrow import as_records
+from kafkalog_cli.actions.damage import damaged_log
+from kafkalog_cli.actions.read.log_read import LogRead
+from kafkalog_cli.actions.read.request import ReadRequest, Start
+from kafkalog_cli.errors import NotSame
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.storage.reading.record_arrow import record_batches, record_schema
+
+_RECORD = ("timestamp", "key", "value", "headers")
+_ROWS = 1 << 14
+
+
+class Proof(NamedTuple):
+    """How many records were compared, and the SHA-256 over them: equal ones have equal digests."""
+
+    records: int
+    digest: str
+
+
+def prove(  # noqa: PLR0913, PLR0917
+    fs: Filesystem, path: str, name: str, expected: Iterable[Any], now_ms: int, kernels: KernelChoice,
+    *, with_offsets: bool, append_time_ms: int | None = None,
+) -> Proof:  # fmt: skip
+    """Compare the partition in `path`, which messages call `name`, with the rows that were to become it.
+
+    Timestamp, key, value and headers of each record, in their order; with `with_offsets` its offset. Where the broker's
+    clock gave timestamps (`append_time_ms`) they are that. Raises NotSame at the first that differs, DamagedLog, and
+    what reading raises.
+    """
+    columns = (*(("offset",) if with_offsets else ()), *_RECORD)
+    schema = record_schema(columns)
+    wanted = _rows_of(as_records(expected, schema, now_ms, append_time_ms))
+    found = _rows_of(_read(fs, path, schema, kernels))
+    digest, count = hashlib.sha256(), 0
+    while True:
+        one, other = next(wanted, None), next(found, None)
+        if one is None and other is None:
+            return Proof(count, digest.hexdigest())
+        if one is None or other is None or not one.equals(other):
+            raise NotSame(path=name, reason=_difference(one, other, count))
+        count += one.num_rows
+        _add(digest, one)
+
+
+def _read(fs: Filesystem, path: str, schema: Any, kernels: KernelChoice) -> Iterator[Any]:
+    log = LogRead(fs, open_partition(fs, path), ReadRequest(Start.EARLIEST), kernels)
+    for segment in log.segments():
+        for found in segment.blocks():
+            if isinstance(found, Fault):
+                raise damaged_log(segment.segment.log.path, found)
+            if len(found.records):
+                yield from record_batches(found, schema)
+
+
+def _rows_of(parts: Iterable[Any]) -> Iterator[Any]:
+    """The same rows as tables of as many rows each, but for the last, in one piece a column."""
+    import pyarrow as pa
+
+    held: list[Any] = []
+    count = 0
+    for part in parts:
+        if part.num_rows:
+            held.append(part)
+            count += part.num_rows
+        while count >= _ROWS:
+            whole = pa.Table.from_batches(held)
+            yield whole.slice(0, _ROWS).combine_chunks()
+            rest = whole.slice(_ROWS)
+            count = rest.num_rows
+            held = rest.to_batches() if count else []
+    if count:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+def _difference(one: Any, other: Any, before: int) -> str:
+    """The first record that differs; `before`: how many were the same."""
+    wanted, found = ([] if table is None else table.to_pylist() for table in (one, other))
+    for number, (first, second) in enumerate(zip(wanted, found, strict=False)):
+        if first != second:
+            names = ", ".join(name for name in first if first[name] != second[name])
+            return f"record {before + number + 1} was read back with another {names}"
+    what = f"{before + len(found)} records were read back, {before + len(wanted)} or more were written"
+    return what if len(found) < len(wanted) else f"more than the {before + len(wanted)} records written were read back"
+
+
+def _add(digest: Any, table: Any) -> None:
+    """Lengths and bytes of all columns, a null apart from an empty one."""
+    for name in table.schema.names:
+        for array in _flat(table.column(name).combine_chunks()):
+            digest.update(array)
+
+
+def _flat(array: Any) -> Iterator[bytes]:
+    import numpy as np
+    import pyarrow as pa
+
+    valid: Any = array.is_valid().to_numpy(zero_copy_only=False)
+    yield np.packbits(valid).tobytes()
+    if pa.types.is_list(array.type):
+        yield array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64).tobytes()
+        for field in array.flatten().flatten():
+            yield from _flat(field)
+    elif pa.types.is_binary(array.type):
+        import pyarrow.compute as pc
+
+        yield pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64).tobytes()
+        _, ends, data = array.buffers()
+        bounds: Any = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
+        if data is not None:
+            yield memoryview(data)[int(bounds[0]) : int(bounds[-1])].tobytes()
+    else:
+        yield array.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64).tobytes()

@@ -1,0 +1,80 @@
+"""What is to be imported, and how it is to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog_cli.actions.append.making import is_topic_id
+from kafkalog_cli.actions.append.writing import Writing
+from kafkalog_cli.actions.importing.inputs import InputFile
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.kafka_uuid import canonical_uuid
+
+_MOST_PARTITIONS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """`topic` None: by the input. `topic_ids` by topic, "" for the only one. `partitions`: rows go by their key.
+
+    `codec` None: that of the batch that a record comes from, where the input tells. `new_offsets`: from 0 on; else
+    those of the input are kept, if it has some. `prove`: read back what was built, and compare.
+    """
+
+    topic: str | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    partitions: int | None = None
+    new_offsets: bool = False
+    codec: str | None = None
+    compression_level: int | None = None
+    batch_bytes: int = 16_384
+    prove: bool = False
+    replace_empty: bool = False
+    single_replica: bool = False
+
+    def check(self) -> None:
+        """Raises UsageError for what contradicts itself."""
+        self.writing(keep_offsets=False).check(lambda name: f"--{name.replace('_', '-')}")
+        if self.compression_level is not None and self.codec is None:
+            raise UsageError(reason="--compression-level needs a --codec")
+        if self.partitions is not None and not 0 < self.partitions <= _MOST_PARTITIONS:
+            raise UsageError(reason=f"--partitions {self.partitions} is not from 1 to {_MOST_PARTITIONS}")
+        if "" in self.topic_ids and len(self.topic_ids) > 1:
+            raise UsageError(reason="--topic-id: one without a topic, or each with one, as TOPIC=ID")
+
+    def writing(self, *, keep_offsets: bool) -> Writing:
+        """How batches are made."""
+        return Writing(
+            codec=self.codec or "none",
+            compression_level=self.compression_level,
+            batch_bytes=self.batch_bytes,
+            keep_offsets=keep_offsets,
+        )
+
+    def keeps_offsets(self, files: Sequence[InputFile]) -> bool:
+        """Whether offsets are kept. Raises UsageError where some of the files have them."""
+        if self.new_offsets or self.partitions is not None:
+            return False
+        having = [file for file in files if file.has_offsets]
+        if having and len(having) < len(files):
+            other = next(file for file in files if not file.has_offsets)
+            raise UsageError(
+                reason=f"{having[0].path} has offsets, {other.path} has none: --new-offsets numbers all anew"
+            )
+        return bool(having)
+
+
+def topic_ids(given: Sequence[str]) -> dict[str, str]:
+    """Ids of `TOPIC=ID` or `ID` (its topic is "" then), as Kafka writes them. Raises UsageError."""
+    found = {}
+    for one in given:
+        topic, _, text = one.rpartition("=") if not is_topic_id(one) else ("", "", one)
+        if not is_topic_id(text):
+            raise UsageError(reason=f"--topic-id {one}: {text} is no topic id")
+        if topic in found:
+            raise UsageError(reason=f"--topic-id {one}: the topic has one already")
+        canonical = canonical_uuid(text)
+        assert canonical is not None
+        found[topic] = canonical
+    return found

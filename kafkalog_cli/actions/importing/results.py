@@ -1,0 +1,49 @@
+"""What an import plans, and what it made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkalog_cli.actions.importing.building import Built
+from kafkalog_cli.actions.importing.inputs import InputFile
+from kafkalog_cli.actions.importing.planning import Job, TopicId
+from kafkalog_cli.actions.importing.proving import Proof
+from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.storage.publishing.new_partitions import Completed
+
+
+class JobDone(NamedTuple):
+    """A partition that is complete under the name `staged`; `proof` None: it was not asked for."""
+
+    topic: str
+    partition: int
+    staged: str
+    built: Built
+    proof: Proof | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """What is to be made; `jobs` None: only the rows tell which partitions. `ids` by topic."""
+
+    files: tuple[InputFile, ...]
+    jobs: tuple[Job, ...] | None
+    ids: dict[str, TopicId] = field(default_factory=dict)
+    keep_offsets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What was made, and what is to be said of it. `completed`: of a run that was cut off after its commit."""
+
+    plan: ImportPlan | None = None
+    done: tuple[JobDone, ...] = ()
+    notes: tuple[Note, ...] = ()
+    completed: Completed = field(default_factory=Completed)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """FAILURE where partitions of a committed run are gone."""
+        return ExitCode.FAILURE if self.completed.lost else ExitCode.OK

@@ -1,0 +1,107 @@
+"""One run of `kafkalog import`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkalog_cli.actions.importing.inputs import input_files
+from kafkalog_cli.actions.importing.request import ImportRequest
+from kafkalog_cli.actions.importing.results import ImportResult
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.options import time_of
+from kafkalog_cli.errors import Refused
+from kafkalog_cli.output.import_json import IMPORTED, imported_objects
+from kafkalog_cli.output.import_text import import_lines
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.spark.importing.job import Import
+from kafkalog_cli.spark.java import need_pyspark
+from kafkalog_cli.spark.sessions import command_session
+from kafkalog_cli.storage.changing.lock import LockPolicy
+from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """The command line of import, as it is."""
+
+    log_dir: str
+    request: ImportRequest
+    config: tuple[str, ...]
+    broker_config: str | None
+    metadata: str | None
+    now: str | None
+    dry_run: bool
+    wait_seconds: float
+    assume_offline: bool
+    master: str
+    settings: Mapping[str, str]
+    quiet: bool
+    is_json: bool
+
+
+class ImportRun:
+    """Imports once."""
+
+    def __init__(self, environment: Environment, options: ImportOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._messages = Messages(environment.stderr, as_json=options.is_json)
+
+    def run(self, inputs: list[str]) -> int:
+        """Import; the exit code. Raises what `Import.run` raises, and what finding the files does."""
+        options = self._options
+        need_pyspark()
+        options.request.check()
+        job = self._job(inputs)
+        files = input_files(self._environment.fs, inputs)
+        if options.dry_run:
+            result = job.plan(files)
+        else:
+            result = job.run(files, lambda: command_session(options.master, settings=options.settings))
+        self._tell(result)
+        return int(result.exit_code)
+
+    def _job(self, inputs: list[str]) -> Import:
+        options, environment = self._options, self._environment
+        fs, log_dir = environment.fs, os.path.abspath(options.log_dir)  # noqa: PTH100 - links are not followed
+        broker = {} if options.broker_config is None else read_broker_properties(fs, options.broker_config)
+        named = [one.strip() for one in broker.get("log.dirs", broker.get("log.dir", "")).split(",")]
+        others = [one for one in named if one and os.path.realpath(one) != os.path.realpath(log_dir)]
+        if any(named) and len(others) == len([one for one in named if one]):
+            raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {options.broker_config}")
+        source = SettingsSource(
+            fs, parse_topic_settings(options.config), broker,
+            metadata_path=options.metadata, log_dirs=[log_dir, *others], kernels=environment.kernels,
+        )  # fmt: skip
+        now_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
+        policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline)
+        command = [*(os.path.abspath(one) for one in inputs), str(options.request), str(options.config)]  # noqa: PTH100
+        return Import(fs, log_dir, options.request, source, now_ms, policy, others, command)
+
+    def _tell(self, result: ImportResult) -> None:
+        options = self._options
+        for name in result.completed.placed:
+            told = "of an earlier run, which was cut off after its commit: it has its place now"
+            self._messages.tell("completed", told, path=f"{options.log_dir}/{name}")
+        for name in result.completed.lost:
+            told = "of an earlier run, which was cut off after its commit: a broker was started before it was complete"
+            step = "import its records again"
+            self._messages.tell("lost", f"{told}, and removed it", path=f"{options.log_dir}/{name}", next_step=step)
+        for note in result.notes:
+            self._messages.tell(note.kind, note.message, path=note.path)
+        out = ResultStream(self._environment.stdout)
+        if options.is_json:
+            lines = JsonLines(out)
+            for fields in imported_objects(result, options.log_dir, dry_run=options.dry_run):
+                lines.object(IMPORTED, "imported", fields)
+            records = sum(one.built.records for one in result.done)
+            lines.summary(result.exit_code, partitions=len(result.done), records=records)
+        elif result.plan is not None:
+            for line in import_lines(result, options.log_dir, dry_run=options.dry_run):
+                out.write(line + "\n")
+        out.flush()

@@ -1,0 +1,197 @@
+"""An import from its start to its end: what is to be made, the tasks, and the commit by which all of it is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkalog_cli.actions.importing.inputs import InputFile
+from kafkalog_cli.actions.importing.planning import (
+    Job,
+    Planner,
+    ids_of_files,
+    jobs_of_files,
+    jobs_of_parts,
+)
+from kafkalog_cli.actions.importing.request import ImportRequest
+from kafkalog_cli.actions.importing.results import ImportPlan, ImportResult, JobDone
+from kafkalog_cli.actions.importing.scattering import Part, Places
+from kafkalog_cli.actions.partition_facts import places_of_partitions
+from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.errors import NothingSelected, PathNotFound
+from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
+from kafkalog_cli.spark.jobs import run_tasks
+from kafkalog_cli.storage.changing.lock import LockPolicy
+from kafkalog_cli.storage.changing.manifest import new_run_id
+from kafkalog_cli.storage.fs import WritableFilesystem
+from kafkalog_cli.storage.publishing.new_partitions import Completed, NewPartition, NewPartitions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tasks = Callable[[Sequence[Job], BuildTask], list[JobDone]]
+"""Has the work done for each job."""
+Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
+"""Starts a session, when there is something to do."""
+
+
+class Import:
+    """One import of files into `log_dir`, which is told from others by what of the command line is in `command`.
+
+    `others` are further log directories of the same broker, in which none of the partitions may be.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        fs: WritableFilesystem,
+        log_dir: str,
+        request: ImportRequest,
+        source: SettingsSource,
+        now_ms: int,
+        policy: LockPolicy,
+        others: Sequence[str] = (),
+        command: Sequence[str] = (),
+        run: str | None = None,
+    ) -> None:
+        self._fs = fs
+        self._request = request
+        self._source = source
+        self._now_ms = now_ms
+        self._policy = policy
+        self._others = others
+        self._command = list(command)
+        self._new = NewPartitions(fs, log_dir, policy)
+        self._run = run or new_run_id("import", now_ms)
+        self._notes: list[Note] = []
+
+    def plan(self, files: Sequence[InputFile]) -> ImportResult:
+        """What would be made; nothing is locked or changed. Raises as `run`."""
+        self._check()
+        planner = self._planner()
+        plan = self._planned(planner, files)
+        return ImportResult(plan, notes=(*self._notes, *planner.notes))
+
+    def run(self, files: Sequence[InputFile], sessions: Sessions) -> ImportResult:
+        """Import, and commit.
+
+        Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged, NoSpace,
+        HalfPublished; nothing is seen of the run then, but after the last.
+        """
+        self._check()
+        with self._new as new:
+            completed = new.complete()
+            new.sweep()
+            if completed.what.get("command") == self._command and (completed.placed or completed.lost):
+                return ImportResult(completed=completed)
+            planner = self._planner()
+            plan = self._planned(planner, files)
+            try:
+                plan, done = self._built(plan, planner, sessions)
+                self.publish(done)
+            finally:
+                new.sweep(self._run)
+            notes = (*self._notes, *planner.notes, *self._of_age(done))
+            return ImportResult(plan, tuple(done), notes, completed)
+
+    def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
+        """Build partitions of what tasks have sorted out by now, here and one after the other, and commit.
+
+        Raises as `run`; nothing is left of the run then.
+        """
+        self._check()
+        with self._new as new:
+            try:
+                completed = new.complete()
+                planner = self._planner()
+                jobs = jobs_of_parts(parts)
+                plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
+                done = self._build(plan, planner, lambda jobs, work: [work(job) for job in jobs])
+                self.publish(done)
+            finally:
+                new.sweep(self._run)
+            return ImportResult(plan, tuple(done), (*planner.notes, *self._of_age(done)), completed)
+
+    def abandon(self) -> None:
+        """The run failed before that: what it left goes."""
+        with self._new as new:
+            new.sweep(self._run)
+
+    def _check(self) -> None:
+        self._request.check()
+        status = self._fs.status(self._new.log_dir)
+        if status is None or not status.is_directory:
+            raise PathNotFound(path=self._new.log_dir)
+
+    def publish(self, done: Sequence[JobDone]) -> Completed:
+        """Have the partitions seen. Raises as NewPartitions.publish does; what is not committed is swept away."""
+        made = [NewPartition(one.topic, one.partition, one.staged) for one in done]
+        what = {"command": self._command}
+        return self._new.publish(self._run, made, what, replaces_empty=self._request.replace_empty)
+
+    def _planner(self) -> Planner:
+        places = places_of_partitions(self._fs, [self._new.log_dir, *self._others])
+        return Planner(self._fs, self._new.log_dir, self._request, self._source, places, self._now_ms)
+
+    def _planned(self, planner: Planner, files: Sequence[InputFile]) -> ImportPlan:
+        jobs = jobs_of_files(files, self._request)
+        left_out = sorted({name for file in files for name in file.left_out})
+        if left_out:
+            self._notes.append(Note("columns", files[0].path, f"left out: no record has {', '.join(left_out)}"))
+        plan = ImportPlan(tuple(files), None, keep_offsets=self._request.keeps_offsets(files))
+        return plan if jobs is None else self._with_jobs(plan, planner, jobs)
+
+    def _with_jobs(self, plan: ImportPlan, planner: Planner, jobs: Sequence[Job]) -> ImportPlan:
+        if not jobs:
+            raise NothingSelected(reason="the input has no records")
+        planner.check(jobs)
+        ids = planner.topic_ids(jobs, ids_of_files(plan.files, self._request))
+        return replace(plan, jobs=tuple(jobs), ids=ids)
+
+    def _built(self, plan: ImportPlan, planner: Planner, sessions: Sessions) -> tuple[ImportPlan, list[JobDone]]:
+        where = Where(self._new.log_dir, self._run, self._policy)
+        with ExitStack() as stack:
+            spark = stack.enter_context(sessions())
+            if plan.jobs is None:
+                request = self._request
+                is_given = request.topic is not None
+                places = Places(
+                    request.topic,
+                    None,
+                    request.partitions,
+                    is_topic_given=is_given,
+                    keeps_offsets=plan.keep_offsets,
+                    batch_bytes=request.batch_bytes,
+                )
+                items = list(enumerate(plan.files))
+                found = run_tasks(spark, items, ScatterTask(where, places))
+                plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
+            return plan, self._build(plan, planner, partial(run_tasks, spark))
+
+    def _build(self, plan: ImportPlan, planner: Planner, tasks: Tasks) -> list[JobDone]:
+        """Build the partitions, the largest first. Raises as BuildTask does."""
+        assert plan.jobs is not None
+        told = ids_of_files(plan.files, self._request)
+        styles = {
+            topic: planner.style(topic, topic_id, told.get(topic, set()), keep_offsets=plan.keep_offsets)
+            for topic, topic_id in plan.ids.items()
+        }
+        jobs = sorted(plan.jobs, key=lambda job: -job.size_bytes)
+        where = Where(self._new.log_dir, self._run, self._policy)
+        work = BuildTask(where, styles, sum(job.size_bytes for job in jobs), proves=self._request.prove)
+        return sorted(tasks(jobs, work), key=lambda one: (one.topic, one.partition))
+
+    def _of_age(self, done: Sequence[JobDone]) -> list[Note]:
+        """What a broker will remove as soon as it looks."""
+        found = []
+        for one in done:
+            config = self._source.topic_config(self._new.log_dir, one.topic)
+            limit = config.local_retention_ms
+            if config.is_deleted and 0 <= limit < self._now_ms - one.built.newest_ms and one.built.newest_ms >= 0:
+                setting = config["retention.ms"].explanation
+                told = f"all of its records are older than {setting}: a broker deletes them soon after it starts"
+                found.append(Note("retention", f"{self._new.log_dir}/{one.topic}-{one.partition}", told))
+        return found

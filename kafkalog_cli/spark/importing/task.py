@@ -1,0 +1,108 @@
+"""What tasks of an import do: take files apart by partition, and build one partition each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kafkalog_cli.actions.importing.building import TopicStyle, build
+from kafkalog_cli.actions.importing.inputs import KNOWN_COLUMNS, PLACE_COLUMNS, InputFile, batches
+from kafkalog_cli.actions.importing.merging import in_offset_order
+from kafkalog_cli.actions.importing.planning import Job
+from kafkalog_cli.actions.importing.proving import prove
+from kafkalog_cli.actions.importing.results import JobDone
+from kafkalog_cli.actions.importing.scattering import Part, Places, Scatter
+from kafkalog_cli.errors import BadInput
+from kafkalog_cli.spark.jobs import attempt
+from kafkalog_cli.storage.appending.new_partition import attributes_in, remove_all
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_log_dir
+from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.publishing.new_partitions import make_staged, staged_name
+
+_ROWS = "kafkalog-rows"
+"""The topic in the names of directories with rows of several."""
+
+
+class Where(NamedTuple):
+    """The log directory, the run, and what to do about the lock that keeps brokers out."""
+
+    log_dir: str
+    run: str
+    policy: LockPolicy = LockPolicy()
+
+    @contextmanager
+    def staged(self, fs: WritableFilesystem, topic: str, partition: int, attempt_name: str) -> Iterator[str]:
+        """The name of a directory of this attempt, which goes if what is done in here fails; no broker meanwhile."""
+        name = staged_name(topic, partition, self.run, attempt_name)
+        with lock_log_dir(fs, self.log_dir, self.policy) or nullcontext():
+            try:
+                yield name
+            except BaseException:
+                remove_all(fs, f"{self.log_dir}/{name}")
+                raise
+
+
+class BuildTask:
+    """The work of a task that builds; it goes to every worker. All tasks together read `job_bytes`."""
+
+    def __init__(self, where: Where, styles: Mapping[str, TopicStyle], job_bytes: int, *, proves: bool) -> None:
+        self._where = where
+        self._styles = styles
+        self._job_bytes = job_bytes
+        self._proves = proves
+
+    def __call__(self, job: Job) -> JobDone:
+        """Build the partition. Raises BadInput, UsageError, NotSame, Locked, NotChanged, NoSpace, OSError."""
+        fs, kernels, style = RealFilesystem(), KernelChoice(), self._styles[job.topic]
+        kernels.expect(self._job_bytes)
+        with self._where.staged(fs, job.topic, job.partition, attempt()) as name:
+            path = f"{self._where.log_dir}/{name}"
+            try:
+                built = build(fs, path, rows_of(job), style, kernels)
+            except BadInput as error:
+                raise BadInput(path=job.name, reason=str(error)) from error
+            proof = None
+            if self._proves:
+                proof = prove(
+                    fs, path, job.name, rows_of(job), style.now_ms, kernels,
+                    with_offsets=style.writing.keep_offsets, append_time_ms=style.batches.append_time_ms,
+                )  # fmt: skip
+        return JobDone(job.topic, job.partition, name, built, proof)
+
+
+def rows_of(job: Job) -> Iterator[Any]:
+    """The rows of a partition: by their offsets where they have some, else as the files come. Raises BadInput."""
+    columns = KNOWN_COLUMNS - set(PLACE_COLUMNS)
+    if all(file.has_offsets for file in job.files):
+        yield from in_offset_order(job.files, columns)
+        return
+    for file in job.files:
+        yield from batches(file, columns)
+
+
+class ScatterTask:
+    """The work of a task that takes a file apart; it goes to every worker."""
+
+    def __init__(self, where: Where, places: Places) -> None:
+        self._where = where
+        self._places = places
+
+    def __call__(self, item: tuple[int, InputFile]) -> list[Part]:
+        """Take the file of this number apart. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
+        number, file = item
+        places = replace(self._places, partition=file.partition)
+        if not places.is_topic_given:
+            places = replace(places, topic=file.topic)
+        return scattered(self._where, places, number, file.path, batches(file, KNOWN_COLUMNS))
+
+
+def scattered(where: Where, places: Places, number: int, name: str, rows: Iterator[Any]) -> list[Part]:
+    """The files that the rows of the `number`-th input, which messages call `name`, are taken apart into."""
+    fs = RealFilesystem()
+    with where.staged(fs, _ROWS, number, f"rows {attempt()}") as staged:
+        directory = f"{where.log_dir}/{staged}"
+        make_staged(fs, directory)
+        return list(Scatter(fs, directory, attributes_in(fs, where.log_dir), places, number, name).run(rows))

@@ -1,0 +1,146 @@
+"""`df.write.format("kafkalog")`: tasks sort rows out by partition, the commit builds partitions and has them seen."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from kafkalog_cli.actions.importing.inputs import KNOWN_COLUMNS
+from kafkalog_cli.actions.importing.request import ImportRequest, topic_ids
+from kafkalog_cli.actions.importing.scattering import Part, Places
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.spark.importing.job import Import
+from kafkalog_cli.spark.importing.task import Where, scattered
+from kafkalog_cli.spark.options import flag, positive
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_imports
+from kafkalog_cli.storage.changing.manifest import new_run_id
+from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.settings.topic_config import parse_topic_settings
+
+_CONFIG = "config."
+_OPTIONS = (
+    "path", "topic", "topicId", "partitions", "newOffsets", "codec", "batchBytes", "prove", "replaceEmpty",
+    "singleReplica", "metadata", "waitSeconds",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """The options of a write. `config`: topic settings, by their names."""
+
+    log_dir: str
+    request: ImportRequest
+    config: Mapping[str, str]
+    metadata: str | None
+    wait_seconds: int
+
+
+@dataclass
+class Sorted(WriterCommitMessage):
+    """What a task has sorted out."""
+
+    parts: list[Part]
+
+
+def write_options(given: Mapping[str, Any]) -> WriteOptions:
+    """The options of a write. Raises UsageError with a message that stands alone."""
+    options = {str(name).lower(): str(value) for name, value in given.items()}
+    known = {name.lower() for name in _OPTIONS}
+    for name in sorted(options):
+        if name not in known and not name.startswith(_CONFIG):
+            raise UsageError(reason=f"unknown option '{name}'; there are {', '.join(sorted(_OPTIONS))}, config.NAME")
+    if not options.get("path"):
+        raise UsageError(reason="option 'path' must be given: save(LOG_DIR)")
+    request = ImportRequest(
+        options.get("topic"),
+        topic_ids([one.strip() for one in options["topicid"].split(",")]) if "topicid" in options else {},
+        positive(options, "partitions"),
+        flag(options, "newOffsets", default=False),
+        options.get("codec"),
+        batch_bytes=positive(options, "batchBytes") or 16_384,
+        prove=flag(options, "prove", default=False),
+        replace_empty=flag(options, "replaceEmpty", default=False),
+        single_replica=flag(options, "singleReplica", default=False),
+    )
+    request.check()
+    config = [f"{name.removeprefix(_CONFIG)}={value}" for name, value in options.items() if name.startswith(_CONFIG)]
+    path = os.path.abspath(options["path"])  # noqa: PTH100 - workers may have another directory of their own
+    wait = positive(options, "waitSeconds") or 0
+    return WriteOptions(path, request, parse_topic_settings(config), options.get("metadata"), wait)
+
+
+class Writer(DataSourceArrowWriter):
+    """Makes partitions of rows with these columns. What it holds goes to every worker, and to the commit."""
+
+    def __init__(self, options: WriteOptions, columns: Sequence[str], *, overwrite: bool) -> None:
+        _check_columns(options.request, columns, overwrite=overwrite)
+        self._options = options
+        request = options.request
+        self._keeps = "offset" in columns and not request.new_offsets and request.partitions is None
+        self._now_ms = time.time_ns() // 1_000_000
+        self._run = new_run_id("import", self._now_ms)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Sort the rows of a task out. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        number = 0 if task is None else task.partitionId()
+        request, log_dir = self._options.request, self._options.log_dir
+        places = Places(
+            request.topic, None, request.partitions, request.topic is not None,
+            is_column_first=True, keeps_offsets=self._keeps, batch_bytes=request.batch_bytes,
+        )  # fmt: skip
+        where = Where(log_dir, self._run, self._policy)
+        shared = lock_imports(RealFilesystem(), log_dir, self._policy, exclusive=False)
+        with shared or nullcontext():
+            return Sorted(scattered(where, places, number, f"task {number}", iterator))
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        """Build the partitions, and have them seen; warns of what a broker will do. Raises as `Import.commit`."""
+        parts = [part for message in messages if message is not None for part in message.parts]
+        if parts:
+            result = self._import().commit(parts, keep_offsets=self._keeps)
+            for note in result.notes:
+                warnings.warn(f"{note.path}: {note.message}", stacklevel=2)
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        """Remove what the tasks left."""
+        del messages
+        self._import().abandon()
+
+    @property
+    def _policy(self) -> LockPolicy:
+        return LockPolicy(self._options.wait_seconds * 1000)
+
+    def _import(self) -> Import:
+        options, fs = self._options, RealFilesystem()
+        source = SettingsSource(
+            fs, options.config, {}, metadata_path=options.metadata, log_dirs=[options.log_dir]
+        )  # fmt: skip
+        return Import(fs, options.log_dir, options.request, source, self._now_ms, self._policy, run=self._run)
+
+
+def _check_columns(request: ImportRequest, columns: Sequence[str], *, overwrite: bool) -> None:
+    """Raises UsageError for what can never be written."""
+    if overwrite:
+        raise UsageError(reason="nothing is overwritten: mode('append'), into a log directory without these partitions")
+    unknown = [name for name in columns if name not in KNOWN_COLUMNS]
+    if unknown:
+        raise UsageError(
+            reason=f"records have no columns {', '.join(unknown)}; they have {', '.join(sorted(KNOWN_COLUMNS))}"
+        )
+    if "key" not in columns and "value" not in columns:
+        raise UsageError(reason="a column key or value is needed")
+    if "topic" not in columns and request.topic is None:
+        raise UsageError(reason="of which topic: a column topic, or option('topic', NAME)")
+    if "partition" not in columns and request.partitions is None:
+        raise UsageError(reason="of which partition: a column partition, or option('partitions', N) to go by the keys")

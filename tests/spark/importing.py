@@ -1,0 +1,55 @@
+"""Runs imports in this process: all but Spark, whose place is taken by a loop through which everything is pickled."""
+
+import pickle
+
+import pytest
+from exporting import PICKLER, no_session, pa, tasks_here
+
+import kafkalog_cli as kl
+from kafkalog_cli.actions.importing.inputs import input_files
+from kafkalog_cli.actions.importing.request import ImportRequest
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.spark.importing import job
+from kafkalog_cli.storage.changing.lock import LockPolicy
+from kafkalog_cli.storage.fs import RealFilesystem
+
+NOW_MS = 1_700_000_000_000
+COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+
+
+def new_log_dir(path):
+    """A log directory that no broker has."""
+    path.mkdir()
+    (path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    return path
+
+
+def import_into(log_dir, *inputs, fs=None, run_tasks=tasks_here, config=None, metadata=None, others=(), **request):
+    """One import of files; the result."""
+    fs = fs or RealFilesystem()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "run_tasks", run_tasks)
+        source = SettingsSource(fs, config or {}, {}, metadata_path=metadata, log_dirs=[str(log_dir)])
+        command = [*map(str, inputs), str(request)]
+        wanted = ImportRequest(**request)
+        made = job.Import(fs, str(log_dir), wanted, source, NOW_MS, LockPolicy(), list(map(str, others)), command)
+        return made.run(input_files(fs, list(map(str, inputs))), no_session)
+
+
+def records(partition, columns=COLUMNS):
+    """The records of a partition's directory, as Python has them; times as numbers."""
+    found = []
+    for part in kl.open_partition(partition).records(columns=columns):
+        if "timestamp" in columns:
+            at = part.schema.get_field_index("timestamp")
+            part = part.set_column(at, "timestamp", part.column("timestamp").cast(pa.int64()))
+        found += part.to_pylist()
+    return found
+
+
+def seen(log_dir):
+    """The names that a broker would find, but for the lock."""
+    return sorted(path.name for path in log_dir.iterdir() if path.name not in (".lock", "meta.properties"))
+
+
+__all__ = ["NOW_MS", "PICKLER", "import_into", "new_log_dir", "pickle", "records", "seen"]

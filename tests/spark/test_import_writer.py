@@ -1,0 +1,90 @@
+"""`df.write.format("kafkalog")` through Spark itself: rows of many tasks, offsets, failures that leave nothing."""
+
+import pytest
+from importing import new_log_dir, records, seen
+from logs import BASE_TIME_MS, R, batch_v2
+from pyspark.sql import functions
+from test_import import ID
+from test_spark_rows import log_dir
+
+from kafkalog_cli.format.murmur2 import partition_of_key
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+def write(frame, log_dir, mode="append", **options):
+    frame.write.format("kafkalog").mode(mode).options(**options).save(str(log_dir))
+
+
+def test_by_key(spark, tmp_path):
+    """Rows of a partition come from several tasks."""
+    frame = spark.range(1000).select(
+        functions.concat(functions.lit("k"), functions.col("id") % 50).alias("key"),
+        functions.col("id").cast("string").alias("value"),
+    )
+    new = new_log_dir(tmp_path / "new")
+    write(frame.repartition(4), new, topic="orders", partitions=3, topicId=ID, codec="zstd", prove="true")
+    assert seen(new) == [f"orders-{number}" for number in range(3)]
+    found = set()
+    for number in range(3):
+        rows = records(new / f"orders-{number}")
+        assert [row["offset"] for row in rows] == list(range(len(rows)))
+        assert {partition_of_key(row["key"], 3) for row in rows} == {number}
+        assert ID in (new / f"orders-{number}" / "partition.metadata").read_text()
+        found |= {int(row["value"]) for row in rows}
+    assert found == set(range(1000))
+
+
+def test_from_one_log_to_another(spark, tmp_path):
+    """With offsets, timestamps and headers, the columns of the source."""
+    headers = ((b"a", b""), (b"b", None), (b"a", b"1"))
+    for number in range(2):
+        data = batch_v2([R(3 * i, BASE_TIME_MS + i, b"k", b"v%d" % i, headers) for i in range(30)])
+        folder = log_dir(tmp_path / "log", data, partition=number)
+    frame = spark.read.format("kafkalog").option("includeHeaders", "true").load(str(folder))
+    new = new_log_dir(tmp_path / "new")
+    write(frame.repartition(3), new, prove="true")
+    for number in range(2):
+        assert records(new / f"orders-{number}") == records(folder / f"orders-{number}")
+    write(frame.where("partition = 0").drop("offset"), new, topic="again", partitions=2)
+    assert [row["offset"] for row in records(new / "again-0")] == list(range(30))  # the column's partition counts
+    assert seen(new) == ["again-0", "orders-0", "orders-1"]
+
+
+def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
+    frame = spark.range(100).select(
+        functions.expr("cast(if(id = 77, raise_error('no'), id) as string) as value"),
+        functions.lit(0).alias("partition"),
+    )
+    new = new_log_dir(tmp_path / "new")
+    with pytest.raises(Exception, match="no"):
+        write(frame.repartition(3), new, topic="t")
+    assert seen(new) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "message"),
+    [
+        ({"topic": "t"}, "overwrite", "nothing is overwritten"),
+        ({"partitions": 1}, "append", "of which topic"),
+        ({"topic": "t"}, "append", "of which partition"),
+        ({"topic": "t", "partitions": 1, "oops": 1}, "append", "unknown option 'oops'"),
+        ({"topic": "t", "partitions": 1, "codec": "x"}, "append", "codec 'x' is none of"),
+    ],
+)
+def test_what_is_refused(spark, tmp_path, options, mode, message):
+    new = new_log_dir(tmp_path / "new")
+    with pytest.raises(Exception, match=message):
+        write(spark.range(3).select(functions.col("id").cast("string").alias("value")), new, mode, **options)
+    assert seen(new) == []
+
+
+def test_a_commit_that_fails_leaves_nothing(spark, tmp_path):
+    """The partition is there already."""
+    new = new_log_dir(tmp_path / "new")
+    frame = spark.range(3).select(functions.col("id").cast("string").alias("value"))
+    write(frame, new, topic="t", partitions=1)
+    before = records(new / "t-0")
+    with pytest.raises(Exception, match="it is there already"):
+        write(frame, new, topic="t", partitions=2)
+    assert (seen(new), records(new / "t-0")) == (["t-0"], before)

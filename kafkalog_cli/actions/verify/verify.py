@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol, cast
 
 from kafkalog_cli.actions.in_order import InOrder
@@ -77,14 +78,27 @@ class Verifier:
         self._places = Places()
         self._roots: dict[str, RootState | None] = {}
         self._failed: list[Failed] = []
+        self._settings: SettingsSource | None = None
 
     def run(self, paths: Sequence[str]) -> Iterator[Result]:
         """The results on `paths`. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the metadata log."""
+        work = (partial(self._done, part) for part in self.parts(paths))
+        with InOrder(work, self._request.jobs, "kafkalog-verify") as results:
+            yield from results
+
+    @property
+    def settings(self) -> SettingsSource:
+        """Where topics' settings come from; there are some once the first of `parts` is there."""
+        assert self._settings is not None
+        return self._settings
+
+    def parts(self, paths: Sequence[str]) -> Iterator[Task | Result]:
+        """The partitions that are to be verified, and what is known of everything else, in order. Raises as `run`."""
         targets = self._targets(paths)
         log_dirs = [target.directory.path for target in targets if target.is_root]
         above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
         known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
-        settings = SettingsSource(
+        settings = self._settings = SettingsSource(
             self._means.fs,
             {},
             {},
@@ -102,9 +116,8 @@ class Verifier:
         yield from self._failed
         if not targets and not self._failed:
             yield Failed("", NothingSelected(reason="no partition under the given paths fits"))
-        work = (self._work(target, settings, across) for target in targets)
-        with InOrder(work, self._request.jobs, "kafkalog-verify") as results:
-            yield from results
+        for target in targets:
+            yield self._part(target, settings, across)
 
     # ---- what there is to do
 
@@ -151,9 +164,7 @@ class Verifier:
         elif selection.takes(directory):
             yield _Target(PartitionPath(parent, directory), frozenset({name}))
 
-    def _work(
-        self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]
-    ) -> Callable[[], Result]:
+    def _part(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> Task | Result:
         path = target.directory.path
         if target.is_root:
             root = cast(RootState, self._root(path))
@@ -162,13 +173,11 @@ class Verifier:
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
-            return lambda: Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
+            return Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
         try:
-            task = self._task(target, settings)
+            return self._task(target, settings)
         except KafkalogError as error:
-            failed = Failed(path, error)
-            return lambda: failed
-        return lambda: self._verified(task)
+            return Failed(path, error)
 
     def _task(self, target: _Target, settings: SettingsSource) -> Task:
         fs, path, request = self._means.fs, target.directory.path, self._request
@@ -203,11 +212,8 @@ class Verifier:
                 raise
         return Partition(target.directory.path, target.directory.directory, ())
 
-    def _verified(self, task: Task) -> Result:
-        try:
-            return verify_partition(self._means, task)
-        except KafkalogError as error:
-            return Failed(task.partition.path, error)
+    def _done(self, part: Task | Result) -> Result:
+        return verified(self._means, part) if isinstance(part, Task) else part
 
     # ---- log directories
 
@@ -220,6 +226,14 @@ class Verifier:
         if path not in self._roots:
             self._roots[path] = root_above(self._means.fs, f"{path.rstrip('/')}/0")
         return self._roots[path]
+
+
+def verified(means: Means, task: Task) -> Result:
+    """The verification of a partition, or why there is none."""
+    try:
+        return verify_partition(means, task)
+    except KafkalogError as error:
+        return Failed(task.partition.path, error)
 
 
 def comparison_of(here: Verification, compared: Comparison) -> Verification:

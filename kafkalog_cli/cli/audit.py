@@ -1,0 +1,79 @@
+"""`kafkalog audit`: verification and statistics of every partition, on Spark."""
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import (
+    DEFAULT_MASTER,
+    OUTPUT_PANEL,
+    Conf,
+    Format,
+    Master,
+    MaxBatchBytes,
+    MaxOutputBytes,
+    MaxRatio,
+    MetadataOption,
+    Now,
+    OutputFormat,
+    PartitionOption,
+    PartitionPaths,
+    TopicOption,
+    TopicPatternOption,
+    selection_of,
+    spark_settings,
+)
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+
+command = typer.Typer(add_completion=False)
+
+
+class AuditLevel(Enum):
+    """How much is looked at."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+    DEEP = "deep"
+
+
+@command.command("audit")
+def audit(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    paths: PartitionPaths = None,
+    level: Annotated[AuditLevel, typer.Option(
+        help="As that of verify: quick reads headers, normal every byte, deep every record.")] = AuditLevel.NORMAL,
+    keys: Annotated[bool, typer.Option("--keys",
+        help="Also how many keys there are, and which take the most: every record is read for that.")] = False,
+    top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="How many keys --keys tells of.")] = 10,
+    topic: TopicOption = None,
+    partition: PartitionOption = None,
+    topic_pattern: TopicPatternOption = None,
+    metadata: MetadataOption = None,
+    now: Now = None,
+    max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
+    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
+    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
+    quiet: Annotated[bool, typer.Option("--quiet", rich_help_panel=OUTPUT_PANEL,
+        help="Print only what has a warning or worse.")] = False,
+    output_format: Format = OutputFormat.TEXT,
+    master: Master = DEFAULT_MASTER,
+    conf: Conf = None,
+) -> int:  # fmt: skip
+    """Verify every partition, and say what lies in it: bytes, records, times, codecs, dirty ratio; on Spark.
+
+    One task a partition directory, the largest first. Findings and exit codes are those of verify. Nothing is locked
+    or changed in a log directory. Needs the extra `spark`.
+    """
+    from kafkalog_cli.actions.selection import Selection
+    from kafkalog_cli.actions.verify.partition import Level
+    from kafkalog_cli.cli.audit_run import AuditOptions, AuditRun
+    from kafkalog_cli.format.limits import Limits
+
+    options = AuditOptions(
+        selection_of(topic, partition, topic_pattern) or Selection(), Level(level.value), metadata, now,
+        Limits(max_batch_bytes, max_output_bytes, max_ratio), quiet, output_format is OutputFormat.JSON, master,
+        spark_settings(conf), top if keys else None,
+    )  # fmt: skip
+    return AuditRun(environment_of(context), options).run(paths or [])

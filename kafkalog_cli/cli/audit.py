@@ -9,6 +9,8 @@ from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
     DEFAULT_MASTER,
     OUTPUT_PANEL,
+    SELECTION_PANEL,
+    TIME_HELP,
     Conf,
     Format,
     Master,
@@ -55,6 +57,16 @@ def audit(  # noqa: PLR0913, PLR0917 options
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
     max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
+    history: Annotated[str | None, typer.Option(metavar="DIR", rich_help_panel=OUTPUT_PANEL,
+        help="Add the run to this directory, a Parquet file for each, and notice log directories that were replaced.",
+        )] = None,
+    compare: Annotated[str | None, typer.Option(metavar="WHEN", rich_help_panel=OUTPUT_PANEL,
+        help=f"What has changed since the last run of the history at a time: previous, or {TIME_HELP}.")] = None,
+    replaced: Annotated[bool, typer.Option("--replaced", rich_help_panel=SELECTION_PANEL,
+        help="Take log directories that are empty, or another broker's, since the last run for what they are now.",
+        )] = False,
+    output: Annotated[str | None, typer.Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
+        help="Write the rows to a Parquet file too, which must not be there yet.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", rich_help_panel=OUTPUT_PANEL,
         help="Print only what has a warning or worse.")] = False,
     output_format: Format = OutputFormat.TEXT,
@@ -64,7 +76,8 @@ def audit(  # noqa: PLR0913, PLR0917 options
     """Verify every partition, and say what lies in it: bytes, records, times, codecs, dirty ratio; on Spark.
 
     One task a partition directory, the largest first. Findings and exit codes are those of verify. Nothing is locked
-    or changed in a log directory. Needs the extra `spark`.
+    or changed in a log directory. With --history the runs are kept, and two of them can be compared. Needs the extra
+    `spark`.
     """
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.actions.verify.partition import Level
@@ -74,6 +87,6 @@ def audit(  # noqa: PLR0913, PLR0917 options
     options = AuditOptions(
         selection_of(topic, partition, topic_pattern) or Selection(), Level(level.value), metadata, now,
         Limits(max_batch_bytes, max_output_bytes, max_ratio), quiet, output_format is OutputFormat.JSON, master,
-        spark_settings(conf), top if keys else None,
+        spark_settings(conf), top if keys else None, history, compare, replaced, output,
     )  # fmt: skip
     return AuditRun(environment_of(context), options).run(paths or [])

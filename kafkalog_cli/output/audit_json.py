@@ -6,12 +6,14 @@ from collections import Counter
 from typing import Any
 
 from kafkalog_cli.actions.audit.audit import Audited, PartitionStatistics
+from kafkalog_cli.actions.audit.compare import Change
 from kafkalog_cli.actions.audit.keys import KeyCounts
 from kafkalog_cli.actions.verify.verify import Failed
 from kafkalog_cli.output.ndjson import JsonLines, json_path
 from kafkalog_cli.output.verify_json import FINDING, finding_object, verification_object
 
 AUDIT = "kafkalog.audit/1"
+CHANGE = "kafkalog.audit-change/1"
 
 
 def write_audited(lines: JsonLines, audited: Audited) -> None:
@@ -20,6 +22,14 @@ def write_audited(lines: JsonLines, audited: Audited) -> None:
         for one in audited.result.findings:
             lines.object(FINDING, "finding", finding_object(one, audited.result))
     lines.object(AUDIT, "audit", audit_object(audited))
+
+
+def write_change(lines: JsonLines, change: Change) -> None:
+    """What became of one partition since an earlier run."""
+    names = ("new_findings", "gone_findings")
+    findings = {name: [{"kind": kind, "path": path} for kind, path in getattr(change, name)] for name in names}
+    fields = {**change._asdict(), "kind": change.kind.value, **findings}
+    lines.object(CHANGE, "audit-change", fields)
 
 
 def audit_object(audited: Audited) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from kafkalog_cli.actions.audit.audit import Audited, PartitionStatistics
+from kafkalog_cli.actions.audit.compare import Change, ChangeKind
 from kafkalog_cli.actions.audit.keys import KeyCounts
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.verify.finding_kinds import Severity
@@ -144,3 +145,51 @@ def _totals(audited: Iterable[Audited]) -> str:
     if left_out:
         parts.append(f"not looked at: {printable(', '.join(left_out))}")
     return "; ".join(parts)
+
+
+_CHANGE_COLUMNS = (
+    Column("change"),
+    Column("path"),
+    Column("bytes", is_number=True),
+    Column("records", is_number=True, rank=1),
+    Column("bytes/s", is_number=True, rank=3),
+    Column("offsets/s", is_number=True, rank=3),
+    Column("dirty before", is_number=True, rank=4),
+    Column("dirty", is_number=True, rank=4),
+    Column("new findings", rank=2),
+    Column("gone findings", rank=5),
+)
+
+
+def write_changes(out: ResultStream, found: Sequence[Change], *, quiet: bool) -> None:
+    """A table for each run compared with, of what is not as it was; with `quiet` nothing where all is."""
+    for (run, since_ms), group in groupby(sorted(found, key=lambda one: one.since_run), key=_compared):
+        of_run = [*group]
+        rows = [_change_row(one) for one in of_run if one.kind is not ChangeKind.SAME]
+        if quiet and not rows:
+            continue
+        same = len(of_run) - len(rows)
+        out.write(f"\nsince {iso_time(since_ms)} ({run}): {len(rows)} changed, {same} as before\n")
+        if rows:
+            write_table(out, Table(_CHANGE_COLUMNS, rows))
+
+
+def _compared(change: Change) -> tuple[str, int]:
+    return change.since_run, change.since_ms
+
+
+def _change_row(change: Change) -> list[str]:
+    rates = (change.bytes_per_s, change.offsets_per_s)
+    ratios = (change.dirty_ratio_before, change.dirty_ratio)
+    return [
+        change.kind.value,
+        printable(change.path),
+        *(NOTHING if one is None else f"{one:+}" for one in (change.bytes, change.records)),
+        *(NOTHING if one is None else f"{one:.1f}" for one in rates),
+        *(NOTHING if one is None else f"{one:.3f}" for one in ratios),
+        *(_kinds(found) for found in (change.new_findings, change.gone_findings)),
+    ]
+
+
+def _kinds(found: Iterable[tuple[str, str]]) -> str:
+    return ",".join(dict.fromkeys(kind for kind, _ in found)) or NOTHING

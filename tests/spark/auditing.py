@@ -5,7 +5,7 @@ from exporting import no_session, tasks_here
 
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.partition import Level
-from kafkalog_cli.spark import audit as module
+from kafkalog_cli.spark import audit_job as module
 from kafkalog_cli.storage.fs import RealFilesystem
 
 NOW_MS = 1_795_300_000_000

@@ -131,7 +131,7 @@ def test_counts_of_any_log(log, tmp_path_factory):
 def tasks_with(choice):
     def run(spark, items, work):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("kafkalog_cli.spark.audit.KernelChoice", lambda: choice)
+            patch.setattr("kafkalog_cli.spark.audit_job.KernelChoice", lambda: choice)
             return tasks_here(spark, items, work)
 
     return run

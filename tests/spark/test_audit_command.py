@@ -3,13 +3,17 @@
 import json
 
 import pytest
+from exporting import pq
 from jsonschema import Draft202012Validator
 from logs import BASE_TIME_MS, R, batch_v2
 from test_export_command import ROOT, kafkalog
 from test_spark_rows import log_dir
 
+from kafkalog_cli.spark import audit
+
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
+CLUSTER = "bGFiLWNsdXN0ZXItMDAwMA"
 SCHEMAS = ROOT / "docs" / "schemas"
 
 
@@ -110,3 +114,76 @@ def test_keys_for_people(tmp_path):
         "  a\\x1b: bytes 3, records 1",
         "  (empty): bytes 0, records 1",
     ]
+
+
+def two_disks(folder):
+    for disk in ("a", "b"):
+        log_dir(folder / disk, batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]), f"on-{disk}")
+        (folder / disk / "meta.properties").write_text(f"version=1\ncluster.id={CLUSTER}\nnode.id=1\n")
+    return folder / "a", folder / "b"
+
+
+@pytest.mark.usefixtures("spark")
+def test_two_days_and_a_disk_that_is_not_mounted(tmp_path, schemas):
+    disks, history = two_disks(tmp_path), tmp_path / "history"
+    audit = ("audit", *disks, "--level", "quick", "--history", history)
+    code, _, err = kafkalog(*audit, "--now", "1795300000000", "--compare", "previous")
+    assert (code, err) == (3, "kafkalog: the history has no run to compare these directories with\n")
+    log_dir(disks[0], batch_v2([R(at, BASE_TIME_MS, b"k", b"v") for at in range(3)]), "on-a")
+    code, out, err = kafkalog(*audit, "--now", "1795386400000", "--compare", "previous", "--format", "json")
+    changes = [one for one in map(json.loads, out.splitlines()) if one["type"] == "audit-change"]
+    schema = json.loads((SCHEMAS / "kafkalog.audit-change-1.json").read_text())
+    for one in changes:
+        assert next(Draft202012Validator({**schema, "additionalProperties": False}).iter_errors(one), None) is None
+    told = {(one["topic"] or one["path"].rpartition("/")[2]): one for one in changes}
+    assert {name: one["kind"] for name, one in told.items()} == {
+        "on-a": "changed", "a": "same", "on-b": "same", "b": "same",
+    }  # fmt: skip
+    assert (told["on-a"]["records"], told["on-a"]["offsets_per_s"]) == (2, 2 / 86_400)
+    kept = disks[1].rename(tmp_path / "kept")
+    disks[1].mkdir()
+    for _ in range(2):  # also when the last run has not looked at it
+        code, out, err = kafkalog(*audit, "--now", "1795472800000", "--compare", "-2d")
+        assert f"{disks[1]}: refused: it is empty; at the audit " in err
+        assert "is its disk mounted? --replaced takes it for what it is now\n" in err
+        assert code == 5
+        assert "changed" in out
+        assert "on-b" not in out
+    disks[1].rmdir()
+    kept.rename(disks[1])
+    assert kafkalog(*audit, "--now", "1795472800001")[0] == 3
+    (disks[1] / "meta.properties").write_text(f"version=1\ncluster.id={CLUSTER}\nnode.id=2\n")
+    assert kafkalog(*audit, "--now", "1795472800002")[0] == 5
+    assert kafkalog(*audit, "--now", "1795472800003", "--replaced")[0] == 3
+    assert kafkalog(*audit, "--now", "1795472800004")[0] == 3
+    assert len(list(history.glob("*.parquet"))) == 8
+
+
+@pytest.mark.usefixtures("spark")
+def test_files_lie_outside_of_log_directories(tmp_path):
+    disk, _ = two_disks(tmp_path)
+    for option in (
+        ("--history", disk / "history"),
+        ("--output", disk / "x.parquet"),
+        ("--history", disk / "on-a-0" / "h"),
+    ):
+        code, out, err = kafkalog("audit", disk, *option)
+        assert (code, out, "is a broker's" in err) == (14, "", True)
+    assert kafkalog("audit", disk, "--compare", "previous")[0] == 2
+    assert kafkalog("audit", disk, "--replaced")[0] == 2
+    target = tmp_path / "rows.parquet"
+    assert kafkalog("audit", disk, "--level", "quick", "--output", target)[0] == 3
+    assert pq.read_table(target).column("topic").to_pylist() == ["on-a", None]
+    assert kafkalog("audit", disk, "--output", target)[0] == 2
+
+
+def test_a_dataframe(spark, corpus):
+    path = str(corpus / "crash-torn" / "before")
+    frame = audit(spark, [path], level="deep", top=2)
+    found = {row.path: row for row in frame.collect()}
+    (bad,) = (row for row in found.values() if "torn-tail" in {one.kind for one in row.findings})
+    assert (bad.exit_code, bad.target, bad.warnings >= 1) == (3, "partition", True)
+    by_codec = frame.selectExpr("explode(codecs) as c").groupBy("c.codec").sum("c.bytes").collect()
+    assert sum(row[1] for row in by_codec) + 200 > sum(row.bytes or 0 for row in found.values()) > 0
+    assert {row.level for row in found.values()} == {"deep"}
+    assert bad.keys is not None

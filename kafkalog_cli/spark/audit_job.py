@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kafkalog_cli.actions.audit.audit import Audited, AuditTask, audit_partition, audit_task, log_dir_of
+from kafkalog_cli import __version__
+from kafkalog_cli.actions.audit.audit import Audited, AuditTask, LogDir, audit_partition, audit_task, log_dir_of
+from kafkalog_cli.actions.audit.columns import audit_table
+from kafkalog_cli.actions.audit.history import run_of
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.partition import Level, Target, Task
 from kafkalog_cli.actions.verify.verify import Failed, Result, Verifier, VerifyRequest
-from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, UsageError
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.storage.fs import Filesystem, RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import Partition
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 """Starts a session, when there is something to do."""
@@ -51,6 +57,28 @@ class Audit:
         full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
         self.parts = [_part(part, verifier, request.top) for part in verifier.parts(full)]
 
+    @property
+    def log_dirs(self) -> dict[str, tuple[LogDir, int]]:
+        """The directories that partitions were looked for in, by their paths, and how many were found in each."""
+        found: dict[str, tuple[LogDir, int]] = {}
+        for part in self.parts:
+            place = _place(part)
+            if place is not None:
+                count = found[place.path][1] if place.path in found else 0
+                found[place.path] = place, count + isinstance(part, AuditTask)
+        return found
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Those that are to be audited."""
+        return [part.task.partition for part in self.parts if isinstance(part, AuditTask)]
+
+    def refuse(self, reasons: Mapping[str, str]) -> None:
+        """Look at nothing of these log directories; each is a result of its own that says why."""
+        kept = [part for part in self.parts if (place := _place(part)) is None or place.path not in reasons]
+        refused = [Failed(path, Refused(path=path, reason=reason)) for path, reason in reasons.items()]
+        self.parts = [*kept, *(Audited(one, LogDir(one.path)) for one in refused)]
+
     def run(self, sessions: Sessions) -> list[Audited]:
         """The results, in the order of the paths. Raises KafkalogError for a job that failed."""
         places = [place for place, part in enumerate(self.parts) if isinstance(part, AuditTask)]
@@ -78,6 +106,15 @@ def _part(part: Task | Result, verifier: Verifier, top: int | None) -> AuditTask
         return Audited(Failed(part.partition.path, error))
 
 
+def _place(part: AuditTask | Audited) -> LogDir | None:
+    """The log directory, or what a partition that is in none lies in."""
+    if part.log_dir is not None:
+        return part.log_dir
+    if isinstance(part, AuditTask):
+        return LogDir(part.task.partition.path.rpartition("/")[0])
+    return LogDir(part.path) if part.path else None
+
+
 _A_FILE = "files of it were given; an audit takes whole directories"
 
 
@@ -93,3 +130,14 @@ class AuditWork:
         fs, choice = RealFilesystem(), KernelChoice()
         choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
         return audit_partition(Means(fs, self._limits, choice), fs, task)
+
+
+def audit(spark: SparkSession, paths: Sequence[str], *, level: str = "normal", top: int | None = None) -> DataFrame:
+    """Audit every partition under `paths`, now; a row for each, and for each log directory as such.
+
+    `top`: how many keys of each are told, None: keys are not looked at. Raises as `Audit`, and KafkalogError.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    made = Audit(RealFilesystem(), paths, AuditRequest(Selection(), Level(level), now_ms, top=top))
+    run = run_of(now_ms, platform.node(), __version__)
+    return spark.createDataFrame(audit_table(made.run(lambda: nullcontext(spark)), run))

@@ -1,0 +1,200 @@
+"""Many partitions, made in no time, and what audit and export take for them: seconds, and memory by process.
+
+Each partition has the first segments of one of a few logs, by hard links, so that ten GiB take the room of one log each
+and come from the page cache: what is measured is the work, not a disk. `--copies` makes files of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from compare import kafkalog_command
+from logs import Log, json_record, write_segment
+
+MEBIBYTE = 1 << 20
+UNITS = {"MiB": MEBIBYTE, "GiB": 1 << 30}
+SEGMENT_RECORDS = {"none": 3200, "lz4": 9600, "zstd": 12800}
+"""So many make about a MiB."""
+SEGMENTS = 64
+TOPIC_PARTITIONS = 20
+META = "version=1\ncluster.id=bGFiLWNsdXN0ZXItMDAwMA\nnode.id=1\n"
+EPOCHS = "0\n1\n0 0\n"
+SUFFIXES = (".log", ".index", ".timeindex")
+
+
+def size_of(text: str) -> int:
+    """A size such as 10GiB."""
+    found = re.fullmatch(r"(\d+)(MiB|GiB)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text}: 512MiB, 10GiB")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def make_chains(directory: Path, codecs: list[str]) -> dict[str, list[Path]]:
+    """A log of SEGMENTS segments for each codec: the segments' paths without suffix."""
+    import random
+
+    chains = {}
+    for codec in codecs:
+        log = Log(codec, codec, 0, 16_000, json_record(250, 350, keyed=True))
+        count = SEGMENT_RECORDS[codec]
+        (directory / codec).mkdir(parents=True)
+        chains[codec] = [directory / codec / f"{at * count:020}" for at in range(SEGMENTS)]
+        source = random.Random(codec)
+        for at, path in enumerate(chains[codec]):
+            if at < 8:  # of what is in a batch only eight segments differ: making records is slow
+                write_segment(log, path.with_suffix(".log"), count, source)
+            else:
+                _renumbered(chains[codec][at % 8], path)
+    return chains
+
+
+def _renumbered(source: Path, target: Path) -> None:
+    """The same batches from another base offset, which no checksum covers; indexes are relative to it."""
+    shift = int(target.name) - int(source.name)
+    data = bytearray(source.with_suffix(".log").read_bytes())
+    at = 0
+    while at < len(data):
+        data[at : at + 8] = (int.from_bytes(data[at : at + 8], "big") + shift).to_bytes(8, "big")
+        at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+    target.with_suffix(".log").write_bytes(data)
+    for suffix in (".index", ".timeindex"):
+        shutil.copyfile(source.with_suffix(suffix), target.with_suffix(suffix))
+
+
+def make_fleet(directory: Path, partitions: int, size_bytes: int, *, copies: bool) -> int:
+    """A log directory of so many partitions, a few of them large and many small; the bytes of its segments."""
+    shutil.rmtree(directory, ignore_errors=True)
+    codecs = list(SEGMENT_RECORDS)
+    chains = make_chains(directory / "chains", codecs)
+    place = shutil.copyfile if copies else os.link
+    root, done = directory / "data", 0
+    root.mkdir()
+    (root / "meta.properties").write_text(META)
+    for number in range(partitions):
+        chain = chains[codecs[number // TOPIC_PARTITIONS % len(codecs)]]
+        partition = root / f"t{number // TOPIC_PARTITIONS:03d}-{number % TOPIC_PARTITIONS}"
+        partition.mkdir()
+        (partition / "leader-epoch-checkpoint").write_text(EPOCHS)
+        left = (size_bytes - done) / (partitions - number)
+        share = left * (4 if number % 10 == 0 else 2 / 3)  # one in ten has six times what each of the others has
+        for at, segment in enumerate(chain):
+            if at and done_here(partition) + MEBIBYTE / 2 > share:
+                break
+            for suffix in SUFFIXES:
+                name = segment.with_suffix(suffix)
+                place(name, partition / name.name)
+        done += done_here(partition)
+    return done
+
+
+def done_here(partition: Path) -> int:
+    """Bytes of the segments of a partition."""
+    return sum(path.stat().st_size for path in partition.glob("*.log"))
+
+
+class Spent(NamedTuple):
+    """A run: seconds, exit code, and the largest resident sets in bytes: of the driver, its JVM, and the workers."""
+
+    seconds: float
+    code: int
+    driver: int
+    jvm: int
+    workers: int
+
+
+def spend(command: list[str]) -> Spent:
+    """Run a command, and watch the memory of its processes."""
+    began = time.monotonic()
+    peaks = {"driver": 0, "jvm": 0, "workers": 0}
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said)
+        while process.poll() is None:
+            for kind, size_bytes in _resident(process.pid).items():
+                peaks[kind] = max(peaks[kind], size_bytes)
+            time.sleep(0.2)
+        seconds = time.monotonic() - began
+        if process.returncode not in (0, 3):
+            said.seek(0)
+            sys.exit(f"{command}: exit code {process.returncode}\n{said.read().decode()[-2000:]}")
+    return Spent(seconds, process.returncode, **peaks)
+
+
+def _resident(driver: int) -> dict[str, int]:
+    """The resident sets below a process now; shared pages of forked workers count for each of them."""
+    parents, sizes, names = {}, {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+                fields = text.rpartition(")")[2].split()
+                pid = int(entry.name)
+                parents[pid], sizes[pid] = int(fields[1]), int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+                names[pid] = text.partition("(")[2].rpartition(")")[0]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    found = {"driver": 0, "jvm": 0, "workers": 0}
+    for pid, size_bytes in sizes.items():
+        line, above = pid, []
+        while line in parents:
+            above.append(line)
+            line = parents[line]
+        if driver in above:
+            kind = "driver" if pid == driver else "jvm" if names[pid] == "java" else "workers"
+            found[kind] += size_bytes
+    return found
+
+
+def measure(root: Path, level: list[str], master: str) -> None:
+    """Audit and export, a row of the table each."""
+    size_bytes = sum(map(done_here, root.iterdir()))
+    size = f"{size_bytes / UNITS['GiB']:.1f} GiB"
+    output = root.parent / "output"
+    for name, arguments in (
+        ("audit", ["audit", str(root), *level, "--quiet"]),
+        ("export", ["export", str(root), "--output", str(output)]),
+    ):
+        shutil.rmtree(output, ignore_errors=True)
+        load = os.getloadavg()[0]
+        spent = spend([*kafkalog_command(), *arguments, "--master", master])
+        memory = " | ".join(f"{one // MEBIBYTE}" for one in (spent.driver, spent.jvm, spent.workers))
+        print(f"| {name} | {size} | {spent.seconds:.0f} | {memory} | {load:.1f} |", flush=True)
+    shutil.rmtree(output, ignore_errors=True)
+
+
+def main() -> None:
+    """Make a fleet, or measure several."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--partitions", type=int, default=2000)
+    parser.add_argument("--bytes", type=size_of, action="append", help="512MiB, 10GiB (default); several to measure")
+    parser.add_argument("--copies", action="store_true", help="no hard links")
+    parser.add_argument("--measure", action="store_true", help="audit and export of each size; the fleet goes again")
+    parser.add_argument("--keys", action="store_true", help="audit --keys")
+    parser.add_argument("--master", default="local[2]")
+    options = parser.parse_args()
+    if options.measure:
+        print("| | bytes | seconds | driver MiB | JVM MiB | workers MiB | load before |\n|---|---|---|---|---|---|---|")
+    for size_bytes in options.bytes or [size_of("10GiB")]:
+        done = make_fleet(options.directory, options.partitions, size_bytes, copies=options.copies)
+        if options.measure:
+            measure(options.directory / "data", ["--keys"] if options.keys else [], options.master)
+            shutil.rmtree(options.directory)
+        else:
+            print(f"{options.partitions} partitions, {done} bytes, in {options.directory / 'data'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ and come from the page cache: what is measured is the work, not a disk. `--copie
 from __future__ import annotations
 
 import argparse
+import base64
 import os
 import re
 import shutil
@@ -23,6 +24,8 @@ if __package__ in (None, ""):
 from compare import kafkalog_command
 from logs import Log, json_record, write_segment
 
+from kafkalog_cli.format import producer_snapshot
+
 MEBIBYTE = 1 << 20
 UNITS = {"MiB": MEBIBYTE, "GiB": 1 << 30}
 SEGMENT_RECORDS = {"none": 3200, "lz4": 9600, "zstd": 12800}
@@ -31,6 +34,8 @@ SEGMENTS = 64
 TOPIC_PARTITIONS = 20
 META = "version=1\ncluster.id=bGFiLWNsdXN0ZXItMDAwMA\nnode.id=1\n"
 EPOCHS = "0\n1\n0 0\n"
+EVERY_SECONDS, LATE_SECONDS = 0.2, 0.6
+"""How often memory is looked at; and what is no delay by other work any more."""
 SUFFIXES = (".log", ".index", ".timeindex")
 
 
@@ -87,6 +92,8 @@ def make_fleet(directory: Path, partitions: int, size_bytes: int, *, copies: boo
         chain = chains[codecs[number // TOPIC_PARTITIONS % len(codecs)]]
         partition = root / f"t{number // TOPIC_PARTITIONS:03d}-{number % TOPIC_PARTITIONS}"
         partition.mkdir()
+        topic_id = base64.urlsafe_b64encode(f"topic {number // TOPIC_PARTITIONS:010d}".encode()).decode().rstrip("=")
+        (partition / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
         (partition / "leader-epoch-checkpoint").write_text(EPOCHS)
         left = (size_bytes - done) / (partitions - number)
         share = left * (4 if number % 10 == 0 else 2 / 3)  # one in ten has six times what each of the others has
@@ -96,6 +103,7 @@ def make_fleet(directory: Path, partitions: int, size_bytes: int, *, copies: boo
             for suffix in SUFFIXES:
                 name = segment.with_suffix(suffix)
                 place(name, partition / name.name)
+        max(partition.glob("*.log")).with_suffix(".snapshot").write_bytes(producer_snapshot.encode([]))
         done += done_here(partition)
     return done
 
@@ -106,10 +114,13 @@ def done_here(partition: Path) -> int:
 
 
 class Spent(NamedTuple):
-    """A run: seconds, exit code, and the largest resident sets in bytes: of the driver, its JVM, and the workers."""
+    """A run: seconds, those of all processors, and the largest resident sets in bytes: driver, its JVM, and workers.
+
+    Time in which somebody had stopped the processes (to measure something else on the same machine) is left out.
+    """
 
     seconds: float
-    code: int
+    cpu_seconds: float
     driver: int
     jvm: int
     workers: int
@@ -117,24 +128,30 @@ class Spent(NamedTuple):
 
 def spend(command: list[str]) -> Spent:
     """Run a command, and watch the memory of its processes."""
-    began = time.monotonic()
-    peaks = {"driver": 0, "jvm": 0, "workers": 0}
+    last, seconds = time.monotonic(), 0.0
+    peaks, ticks = {"driver": 0, "jvm": 0, "workers": 0}, dict[int, int]()
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdout=said, stderr=said)
         while process.poll() is None:
-            for kind, size_bytes in _resident(process.pid).items():
+            found, is_stopped = _resident(process.pid, ticks)
+            for kind, size_bytes in found.items():
                 peaks[kind] = max(peaks[kind], size_bytes)
-            time.sleep(0.2)
-        seconds = time.monotonic() - began
+            time.sleep(EVERY_SECONDS)
+            now = time.monotonic()
+            seconds += 0 if is_stopped else min(now - last, LATE_SECONDS)  # what comes later was stopped itself
+            last = now
         if process.returncode not in (0, 3):
             said.seek(0)
             sys.exit(f"{command}: exit code {process.returncode}\n{said.read().decode()[-2000:]}")
-    return Spent(seconds, process.returncode, **peaks)
+    return Spent(seconds, sum(ticks.values()) / os.sysconf("SC_CLK_TCK"), **peaks)
 
 
-def _resident(driver: int) -> dict[str, int]:
-    """The resident sets below a process now; shared pages of forked workers count for each of them."""
-    parents, sizes, names = {}, {}, {}
+def _resident(driver: int, ticks: dict[int, int]) -> tuple[dict[str, int], bool]:
+    """The resident sets below a process now, shared pages of forked workers once for each; whether it is stopped.
+
+    `ticks` gets what the processes have used of the processors.
+    """
+    parents, sizes, names, used, stopped = {}, {}, {}, {}, False
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -142,6 +159,8 @@ def _resident(driver: int) -> dict[str, int]:
                 fields = text.rpartition(")")[2].split()
                 pid = int(entry.name)
                 parents[pid], sizes[pid] = int(fields[1]), int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+                used[pid] = int(fields[11]) + int(fields[12])
+                stopped |= pid == driver and fields[0] in "Tt"
                 names[pid] = text.partition("(")[2].rpartition(")")[0]
             except (FileNotFoundError, ProcessLookupError):
                 continue
@@ -154,7 +173,8 @@ def _resident(driver: int) -> dict[str, int]:
         if driver in above:
             kind = "driver" if pid == driver else "jvm" if names[pid] == "java" else "workers"
             found[kind] += size_bytes
-    return found
+            ticks[pid] = max(ticks.get(pid, 0), used[pid])
+    return found, stopped
 
 
 def measure(root: Path, level: list[str], master: str) -> None:
@@ -170,7 +190,9 @@ def measure(root: Path, level: list[str], master: str) -> None:
         load = os.getloadavg()[0]
         spent = spend([*kafkalog_command(), *arguments, "--master", master])
         memory = " | ".join(f"{one // MEBIBYTE}" for one in (spent.driver, spent.jvm, spent.workers))
-        print(f"| {name} | {size} | {spent.seconds:.0f} | {memory} | {load:.1f} |", flush=True)
+        print(
+            f"| {name} | {size} | {spent.seconds:.0f} | {spent.cpu_seconds:.0f} | {memory} | {load:.1f} |", flush=True
+        )
     shutil.rmtree(output, ignore_errors=True)
 
 
@@ -186,7 +208,8 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]")
     options = parser.parse_args()
     if options.measure:
-        print("| | bytes | seconds | driver MiB | JVM MiB | workers MiB | load before |\n|---|---|---|---|---|---|---|")
+        print("| | bytes | seconds | CPU seconds | driver MiB | JVM MiB | workers MiB | load before |")
+        print("|---|---|---|---|---|---|---|---|", flush=True)
     for size_bytes in options.bytes or [size_of("10GiB")]:
         done = make_fleet(options.directory, options.partitions, size_bytes, copies=options.copies)
         if options.measure:

@@ -1,4 +1,7 @@
-"""Audits as jobs of Spark: one task a partition directory, the largest first; the driver has the results alone."""
+"""Audits as jobs of Spark: partition directories in tasks, the largest first; the driver has the results alone.
+
+A task costs Spark some hundredths of a second, more than a small partition does: those share one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli import __version__
@@ -27,6 +31,9 @@ from kafkalog_cli.storage.partition import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+TASK_BYTES, TASK_PARTITIONS = 32 << 20, 64
+"""How much small partitions of one task come to at most."""
 
 Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 """Starts a session, when there is something to do."""
@@ -83,15 +90,28 @@ class Audit:
         """The results, in the order of the paths. Raises KafkalogError for a job that failed."""
         places = [place for place, part in enumerate(self.parts) if isinstance(part, AuditTask)]
         tasks = [part for part in self.parts if isinstance(part, AuditTask)]
-        order = sorted(range(len(tasks)), key=lambda at: -tasks[at].size_bytes)
         found: list[Any] = list(self.parts)
         if tasks:
             work = AuditWork(self._limits, sum(task.size_bytes for task in tasks))
+            groups = _grouped([task.size_bytes for task in tasks])
             with sessions() as spark:
-                done = run_tasks(spark, [tasks[at] for at in order], work)
-            for at, one in zip(order, done, strict=True):
+                done = run_tasks(spark, [[tasks[at] for at in group] for group in groups], work)
+            for at, one in zip(chain(*groups), chain(*done), strict=True):
                 found[places[at]] = one
         return found
+
+
+def _grouped(sizes: Sequence[int]) -> list[list[int]]:
+    """The places of sizes in bytes, from the largest on, those that are small together."""
+    groups: list[list[int]] = []
+    room = 0
+    for at in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
+        if not groups or sizes[at] > room or len(groups[-1]) >= TASK_PARTITIONS:
+            groups.append([])
+            room = TASK_BYTES
+        groups[-1].append(at)
+        room -= sizes[at]
+    return groups
 
 
 def _part(part: Task | Result, verifier: Verifier, top: int | None) -> AuditTask | Audited:
@@ -119,17 +139,17 @@ _A_FILE = "files of it were given; an audit takes whole directories"
 
 
 class AuditWork:
-    """What a task does; it goes to every worker. All tasks together read `job_bytes`."""
+    """What a task of Spark does; it goes to every worker. All tasks together read `job_bytes`."""
 
     def __init__(self, limits: Limits, job_bytes: int) -> None:
         self._limits = limits
         self._job_bytes = job_bytes
 
-    def __call__(self, task: AuditTask) -> Audited:
-        """Audit a partition: nothing is written, so a task that is tried again finds the same."""
+    def __call__(self, tasks: Sequence[AuditTask]) -> list[Audited]:
+        """Audit some partitions: nothing is written, so a task that is tried again finds the same."""
         fs, choice = RealFilesystem(), KernelChoice()
         choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
-        return audit_partition(Means(fs, self._limits, choice), fs, task)
+        return [audit_partition(Means(fs, self._limits, choice), fs, task) for task in tasks]
 
 
 def audit(spark: SparkSession, paths: Sequence[str], *, level: str = "normal", top: int | None = None) -> DataFrame:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from auditing import NOW_MS, audit, statistics, tasks_here
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2, end_marker, message_set
 from strategies import logs as any_logs
 from test_spark_rows import log_dir
@@ -22,6 +23,7 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.partition import Level
 from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout, PathNotFound, combined_exit_code
+from kafkalog_cli.spark import audit_job as module
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.names import FileKind
@@ -201,13 +203,40 @@ def test_tasks_are_the_partitions_the_largest_first_and_stay_small(corpus):
 
     path = corpus / "internal" / "data"
     found = audit(path, run_tasks=run)
-    sizes = [item.size_bytes for item in asked]
+    tasks = [task for group in asked for task in group]
+    sizes = [task.size_bytes for task in tasks]
     assert sizes == sorted(sizes, reverse=True)
-    assert len(asked) == len(statistics(found)) > 5
+    assert len(tasks) == len(statistics(found)) > 5
     assert [one.result.path for one in found] == [one.path for one in verify(path, Level.QUICK)]
-    for item in asked:
-        lines = sum(len(lines) for lines in item.task.root.offsets.values())
+    for task in tasks:
+        lines = sum(len(lines) for lines in task.task.root.offsets.values())
         assert lines <= 4  # not those of all other partitions
+
+
+@given(st.lists(st.integers(0, 100), max_size=40))
+def test_small_partitions_share_a_task(sizes):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "TASK_BYTES", 50)
+        patch.setattr(module, "TASK_PARTITIONS", 7)
+        groups = module._grouped(sizes)
+    assert sorted(at for group in groups for at in group) == [*range(len(sizes))]
+    for group in groups:
+        assert len(group) == 1 or (sum(sizes[at] for at in group) <= 50 and len(group) <= 7)
+    firsts = [sizes[group[0]] for group in groups]
+    assert firsts == sorted(firsts, reverse=True)
+    assert len(groups) <= 1 + len(sizes) // 7 + 2 * sum(sizes) // 50
+
+
+def test_a_task_that_is_tried_again_finds_the_same(corpus):
+    asked = []
+
+    def twice(spark, items, work):
+        asked.extend(items)
+        first = tasks_here(spark, items, work)
+        assert tasks_here(spark, items, work) == first
+        return first
+
+    assert len(audit(corpus / "crash-flip-mid" / "before", top=3, run_tasks=twice)) > len(asked) > 0
 
 
 def keys_of_the_library(folder):

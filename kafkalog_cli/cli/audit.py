@@ -1,6 +1,5 @@
 """`kafkalog audit`: verification and statistics of every partition, on Spark."""
 
-from enum import Enum
 from typing import Annotated
 
 import typer
@@ -27,25 +26,18 @@ from kafkalog_cli.cli.options import (
     selection_of,
     spark_settings,
 )
+from kafkalog_cli.cli.verify import LevelOption
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
 command = typer.Typer(add_completion=False)
-
-
-class AuditLevel(Enum):
-    """How much is looked at."""
-
-    QUICK = "quick"
-    NORMAL = "normal"
-    DEEP = "deep"
 
 
 @command.command("audit")
 def audit(  # noqa: PLR0913, PLR0917 options
     context: typer.Context,
     paths: PartitionPaths = None,
-    level: Annotated[AuditLevel, typer.Option(
-        help="As that of verify: quick reads headers, normal every byte, deep every record.")] = AuditLevel.NORMAL,
+    level: Annotated[LevelOption, typer.Option(
+        help="As that of verify: quick reads headers, normal every byte, deep every record.")] = LevelOption.NORMAL,
     keys: Annotated[bool, typer.Option("--keys",
         help="Also how many keys there are, and which take the most: every record is read for that.")] = False,
     top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="How many keys --keys tells of.")] = 10,
@@ -75,7 +67,7 @@ def audit(  # noqa: PLR0913, PLR0917 options
 ) -> int:  # fmt: skip
     """Verify every partition, and say what lies in it: bytes, records, times, codecs, dirty ratio; on Spark.
 
-    One task a partition directory, the largest first. Findings and exit codes are those of verify. Nothing is locked
+    The largest partitions first; small ones share a task. Findings and exit codes are those of verify. Nothing is locked
     or changed in a log directory. With --history the runs are kept, and two of them can be compared. Needs the extra
     `spark`.
     """

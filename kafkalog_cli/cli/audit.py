@@ -67,9 +67,9 @@ def audit(  # noqa: PLR0913, PLR0917 options
 ) -> int:  # fmt: skip
     """Verify every partition, and say what lies in it: bytes, records, times, codecs, dirty ratio; on Spark.
 
-    The largest partitions first; small ones share a task. Findings and exit codes are those of verify. Nothing is locked
-    or changed in a log directory. With --history the runs are kept, and two of them can be compared. Needs the extra
-    `spark`.
+    The largest partitions come first; small ones share a task. Findings and exit codes are those of verify. Nothing is
+    locked or changed in a log directory. With --history the runs are kept, and two of them can be compared. Needs the
+    extra `spark`.
     """
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.actions.verify.partition import Level

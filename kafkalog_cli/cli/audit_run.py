@@ -21,7 +21,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.options import time_of
 from kafkalog_cli.cli.partition_run import of_the_system
-from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.output.audit_json import write_audited, write_change
 from kafkalog_cli.output.audit_text import write_audit, write_changes
@@ -84,10 +84,9 @@ class AuditRun:
             audit.refuse(_replaced(audit, history, run))
         before = None if history is None or until_ms is None else history.before(audit.log_dirs, run.host, until_ms)
         audited = audit.run(lambda: command_session(options.master, settings=options.settings))
-        if history is not None:
-            history.append(audited, run)
-        self._write_file(audited, run)
-        return int(self._tell(audited, None if before is None else changes(rows_of(audited, run), before)))
+        failure = self._keep(audited, run, history)
+        found = None if before is None else changes(rows_of(audited, run), before)
+        return int(self._tell(audited, found, failure))
 
     def _history(self, audit: Audit) -> History | None:
         """The history; whatever would be written lies outside of log directories. Raises UsageError, Refused."""
@@ -111,26 +110,37 @@ class AuditRun:
             return None if wanted is None else now_ms
         return time_of(self._environment, wanted, str(now_ms))
 
-    def _write_file(self, audited: Sequence[Audited], run: Run) -> None:
-        if self._options.output is None:
-            return
+    def _keep(self, audited: Sequence[Audited], run: Run, history: History | None) -> KafkalogError | None:
+        """Write what is to be kept; why it could not be: the results, which took long, are told all the same."""
+        try:
+            if history is not None:
+                history.append(audited, run)
+            if self._options.output is not None:
+                self._write_file(audited, run, self._options.output)
+        except KafkalogError as error:
+            return error
+        return None
+
+    def _write_file(self, audited: Sequence[Audited], run: Run, output: str) -> None:
         import pyarrow.parquet as pq
 
-        path = os.path.abspath(self._options.output)  # noqa: PTH100
+        path = os.path.abspath(output)  # noqa: PTH100
         try:
             with new_file(self._environment.fs, path) as file:
                 pq.write_table(audit_table(audited, run), file, compression="zstd")
         except OSError as error:
-            raise of_the_system(self._options.output, error) from error
+            raise of_the_system(output, error) from error
 
-    def _tell(self, audited: Sequence[Audited], found: Sequence[Change] | None) -> ExitCode:
+    def _tell(
+        self, audited: Sequence[Audited], found: Sequence[Change] | None, failure: KafkalogError | None
+    ) -> ExitCode:
         locks = LockWarnings(self._environment.fs, self._messages)
         for one in audited:
             if isinstance(one.result, Failed):
                 self._messages.exception(one.result.error)
             elif one.result.target is Target.PARTITION:  # of a log directory a finding tells
                 locks.about_partition(one.path)
-        code = combined_exit_code([one.exit_code for one in audited])
+        code = combined_exit_code([one.exit_code for one in audited]) if failure is None else failure.exit_code
         if self._options.json:
             self._write_objects(audited, found or (), code)
         else:
@@ -140,6 +150,8 @@ class AuditRun:
         self._out.flush()
         if found is not None and not found:
             self._messages.tell("nothing-before", "the history has no run to compare these directories with")
+        if failure is not None:
+            self._messages.exception(failure)
         return code
 
     def _write_objects(self, audited: Sequence[Audited], found: Sequence[Change], code: ExitCode) -> None:

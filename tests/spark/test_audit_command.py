@@ -9,6 +9,8 @@ from logs import BASE_TIME_MS, R, batch_v2
 from test_export_command import ROOT, kafkalog
 from test_spark_rows import log_dir
 
+from kafkalog_cli.actions.audit.history import History
+from kafkalog_cli.errors import NoSpace
 from kafkalog_cli.spark import audit
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -187,3 +189,17 @@ def test_a_dataframe(spark, corpus):
     assert sum(row[1] for row in by_codec) + 200 > sum(row.bytes or 0 for row in found.values()) > 0
     assert {row.level for row in found.values()} == {"deep"}
     assert bad.keys is not None
+
+
+@pytest.mark.usefixtures("spark")
+def test_results_are_told_though_they_cannot_be_kept(tmp_path, monkeypatch):
+    disk, _ = two_disks(tmp_path)
+
+    def full(*_):
+        raise NoSpace(path="history", reason="a test")
+
+    monkeypatch.setattr(History, "append", full)
+    code, out, err = kafkalog("audit", disk, "--level", "quick", "--history", tmp_path / "history", "--format", "json")
+    last = json.loads(out.splitlines()[-1])
+    assert (code, last["type"], last["exit_code"], last["partitions"]) == (13, "summary", 13, 1)
+    assert json.loads(err)["kind"] == "NoSpace"

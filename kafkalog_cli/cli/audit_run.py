@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -98,10 +97,7 @@ class AuditRun:
         if options.history is None:
             return None
         check_outside(fs, options.history, "the history", audit.partitions)
-        chosen = options.selection
-        pattern = None if chosen.topic_pattern is None else chosen.topic_pattern.pattern
-        what = json.dumps([sorted(chosen.topics), sorted(chosen.partitions), pattern])
-        return History(fs, os.path.abspath(options.history), what)  # noqa: PTH100
+        return History(fs, os.path.abspath(options.history), options.selection.text)  # noqa: PTH100
 
     def _compared_ms(self, now_ms: int) -> int | None:
         """Up to when a run may be that is compared, None: none is. Raises UsageError."""

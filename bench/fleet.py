@@ -177,8 +177,8 @@ def _resident(driver: int, ticks: dict[int, int]) -> tuple[dict[str, int], bool]
     return found, stopped
 
 
-def measure(root: Path, level: list[str], master: str) -> None:
-    """Audit and export, a row of the table each."""
+def measure(root: Path, wanted: list[str], level: list[str], master: str) -> None:
+    """Audit and export, or one of them, a row of the table each."""
     size_bytes = sum(map(done_here, root.iterdir()))
     size = f"{size_bytes / UNITS['GiB']:.1f} GiB"
     output = root.parent / "output"
@@ -186,6 +186,8 @@ def measure(root: Path, level: list[str], master: str) -> None:
         ("audit", ["audit", str(root), *level, "--quiet"]),
         ("export", ["export", str(root), "--output", str(output)]),
     ):
+        if name not in wanted:
+            continue
         shutil.rmtree(output, ignore_errors=True)
         load = os.getloadavg()[0]
         spent = spend([*kafkalog_command(), *arguments, "--master", master])
@@ -204,6 +206,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=size_of, action="append", help="512MiB, 10GiB (default); several to measure")
     parser.add_argument("--copies", action="store_true", help="no hard links")
     parser.add_argument("--measure", action="store_true", help="audit and export of each size; the fleet goes again")
+    parser.add_argument("--only", choices=("audit", "export"))
     parser.add_argument("--keys", action="store_true", help="audit --keys")
     parser.add_argument("--master", default="local[2]")
     options = parser.parse_args()
@@ -213,7 +216,8 @@ def main() -> None:
     for size_bytes in options.bytes or [size_of("10GiB")]:
         done = make_fleet(options.directory, options.partitions, size_bytes, copies=options.copies)
         if options.measure:
-            measure(options.directory / "data", ["--keys"] if options.keys else [], options.master)
+            wanted = [options.only] if options.only else ["audit", "export"]
+            measure(options.directory / "data", wanted, ["--keys"] if options.keys else [], options.master)
             shutil.rmtree(options.directory)
         else:
             print(f"{options.partitions} partitions, {done} bytes, in {options.directory / 'data'}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol, cast
 
-from kafkalog_cli.actions.in_order import InOrder
+from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
+from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.listing.root import RootState, read_root, root_above
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, expand, partition_paths
@@ -55,6 +57,7 @@ class VerifyRequest:
     metadata_path: str | None = None
     jobs: int = 1
     progress: Watcher | None = None
+    engine: Engine = THREADS
 
 
 class _Target(NamedTuple):
@@ -77,6 +80,7 @@ class Verifier:
         self._places = Places()
         self._roots: dict[str, RootState | None] = {}
         self._failed: list[Failed] = []
+        self._verify = partial(verify_partition, means)
 
     def run(self, paths: Sequence[str]) -> Iterator[Result]:
         """The results on `paths`. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the metadata log."""
@@ -96,14 +100,17 @@ class Verifier:
             if not target.is_root and target.wanted is None:
                 meta = settings.meta(self._log_dir(target.directory.path))
                 self._places.add(self._means.fs, target.directory, meta)
+        total_bytes = sum(map(self._size_bytes, targets))
         if self._request.progress is not None:
-            self._request.progress.expect(sum(map(self._size_bytes, targets)))
+            self._request.progress.expect(total_bytes)
+        if self._means.choice is not None and not self._request.engine.is_here:
+            self._means.choice.expect(total_bytes)  # each process sees but a few partitions
         across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
         yield from self._failed
         if not targets and not self._failed:
             yield Failed("", NothingSelected(reason="no partition under the given paths fits"))
         work = (self._work(target, settings, across) for target in targets)
-        with InOrder(work, self._request.jobs, "kafkalog-verify") as results:
+        with self._request.engine.in_order(work, self._request.jobs, "kafkalog-verify") as results:
             yield from results
 
     # ---- what there is to do
@@ -151,9 +158,7 @@ class Verifier:
         elif selection.takes(directory):
             yield _Target(PartitionPath(parent, directory), frozenset({name}))
 
-    def _work(
-        self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]
-    ) -> Callable[[], Result]:
+    def _work(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> Sized[Result]:
         path = target.directory.path
         if target.is_root:
             root = cast(RootState, self._root(path))
@@ -162,13 +167,14 @@ class Verifier:
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
-            return lambda: Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
+            verification = Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
+            return Sized(lambda: verification, None)
         try:
             task = self._task(target, settings)
         except KafkalogError as error:
             failed = Failed(path, error)
-            return lambda: failed
-        return lambda: self._verified(task)
+            return Sized(lambda: failed, None)
+        return Sized(lambda: self._verified(task), log_bytes(task.partition, task.wanted))
 
     def _task(self, target: _Target, settings: SettingsSource) -> Task:
         fs, path, request = self._means.fs, target.directory.path, self._request
@@ -176,7 +182,7 @@ class Verifier:
         partition = self._open(target)
         check_layout(fs, path)
         root = None if log_dir is None else self._root(log_dir)
-        advance = None if request.progress is None else request.progress.advance
+        advance = None if request.progress is None or not request.engine.is_here else request.progress.advance
         if target.wanted is not None:
             return Task(partition, request.level, request.now_ms, root, wanted=target.wanted, advance=advance)
         topic_id = read_topic_id(fs, path)
@@ -189,11 +195,9 @@ class Verifier:
         if target.is_root:
             return 0
         try:
-            segments = self._open(target).segments
+            return log_bytes(self._open(target), target.wanted)
         except KafkalogError:
             return 0
-        wanted = target.wanted
-        return sum(s.log.size_bytes for s in segments if wanted is None or s.log.path.rpartition("/")[2] in wanted)
 
     def _open(self, target: _Target) -> Partition:
         try:
@@ -204,10 +208,15 @@ class Verifier:
         return Partition(target.directory.path, target.directory.directory, ())
 
     def _verified(self, task: Task) -> Result:
+        path, engine, progress = task.partition.path, self._request.engine, self._request.progress
         try:
-            return verify_partition(self._means, task)
+            place = Place(self._means.fs, path, log_dir_of(self._means.fs, path), is_locked=False)
+            return engine.do(self._verify, task, place)
         except KafkalogError as error:
-            return Failed(task.partition.path, error)
+            return Failed(path, error)
+        finally:
+            if progress is not None and not engine.is_here:
+                progress.advance(log_bytes(task.partition, task.wanted), path)
 
     # ---- log directories
 

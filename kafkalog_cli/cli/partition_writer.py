@@ -24,7 +24,7 @@ from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, lock_log_di
 from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id, run_directory
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import DirectoryKind
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.settings.topic_config import Setting
 
 
@@ -148,7 +148,7 @@ class PartitionWriter(PartitionRun[ResultT]):
     def _log_dir_locked(self, work: Work) -> Iterator[None]:
         """In a task elsewhere: a lock of its own, for as long, as this process may outlive the one that planned.
 
-        A task that is tried again has a run of its own: the one before may have left a manifest.
+        A task that is tried again looks anew at what the try before has left, and has a run of its own.
         """
         if not self._is_elsewhere or self._writing.dry_run:
             yield
@@ -157,6 +157,7 @@ class PartitionWriter(PartitionRun[ResultT]):
             self._run_id = new_run_id(self.verb, self._environment.now_ms())
         lock = None if work.log_dir is None else lock_log_dir(work.fs, work.log_dir, self._policy)
         with lock or Unlocked():
+            work.partition = open_partition(work.fs, work.partition.path)
             yield
 
     def _task(self, work: Work) -> Sized[Outcome[ResultT]]:

@@ -1,5 +1,7 @@
 """`--engine spark` when things go wrong: workers and drivers that are killed, other disks than were planned, options."""
 
+import io
+import json
 import os
 import re
 import shutil
@@ -15,6 +17,8 @@ from test_spark_engine import COMPACT, NOW, SPARK, kafkalog, tree
 
 from kafkalog_cli.actions.engine import Place
 from kafkalog_cli.actions.same_place import sight
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.storage.changing.lock import lock_owner
 from kafkalog_cli.storage.fs import RealFilesystem
@@ -39,7 +43,7 @@ def data_of(root):
     return {name: data for name, data in tree(root).items() if ".kafkalog" not in name}
 
 
-def until(condition, seconds=120):
+def until(condition, seconds=300):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = condition()
@@ -60,7 +64,7 @@ def test_a_compaction_that_died_half_way_is_taken_back_by_the_next_try(corpus, t
     mark = tmp_path / "died"
     engine = ["--engine", "spark", "--master", "local[1,3]"]
     process = started(HERE / "dying_tasks.py", "dies", mark, ".swap", *command, *engine)
-    out, errors = process.communicate(timeout=240)
+    out, errors = process.communicate(timeout=480)
     assert mark.exists()
     assert (process.returncode, out.count("undo for ")) == (0, 3), errors
     assert re.findall(r"run \S+-compact-\w+ was cut off half way, and is taken back", errors)
@@ -80,7 +84,7 @@ def test_a_recovery_that_died_half_way_is_finished_by_the_next_try(corpus, tmp_p
     process = started(
         HERE / "dying_tasks.py", "dies", mark, "manifest.json", *command, "--engine", "spark", "--master", "local[1,3]"
     )
-    _, errors = process.communicate(timeout=240)
+    _, errors = process.communicate(timeout=480)
     assert (process.returncode, mark.exists()) == (0, True), errors
     assert len([path for path in (logs / TORN / ".kafkalog").iterdir() if path.is_dir()]) == 2
     done = data_of(logs / TORN)
@@ -277,6 +281,32 @@ def test_limits_of_time_and_load(partition, spark, corpus, tmp_path):
     shutil.copytree(corpus / "compact-plain" / "before", tmp_path / "plain")
     size = sum(path.stat().st_size for path in (tmp_path / "plain").glob("*/*.log"))
     begun = time.monotonic()
-    slowly = ["--io-bytes-per-s", size // 4]
-    assert kafkalog("compact", *COMPACT, "--now", NOW, tmp_path / "plain", *SPARK, *slowly)[0] == 0
+    slowly = ["--io-bytes-per-s", size // 4, "--format", "json"]
+    errors = io.BytesIO()
+    argv = ["compact", *COMPACT, "--now", NOW, tmp_path / "plain", *SPARK, *slowly]
+    assert run([str(arg) for arg in argv], Environment(stdout=io.BytesIO(), stderr=errors)) == 0
     assert time.monotonic() - begun > 4
+    said = [json.loads(line) for line in errors.getvalue().splitlines()]
+    (*_, last) = [one for one in said if one["type"] == "progress"]
+    assert (last["work"], last["done_bytes"], last["total_bytes"]) == ("compact", size, size)
+
+
+class Somebody:
+    def __init__(self, answer):
+        self.questions, self._answer = [], answer
+
+    def answer(self, question, poll):
+        poll()
+        self.questions.append(question)
+        return self._answer
+
+
+def test_a_terminal_is_asked_before_tasks_begin(partition, spark):
+    del spark
+    before = tree(partition.parent)
+    for answer, wanted in (("n", 1), ("y", 0)):
+        terminal = Somebody(answer)
+        assert kafkalog("recover", partition, "--now", NOW, *SPARK, terminal=terminal)[0] == wanted
+        (question,) = terminal.questions
+        assert question.startswith("kafkalog: 1 partition: recover in tasks of Spark, which do not ask before valid")
+        assert (before == tree(partition.parent)) is bool(wanted)

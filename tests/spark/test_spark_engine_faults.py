@@ -153,6 +153,20 @@ def test_no_broker_starts_until_the_last_worker_of_a_killed_driver_is_gone(corpu
     assert done == data_of(logs)
 
 
+def test_what_is_at_work_is_done_when_the_driver_is_told_to_end(corpus, tmp_path, spark):
+    del spark
+    logs = tmp_path / "logs"
+    shutil.copytree(corpus / "compact-plain" / "before", logs)
+    slowly = ["--io-bytes-per-s", "10000", "--jobs", "1"]
+    driver = started("-m", "kafkalog_cli", "compact", *COMPACT, "--now", NOW, logs, *SPARK, *slowly)
+    until(lambda: driver.poll() is not None or list(logs.glob("*/.kafkalog/*-compact-*")))
+    os.kill(driver.pid, signal.SIGTERM)
+    out, errors = driver.communicate(timeout=480)
+    assert (driver.returncode, out.count("undo for ")) == (130, 1), errors
+    assert "interrupted: 2 partitions not done: " in errors
+    assert len(list(logs.glob("*/.kafkalog/*-compact-*"))) == 1  # the largest was begun, and no other
+
+
 # ---- another disk than was planned
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, cast
 
 from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
@@ -80,7 +79,7 @@ class Verifier:
         self._places = Places()
         self._roots: dict[str, RootState | None] = {}
         self._failed: list[Failed] = []
-        self._verify = partial(verify_partition, means)
+        self._verify = _Verify(means, self._roots)
 
     def run(self, paths: Sequence[str]) -> Iterator[Result]:
         """The results on `paths`. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the metadata log."""
@@ -181,14 +180,15 @@ class Verifier:
         log_dir = self._log_dir(path)
         partition = self._open(target)
         check_layout(fs, path)
-        root = None if log_dir is None else self._root(log_dir)
+        if log_dir is not None:
+            self._root(log_dir)
         advance = None if request.progress is None or not request.engine.is_here else request.progress.advance
         if target.wanted is not None:
-            return Task(partition, request.level, request.now_ms, root, wanted=target.wanted, advance=advance)
+            return Task(partition, request.level, request.now_ms, wanted=target.wanted, advance=advance)
         topic_id = read_topic_id(fs, path)
         facts = topic_facts(partition, topic_id, log_dir, settings)
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
-        return Task(partition, request.level, request.now_ms, root, facts, elsewhere, advance=advance)
+        return Task(partition, request.level, request.now_ms, facts=facts, elsewhere=elsewhere, advance=advance)
 
     def _size_bytes(self, target: _Target) -> int:
         """Bytes of the log files of a target, as far as they can be had."""
@@ -210,8 +210,9 @@ class Verifier:
     def _verified(self, task: Task) -> Result:
         path, engine, progress = task.partition.path, self._request.engine, self._request.progress
         try:
-            place = Place(self._means.fs, path, log_dir_of(self._means.fs, path), is_locked=False)
-            return engine.do(self._verify, task, place)
+            log_dir = self._log_dir(path)
+            place = Place(self._means.fs, path, log_dir, is_locked=False)
+            return engine.do(self._verify, (task, log_dir), place)
         except KafkalogError as error:
             return Failed(path, error)
         finally:
@@ -229,6 +230,18 @@ class Verifier:
         if path not in self._roots:
             self._roots[path] = root_above(self._means.fs, f"{path.rstrip('/')}/0")
         return self._roots[path]
+
+
+class _Verify:
+    """What is done to a partition: what its log directory says is the same for many, and is carried once for all."""
+
+    def __init__(self, means: Means, roots: dict[str, RootState | None]) -> None:
+        self._means = means
+        self._roots = roots
+
+    def __call__(self, item: tuple[Task, str | None]) -> Verification:
+        task, log_dir = item
+        return verify_partition(self._means, replace(task, root=None if log_dir is None else self._roots[log_dir]))
 
 
 def comparison_of(here: Verification, compared: Comparison) -> Verification:

@@ -121,7 +121,7 @@ def _part(part: Task | Result, verifier: Verifier, top: int | None) -> AuditTask
     if part.wanted is not None:
         return Audited(Failed(part.partition.path, NotKafkaLayout(path=part.partition.path, reason=_A_FILE)))
     try:
-        return replace(audit_task(part, verifier.settings), top=top)
+        return replace(audit_task(part, verifier.root_of(part.partition.path), verifier.settings), top=top)
     except KafkalogError as error:
         return Audited(Failed(part.partition.path, error))
 

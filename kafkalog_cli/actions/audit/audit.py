@@ -110,9 +110,9 @@ def log_dir_of(path: str | None, settings: SettingsSource) -> LogDir | None:
     return LogDir(path) if meta is None else LogDir(path, meta.cluster_id, meta.node_id, meta.directory_id)
 
 
-def audit_task(task: Task, settings: SettingsSource) -> AuditTask:
+def audit_task(task: Task, root: RootState | None, settings: SettingsSource) -> AuditTask:
     """The task of an audit by that of a verification. Raises as `SettingsSource.metadata` does."""
-    root, partition = task.root, task.partition
+    partition = task.partition
     if root is None:
         return AuditTask(task)
     identity = log_dir_of(root.path, settings)

@@ -6,6 +6,7 @@ returns when nothing else went wrong (design: one error, one code, listed in eve
 """
 
 import errno
+import os
 from enum import IntEnum, unique
 
 
@@ -54,16 +55,18 @@ class KafkalogError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Between processes: as it was made; what `Exception` does would make it anew from its message alone."""
-        return error_saying, (type(self), str(self), self.details)
+        return error_saying, (type(self), str(self), self.details, _number_of(self))
 
 
 def error_saying(
-    kind: "type[KafkalogError]", message: str, details: "dict[str, object] | None" = None
+    kind: "type[KafkalogError]", message: str, details: "dict[str, object] | None" = None, number: int | None = None
 ) -> KafkalogError:
-    """An error of which the message is known, and the details may be lost."""
+    """An error of which the message is known, and the details may be lost; `number` is that of the system's error."""
     error = kind.__new__(kind)
     Exception.__init__(error, message)
     error.details = details or {}
+    if number is not None:
+        error.__cause__ = OSError(number, os.strerror(number))
     return error
 
 
@@ -193,14 +196,20 @@ _NEXT_STEPS = {
 
 def next_step(error: BaseException) -> str:
     """What can be done about what the operating system said, which is among the causes of `error`; "" if nothing."""
+    number = _number_of(error)
+    return "" if number is None else _NEXT_STEPS[number]
+
+
+def _number_of(error: BaseException) -> int | None:
+    """The number of what the operating system said, where it tells what to do."""
     cause: BaseException | None = error
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:  # what is raised from itself is its own cause
         if isinstance(cause, OSError) and cause.errno in _NEXT_STEPS:
-            return _NEXT_STEPS[cause.errno]
+            return cause.errno
         seen.add(id(cause))
         cause = cause.__cause__
-    return ""
+    return None
 
 
 def combined_exit_code(codes: list[ExitCode]) -> ExitCode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -16,6 +17,14 @@ T = TypeVar("T")
 
 AHEAD = 2
 """Tasks that are begun or waiting for each thread: one that takes long holds up no more results than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sized(Generic[T]):
+    """A task, and how much it is; None: its result is known already."""
+
+    run: Callable[[], T]
+    size_bytes: int | None
 
 
 class InOrder(Generic[T]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 from kafkalog_cli.errors import Unreadable
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -93,6 +94,14 @@ class Roots:
         self._fs = fs
         self._reading = Lock()
         self._found: dict[str, tuple[bool, RootCheckpoints]] = {}  # by where they really are
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: with what was found."""
+        return {"_fs": self._fs, "_found": self._found}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """See `__getstate__`."""
+        self.__dict__.update(state, _reading=Lock())
 
     def checkpoints(self, log_dir: str | None) -> RootCheckpoints | None:
         """The checkpoints of a log directory, None where there is none."""

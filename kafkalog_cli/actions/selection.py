@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +36,12 @@ class Selection:
     def is_everything(self) -> bool:
         """Whether nothing was chosen."""
         return not self.topics and not self.partitions and self.topic_pattern is None
+
+    @property
+    def text(self) -> str:
+        """What tells it from others, the same in every process: a set's own order is not."""
+        pattern = None if self.topic_pattern is None else self.topic_pattern.pattern
+        return json.dumps([sorted(self.topics), sorted(self.partitions), pattern])
 
     def takes(self, directory: DirectoryName) -> bool:
         """Whether the partition with this directory name is chosen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from threading import RLock
+from typing import Any
 
 from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError
 from kafkalog_cli.format import meta_properties
@@ -50,13 +51,21 @@ class SettingsSource:
         self._metadata: dict[str, ClusterMetadata] = {}
         self._topics: dict[tuple[str | None, str], TopicConfig] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: with all that is worked out."""
+        return {name: value for name, value in self.__dict__.items() if name != "_working"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """See `__getstate__`."""
+        self.__dict__.update(state, _working=RLock())
+
     def meta(self, log_dir: str | None) -> MetaProperties | None:
         """The `meta.properties` of a log directory, None if it has none that can be read."""
         if log_dir is None:
             return None
         with self._working:
             if log_dir not in self._meta:
-                self._meta[log_dir] = _read_meta(self._fs, log_dir)
+                self._meta[log_dir] = read_meta(self._fs, log_dir)
             return self._meta[log_dir]
 
     def broker_id(self, log_dir: str | None) -> int | None:
@@ -132,7 +141,8 @@ class SettingsSource:
         return None if meta is None else meta.cluster_id
 
 
-def _read_meta(fs: Filesystem, log_dir: str) -> MetaProperties | None:
+def read_meta(fs: Filesystem, log_dir: str) -> MetaProperties | None:
+    """The `meta.properties` of a log directory, None if it has none that can be read."""
     try:
         found, _ = meta_properties.decode(read_all(fs, f"{log_dir.rstrip('/')}/{FileKind.META_PROPERTIES.value}"))
     except (KafkalogError, OSError):

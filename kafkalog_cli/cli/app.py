@@ -37,6 +37,7 @@ COMMANDS = {
     "undo": "kafkalog_cli.cli.undo",
     "purge": "kafkalog_cli.cli.purge",
     "sql": "kafkalog_cli.cli.sql",
+    "audit": "kafkalog_cli.cli.audit",
     "warmup": "kafkalog_cli.cli.warmup",
 }
 """Subcommand to the module whose `command` is its Typer application."""

@@ -6,15 +6,20 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
+    DEFAULT_MASTER,
     AssumeOffline,
     BrokerConfigOption,
+    Conf,
     ConfigOption,
     Delay,
     DryRun,
+    EngineName,
+    EngineOption,
     Format,
     Input,
     IoBytesPerS,
     Jobs,
+    Master,
     MetadataOption,
     Metrics,
     Now,
@@ -26,6 +31,7 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     Wait,
+    engine_of,
     pace_of,
     selection_of,
 )
@@ -91,6 +97,9 @@ def compact(  # noqa: PLR0913, PLR0917 options
     jobs: Jobs = 0,
     time_budget: TimeBudget = None,
     io_bytes_per_s: IoBytesPerS = None,
+    engine: EngineOption = EngineName.LOCAL,
+    master: Master = DEFAULT_MASTER,
+    conf: Conf = None,
     metrics: Metrics = None,
     quiet: Quiet = False,
     output: Format = OutputFormat.TEXT,
@@ -116,6 +125,9 @@ def compact(  # noqa: PLR0913, PLR0917 options
         quiet=quiet,
         json=output is OutputFormat.JSON,
         pace=pace_of(jobs, time_budget, io_bytes_per_s),
+        engine=engine_of(
+            engine, master, conf, jobs, changes=True, io_bytes_per_s=io_bytes_per_s, assume_offline=assume_offline
+        ),
         dry_run=dry_run,
         wait_seconds=wait,
         assume_offline=assume_offline,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from io import BytesIO
 from typing import BinaryIO
 
 import typer
@@ -47,6 +48,10 @@ class Environment:
     terminal: Terminal | None = field(default_factory=standard_terminal)
     """Where to ask before valid data go; None: nobody is there."""
     stdin: BinaryIO = field(default_factory=lambda: sys.stdin.buffer)
+
+    def elsewhere(self) -> Environment:
+        """For another process: the same disk and clock; nobody is there to read or to be asked."""
+        return replace(self, stdout=BytesIO(), stderr=BytesIO(), stdin=BytesIO(), terminal=None)
 
 
 def environment_of(context: typer.Context) -> Environment:

@@ -63,11 +63,12 @@ class ExportRun:
         need_pyspark()
         request = self._request()
         request.check()
-        partitions = exported_partitions(environment.fs, paths, options.selection or Selection())
+        selection = options.selection or Selection()
+        partitions = exported_partitions(environment.fs, paths, selection)
         warnings = LockWarnings(environment.fs, self._messages)
         for partition in partitions:
             warnings.about_partition(partition.path)
-        command = [*paths, str(options.selection), str(request.range), request.codec, options.mode]
+        command = [*paths, selection.text, str(request.range), request.codec, options.mode]
         export = Export(
             environment.fs, partitions, request, options.output, options.state, environment.now_ms(), ExportLines(),
             command,

@@ -14,7 +14,7 @@ from kafkalog_cli.actions.root_state import Roots, RootState
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Outcome, ResultT, Work
-from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
+from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions, learn_roots
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, UsageError
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import FileAttributes
@@ -74,6 +74,10 @@ class LogRun(PartitionWriter[ResultT]):
             reason = f"{self.verb} takes one partition, {path} has {len(found)} ({names}, ...)"
             raise UsageError(reason=f"{reason}: name one, or choose it with --topic and --partition")
         return found
+
+    def learn(self, partitions: Sequence[Partition]) -> None:
+        """See PartitionRun."""
+        learn_roots(self._fs, partitions, self._roots, self._settings)
 
     def locks_first(self, partition: Partition) -> bool:
         """See PartitionWriter."""

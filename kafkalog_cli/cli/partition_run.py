@@ -6,9 +6,10 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from kafkalog_cli.actions.in_order import InOrder
+from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
+from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.refusals import Verdict
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.runs import Clock
@@ -40,10 +41,11 @@ class RunOptions:
     quiet: bool
     json: bool
     pace: Pace = field(default=Pace(), kw_only=True)
+    engine: Engine = field(default=THREADS, kw_only=True)
 
 
 class Work:
-    """One partition while it is in work, in a thread of its own. `log_dir` None: it lies in no log directory.
+    """One partition while it is in work, in a thread or task of its own. `log_dir` None: it lies in no log directory.
 
     `fs` is the disk through which it is to be read and changed. `lock` is the partition's, if it is held.
     """
@@ -55,6 +57,10 @@ class Work:
         self.lock: LockHandle | None = None
         self.must_finish = False
         self.told: list[tuple[str, str, str | None]] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, or from it: neither locks nor a disk that is counted go along."""
+        return {name: value for name, value in self.__dict__.items() if name != "fs"} | {"lock": None}
 
     def tell(self, kind: str, message: str, path: str | None) -> None:
         """Something for stderr, which appears once, with the partition's result."""
@@ -91,26 +97,43 @@ class PartitionRun(Generic[ResultT]):
     verb = "work"
 
     def __init__(self, environment: Environment, options: RunOptions) -> None:
-        self._environment = environment
         self._options = options
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=options.json)
-        self._json = JsonLines(self._out) if options.json else None
         clock_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
         self._clock = Clock(clock_ms, options.now is not None)
-        self._progress = Progress(environment.stderr, self.verb, as_json=options.json, clock=environment.clock)
-        self._interruptions = Interruptions()
         self._begun = environment.clock()
-        pace = options.pace
-        self._rate = (
-            None
-            if pace.io_bytes_per_second is None
-            else IoRate(pace.io_bytes_per_second, clock=environment.clock, sleep=environment.sleep)
-        )
-        self._fs = self._metered(lambda _, size_bytes: None)
+        self._sharers = 1
         self._codes: list[ExitCode] = []
         self._done: set[str] = set()
         self.not_done: list[Partition] = []
+        self._settle(environment)
+
+    def _settle(self, environment: Environment) -> None:
+        """What belongs to one process."""
+        options = self._options
+        self._environment = environment
+        self._out = ResultStream(environment.stdout)
+        self._messages = Messages(environment.stderr, as_json=options.json)
+        self._json = JsonLines(self._out) if options.json else None
+        self._progress = Progress(environment.stderr, self.verb, as_json=options.json, clock=environment.clock)
+        self._interruptions = Interruptions()
+        limit = options.pace.io_bytes_per_second
+        self._rate = (
+            None if limit is None else IoRate(limit / self._sharers, clock=environment.clock, sleep=environment.sleep)
+        )
+        self._fs = self._metered(lambda _, size_bytes: None)
+
+    _SETTLED = frozenset({"_out", "_messages", "_json", "_progress", "_interruptions", "_rate", "_fs"})
+    """What `_settle` makes anew."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a task elsewhere: what is to be done, and all that is known; nobody there reads what is printed."""
+        kept = {name: value for name, value in self.__dict__.items() if name not in self._SETTLED}
+        return {**kept, "_environment": self._environment.elsewhere()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """See `__getstate__`."""
+        self.__dict__.update(state)
+        self._settle(self._environment)
 
     def partitions(self, paths: list[str]) -> list[Partition]:
         """What the paths and the selection name, each once. Raises PathNotFound, NotKafkaLayout, NothingSelected."""
@@ -119,11 +142,13 @@ class PartitionRun(Generic[ResultT]):
 
     def work(self, partitions: Sequence[Partition]) -> ExitCode:
         """Do what is to be done to each, and show it; the exit code."""
-        total_bytes = sum(map(_log_bytes, partitions))
+        total_bytes = sum(map(log_bytes, partitions))
         self._progress.expect(total_bytes)
         self._environment.kernels.expect(total_bytes)
-        jobs = min(self._options.pace.jobs, len(partitions))
-        tasks = InOrder(self._tasks(partitions), jobs, f"kafkalog-{self.verb}")
+        jobs = min(self._engine.at_a_time(self._options.pace.jobs), len(partitions))
+        if not self._engine.is_here:
+            self._sharers = jobs
+        tasks = self._engine.in_order(self._tasks(partitions), jobs, f"kafkalog-{self.verb}")
         with self._interruptions.watched(), self._progress, tasks as outcomes:
             for outcome in outcomes:
                 if self._is_over():
@@ -154,16 +179,30 @@ class PartitionRun(Generic[ResultT]):
 
     # -- one partition, in a thread
 
-    def _in_work(self, work: Work) -> ResultT:
-        """What is around `partition`."""
-        return self.partition(work)
-
-    def _task(self, work: Work) -> Callable[[], Outcome[ResultT]]:
-        return lambda: self._outcome(work)
+    def _task(self, work: Work) -> Sized[Outcome[ResultT]]:
+        return Sized(lambda: self._outcome(work), log_bytes(work.partition))
 
     def _outcome(self, work: Work) -> Outcome[ResultT]:
         if self._is_over():
             return Outcome(work)
+        engine, partition = self._engine, work.partition
+        place = Place(self._environment.fs, partition.path, work.log_dir, not self.only_reads)
+        try:
+            return engine.do(self.one_done, work, place)
+        except KafkalogError as error:
+            return Outcome(work, error=error)
+        finally:
+            if not engine.is_here:
+                self._progress.advance(log_bytes(partition), partition.path)
+
+    # -- one partition, in that thread, or in another process
+
+    def _in_work(self, work: Work) -> ResultT:
+        """What is around `partition`."""
+        return self.partition(work)
+
+    def one_done(self, work: Work) -> Outcome[ResultT]:
+        """What became of one partition."""
         meter = _Meter(work, self._progress, self._interruptions)
         work.fs = self._metered(meter)
         try:
@@ -191,14 +230,23 @@ class PartitionRun(Generic[ResultT]):
 
     # -- all partitions, in order
 
-    def _tasks(self, partitions: Sequence[Partition]) -> Iterator[Callable[[], Outcome[ResultT]]]:
-        """What is to be done; called for in order, as threads get free."""
+    @property
+    def _engine(self) -> Engine:
+        return self._options.engine
+
+    def _tasks(self, partitions: Sequence[Partition]) -> Iterator[Sized[Outcome[ResultT]]]:
+        """What is to be done; called for in order, as threads get free, or all before any is begun elsewhere."""
         warnings = LockWarnings(self._fs, self._messages)
         for partition in partitions:
             log_dir = log_dir_of(self._fs, partition.path)
             if log_dir is not None and self.only_reads:
                 warnings.about(log_dir)
             yield self._task(Work(partition, log_dir))
+        if not self._engine.is_here:
+            self.learn(partitions)
+
+    def learn(self, partitions: Sequence[Partition]) -> None:
+        """Look up, before tasks elsewhere begin, what they must not find changed by each other."""
 
     def _take(self, outcome: Outcome[ResultT]) -> None:
         self._progress.erase()
@@ -261,10 +309,6 @@ class _Meter:
         """The partition is done with: what was not looked at will not be."""
         self._progress.expect_more(-sum(self._left.values()))
         self._left.clear()
-
-
-def _log_bytes(partition: Partition) -> int:
-    return sum(segment.log.size_bytes for segment in partition.segments)
 
 
 def of_the_system(path: str, error: OSError) -> KafkalogError:

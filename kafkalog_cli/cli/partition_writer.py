@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from kafkalog_cli import __version__
+from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.partition_facts import Places, places_of_partitions
+from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.interruptions import Undisturbed
 from kafkalog_cli.cli.partition_run import Outcome, PartitionRun, ResultT, RunOptions, Work
@@ -17,9 +21,10 @@ from kafkalog_cli.cli.terminal import Consent
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition, log_dir_of
-from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id
+from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id, run_directory
+from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import DirectoryKind
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.settings.topic_config import Setting
 
 
@@ -40,23 +45,37 @@ class PartitionWriter(PartitionRun[ResultT]):
     """
 
     def __init__(self, environment: Environment, options: WriterOptions) -> None:
-        self._stdout = Undisturbed(environment.stdout)
-        stdout, stderr = cast(BinaryIO, self._stdout), cast(BinaryIO, Undisturbed(environment.stderr))
-        super().__init__(replace(environment, stdout=stdout, stderr=stderr), options)
         self._writing = options
         self._run_id = new_run_id(self.verb, environment.now_ms())
         self._named: frozenset[str] = frozenset()
-        self._policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline, self._wait)
         self._places: Places = {}
         self._log_dirs: dict[str, KafkalogError | None] = {}
+        self._is_elsewhere = False
+        super().__init__(environment, options)
+
+    def _settle(self, environment: Environment) -> None:
+        """See PartitionRun."""
+        self._stdout = Undisturbed(environment.stdout)
+        stdout, stderr = cast(BinaryIO, self._stdout), cast(BinaryIO, Undisturbed(environment.stderr))
+        super()._settle(replace(environment, stdout=stdout, stderr=stderr))
+        waits = int(self._writing.wait_seconds * 1000)
+        self._policy = LockPolicy(waits, self._writing.assume_offline, self._wait)
         self._locks = ExitStack()
         terminal = environment.terminal
         self._consent = None if terminal is None else Consent(terminal, self._interruptions.safe_point)
+
+    _SETTLED = PartitionRun._SETTLED | {"_stdout", "_policy", "_locks", "_consent"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """See PartitionRun."""
+        super().__setstate__({**state, "_is_elsewhere": True})
 
     def work(self, partitions: Sequence[Partition]) -> ExitCode:
         """Change them; the exit code."""
         roots = (log_dir_of(self._fs, partition.path) for partition in partitions)
         self._places = places_of_partitions(self._fs, list(dict.fromkeys(root for root in roots if root is not None)))
+        if not self._engine.is_here:
+            self._confirm_all(partitions)
         with self._locks:
             return super().work(partitions)
 
@@ -112,11 +131,36 @@ class PartitionWriter(PartitionRun[ResultT]):
             with self._progress.paused():
                 self._consent.need(printable(work.partition.path), what)
 
+    def _confirm_all(self, partitions: Sequence[Partition]) -> None:
+        """Ask before tasks begin, which cannot ask. Raises NotChanged."""
+        if self._consent is not None and not self._writing.dry_run:
+            how_many = counted(len(partitions), "partition", "partitions")
+            self._consent.need(how_many, f"{self.verb} in tasks of Spark, which do not ask before valid records go")
+
     def _in_work(self, work: Work) -> ResultT:
-        with self.locked(work) if self.locks_first(work.partition) else nullcontext():
+        with self._log_dir_locked(work), self._locked_first(work):
             return self.partition(work)
 
-    def _task(self, work: Work) -> Callable[[], Outcome[ResultT]]:
+    def _locked_first(self, work: Work) -> AbstractContextManager[None]:
+        return self.locked(work) if self.locks_first(work.partition) else nullcontext()
+
+    @contextmanager
+    def _log_dir_locked(self, work: Work) -> Iterator[None]:
+        """In a task elsewhere: a lock of its own, for as long, as this process may outlive the one that planned.
+
+        A task that is tried again looks anew at what the try before has left, and has a run of its own.
+        """
+        if not self._is_elsewhere or self._writing.dry_run:
+            yield
+            return
+        if work.fs.status(run_directory(work.partition.path, self._run_id)) is not None:
+            self._run_id = new_run_id(self.verb, self._environment.now_ms())
+        lock = None if work.log_dir is None else lock_log_dir(work.fs, work.log_dir, self._policy)
+        with lock or Unlocked():
+            work.partition = open_partition(work.fs, work.partition.path)
+            yield
+
+    def _task(self, work: Work) -> Sized[Outcome[ResultT]]:
         """Called in the order of the partitions, in the main thread."""
         path = work.log_dir
         is_new = path is not None and path not in self._log_dirs
@@ -124,11 +168,11 @@ class PartitionWriter(PartitionRun[ResultT]):
             try:
                 self._log_dirs[path] = self._lock(path)
             except KeyboardInterrupt:  # while it waited
-                return lambda: Outcome(work)
+                return Sized(lambda: Outcome(work), None)
         error = None if path is None else self._log_dirs.get(path)
         if error is None:
             return super()._task(work)
-        return lambda: Outcome(work, error=error, is_told=not is_new)
+        return Sized(lambda: Outcome(work, error=error, is_told=not is_new), None)
 
     def _wait(self, seconds: float) -> None:
         self._interruptions.sleep(seconds, self._environment.sleep)
@@ -142,3 +186,12 @@ class PartitionWriter(PartitionRun[ResultT]):
         if lock is not None:
             self._locks.enter_context(lock)
         return None
+
+
+def learn_roots(fs: Filesystem, partitions: Sequence[Partition], roots: Roots, settings: SettingsSource) -> None:
+    """What the log directories of partitions say of them, and the metadata logs, each read once for all tasks."""
+    found = (log_dir_of(fs, partition.path) for partition in partitions)
+    for log_dir in dict.fromkeys(found):
+        roots.checkpoints(log_dir)
+        with suppress(KafkalogError, OSError):  # said of each partition, when its turn comes
+            settings.metadata(log_dir)

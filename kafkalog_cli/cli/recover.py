@@ -6,13 +6,18 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
+    DEFAULT_MASTER,
     AssumeOffline,
     BrokerConfigOption,
+    Conf,
     ConfigOption,
     DryRun,
+    EngineName,
+    EngineOption,
     Format,
     IoBytesPerS,
     Jobs,
+    Master,
     MetadataOption,
     Now,
     OutputFormat,
@@ -22,6 +27,7 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     Wait,
+    engine_of,
     pace_of,
     selection_of,
 )
@@ -88,6 +94,9 @@ def recover(  # noqa: PLR0913, PLR0917 options
     jobs: Jobs = 0,
     time_budget: TimeBudget = None,
     io_bytes_per_s: IoBytesPerS = None,
+    engine: EngineOption = EngineName.LOCAL,
+    master: Master = DEFAULT_MASTER,
+    conf: Conf = None,
     quiet: Quiet = False,
     output: Format = OutputFormat.TEXT,
 ) -> int:
@@ -110,12 +119,17 @@ def recover(  # noqa: PLR0913, PLR0917 options
         raise UsageError(reason="--since-recovery-point goes with plain recovery and --indexes-only")
     if salvage is not None and (dry_run or discard):
         raise UsageError(reason="--salvage changes nothing: --dry-run and --discard do not go with it")
+    if salvage is not None and engine is EngineName.SPARK:
+        raise UsageError(reason="--salvage goes with --engine local")
     options = RecoverOptions(
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
         quiet=quiet,
         json=output is OutputFormat.JSON,
         pace=pace_of(jobs, time_budget, io_bytes_per_s),
+        engine=engine_of(
+            engine, master, conf, jobs, changes=True, io_bytes_per_s=io_bytes_per_s, assume_offline=assume_offline
+        ),
         dry_run=dry_run,
         wait_seconds=wait,
         assume_offline=assume_offline,

@@ -16,7 +16,7 @@ from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions
+from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions, learn_roots
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.output.recover_json import RECOVERY, plan_object
 from kafkalog_cli.output.recover_text import plan_lines, plan_words
@@ -94,6 +94,10 @@ class RecoverRun(PartitionWriter[Recovered]):
         code = self.work(partitions)
         self.summary(code, partitions=len(partitions), changed=self._changed)
         return code
+
+    def learn(self, partitions: Sequence[Partition]) -> None:
+        """See PartitionRun: a marker that a task has taken away for a while is no unclean stop."""
+        learn_roots(self._fs, partitions, self._roots, self._request.settings)
 
     def locks_first(self, partition: Partition) -> bool:
         """See PartitionWriter."""

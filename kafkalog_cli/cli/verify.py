@@ -7,8 +7,13 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
+    DEFAULT_MASTER,
+    Conf,
+    EngineName,
+    EngineOption,
     Format,
     Jobs,
+    Master,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
@@ -19,8 +24,10 @@ from kafkalog_cli.cli.options import (
     PathsArgument,
     TopicOption,
     TopicPatternOption,
+    engine_of,
     selection_of,
 )
+from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
 command = typer.Typer(add_completion=False)
@@ -61,6 +68,9 @@ def verify(  # noqa: PLR0913, PLR0917 options
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
     max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
+    engine: EngineOption = EngineName.LOCAL,
+    master: Master = DEFAULT_MASTER,
+    conf: Conf = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only warnings and worse.")] = False,
     output: Format = OutputFormat.TEXT,
 ) -> int:
@@ -74,6 +84,8 @@ def verify(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.verify_run import VerifyOptions, VerifyRun
     from kafkalog_cli.format.limits import Limits
 
+    if against is not None and engine is EngineName.SPARK:
+        raise UsageError(reason="--against goes with --engine local: it compares two partitions in one process")
     options = VerifyOptions(
         selection_of(topic, partition, topic_pattern) or Selection(),
         Level(level.value),
@@ -84,5 +96,6 @@ def verify(  # noqa: PLR0913, PLR0917 options
         Limits(max_batch_bytes, max_output_bytes, max_ratio),
         quiet,
         output is OutputFormat.JSON,
+        engine_of(engine, master, conf, jobs),
     )
     return VerifyRun(environment_of(context), options).run(paths or [])

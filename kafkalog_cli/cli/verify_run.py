@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kafkalog_cli.actions.engine import THREADS, Engine
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.actions.verify.against import compare
@@ -37,6 +38,7 @@ class VerifyOptions:
     limits: Limits
     quiet: bool
     json: bool
+    engine: Engine = THREADS
 
 
 def jobs_at(level: Level) -> int:
@@ -80,7 +82,9 @@ class VerifyRun:
         means = Means(environment.fs, options.limits, environment.kernels)
         progress = Progress(environment.stderr, "verify", as_json=options.json)
         self._erase = progress.erase
-        request = VerifyRequest(options.selection, options.level, now_ms, options.metadata, jobs, progress)
+        request = VerifyRequest(
+            options.selection, options.level, now_ms, options.metadata, jobs, progress, options.engine
+        )
         if options.against is not None:
             self._compare(means, request, paths, options.against)
         else:

@@ -1,16 +1,17 @@
-"""Spark: log directories as DataFrames. `KafkalogDataSource` to register, `session` to start one."""
+"""Spark: log directories as DataFrames. `KafkalogDataSource` to register, `session` to start one, `audit` to audit."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kafkalog_cli.spark.audit_job import audit as audit
     from kafkalog_cli.spark.sessions import session as session
     from kafkalog_cli.spark.source import KafkalogDataSource as KafkalogDataSource
 
-_PLACES = {"KafkalogDataSource": "source", "session": "sessions"}
+_PLACES = {"KafkalogDataSource": "source", "audit": "audit_job", "session": "sessions"}
 
-__all__ = ["KafkalogDataSource", "session"]
+__all__ = ["KafkalogDataSource", "audit", "session"]
 
 
 def __getattr__(name: str) -> object:

@@ -34,3 +34,11 @@ def attempt() -> str:
 
     task = TaskContext.get()
     return "0" if task is None else str(task.taskAttemptId())
+
+
+def is_another_try() -> bool:
+    """Whether a try of this task came before, and failed or was lost."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    return task is not None and task.attemptNumber() > 0

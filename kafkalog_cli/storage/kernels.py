@@ -52,6 +52,10 @@ class KernelChoice:
         self._loading = Lock()
         self._counting = Lock()  # its own: nobody who counts waits for a compilation
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For another process: what is expected in all; what is loaded, and who hears of it, is here."""
+        return _chosen_elsewhere, (self._forced, self._expected_bytes)
+
     def expect(self, size_bytes: int) -> None:
         """So much log is to be scanned in all: many small logs are worth compiled kernels too, and their threads."""
         self._expected_bytes = size_bytes
@@ -100,6 +104,12 @@ class KernelChoice:
             return
         if cold:
             warm_up_kernels()
+
+
+def _chosen_elsewhere(forced: bool | None, expected_bytes: int) -> KernelChoice:
+    choice = KernelChoice(forced=forced)
+    choice.expect(expected_bytes)
+    return choice
 
 
 def load_compiled() -> Any:

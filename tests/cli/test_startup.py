@@ -67,6 +67,15 @@ def test_a_small_dump_imports_nothing_of_the_compiled_path():
     assert not modules & {f"kafkalog_cli.{name}" for name in compiled}
 
 
+@pytest.mark.parametrize("command", ["verify", "recover", "compact"])
+def test_the_local_engine_imports_nothing_of_spark(command):
+    more = [] if command == "verify" else ["--dry-run"]
+    modules = modules_after(command, str(EXAMPLE), *more)
+    assert f"kafkalog_cli.cli.{command}_run" in modules
+    assert not top_level(modules) & {"pyspark", "py4j", "pyarrow"}
+    assert not any(name.startswith("kafkalog_cli.spark") for name in modules)
+
+
 @pytest.mark.parametrize("module", COMMANDS.values())
 def test_no_annotation_of_a_command_is_a_string(module):
     """Typer would compile each, twice, at every start: a tenth of the time of a small dump."""

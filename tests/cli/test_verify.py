@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from kafkalog_cli.actions.verify.diagnose import finding
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.partition import Level, Verification
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.output.verify_json import verification_object
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
@@ -154,3 +158,11 @@ def test_nothing_is_written(corpus, tmp_path):
     for level in ("quick", "normal", "deep"):
         kafkalog(disk, "--level", level)
     assert before == {path: (path.stat().st_mtime_ns, path.is_dir() or path.read_bytes()) for path in disk.rglob("*")}
+
+
+def test_a_file_that_cannot_be_read_is_in_the_schema_too(schemas):
+    unread = finding(FindingKind.NOT_READ, "t-0/x.index", "cannot be read: Input/output error")
+    found = Verification("t-0", Level.NORMAL, topic="t", partition=0, findings=(unread,))
+    line = {"schema": "kafkalog.verification/1", "type": "verification", **verification_object(found)}
+    assert line["exit_code"] == 1
+    assert next(schemas["kafkalog.verification/1"].iter_errors(line), None) is None

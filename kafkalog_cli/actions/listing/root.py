@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -81,6 +81,12 @@ class RootState:
             return f"for good: what a run on {', '.join(purged)} kept is purged"
         runs = (f"run {run} (on {', '.join(names)})" for run, names in self.marker_held_for.items())
         return f"until undone: {', '.join(runs)}"
+
+    def about(self, topic: str, partition: int) -> RootState:
+        """The same with the lines of one partition alone: what goes along with each of many partitions."""
+        names = ((topic, partition),)
+        lines = {kind: {name: found[name] for name in names if name in found} for kind, found in self.offsets.items()}
+        return replace(self, offsets=lines, others=(), foreign=(), files=())
 
     def offsets_of(self, topic: str, partition: int) -> CheckpointedOffsets:
         """The lines of one partition."""

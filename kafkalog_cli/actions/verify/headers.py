@@ -11,6 +11,7 @@ from kafkalog_cli.actions.reports.segment_walk import Stretch
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.log import Totals, begins_with_zeros, end_kind, in_words
+from kafkalog_cli.actions.verify.onlooker import Onlooker
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.fault import Fault
@@ -31,13 +32,14 @@ class HeaderCheck:
     read), and `has_tail_damage` as of a walk that checks CRCs.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         fs: Filesystem,
         partition: Partition,
         limits: Limits,
         only: frozenset[str] | None = None,
         choice: KernelChoice | None = None,
+        onlooker: Onlooker | None = None,
     ) -> None:
         self.totals = Totals()
         self.end_offset: int | None = None
@@ -47,6 +49,7 @@ class HeaderCheck:
         self._limits = limits
         self._only = only
         self._choice = choice
+        self._onlooker = onlooker
 
     @property
     def log(self) -> LogRange | None:
@@ -84,6 +87,8 @@ class HeaderCheck:
             chain = _Chain(file, start, self._limits, self._choice)
             for batches in chain:
                 totals.batches += len(batches)
+                if self._onlooker is not None:
+                    self._onlooker.batches(batches)
                 stretch = Stretch(batches, reached, NO_TIMESTAMP, is_after_damage=False)
                 problem = None if told else _problem(path, stretch)
                 if problem is not None:

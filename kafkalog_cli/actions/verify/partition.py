@@ -16,6 +16,7 @@ from kafkalog_cli.actions.verify.files import bad_names, file_findings, size_fin
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.actions.verify.headers import HeaderCheck
 from kafkalog_cli.actions.verify.log import Advance, Gaps, LogCheck, Totals
+from kafkalog_cli.actions.verify.onlooker import Onlooker, Together
 from kafkalog_cli.actions.verify.places import TopicFacts, read_topic_id
 from kafkalog_cli.actions.verify.root import checkpoint_findings
 from kafkalog_cli.actions.verify.seven import SevenCheck
@@ -106,7 +107,10 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A partition to verify, what is known of the directory it lies in, and which of its files (None: all)."""
+    """A partition to verify, what is known of the directory it lies in, and which of its files (None: all).
+
+    `onlooker` sees what is read of the log.
+    """
 
     partition: Partition
     level: Level
@@ -116,6 +120,7 @@ class Task:
     elsewhere: tuple[Finding, ...] = ()
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
+    onlooker: Onlooker | None = None
 
 
 def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
@@ -169,11 +174,12 @@ def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
     deep = task.level is Level.DEEP
     aborted = AbortedCheck(means.fs) if task.wanted is None else None
     check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)
-    reports = PartitionReports(means, task.partition.path, task.wanted, observer=check)
+    observer = check if task.onlooker is None else Together(check, task.onlooker)
+    reports = PartitionReports(means, task.partition.path, task.wanted, observer=observer)
     held: list[FileReport] = []
     if any(not segment.is_seven for segment in task.partition.segments) or not task.partition.segments:
         held += reports
-    seven = SevenCheck(means, task.partition, task.now_ms, wants_records=deep, only=task.wanted)
+    seven = SevenCheck(means, task.partition, task.now_ms, wants_records=deep, only=task.wanted, onlooker=task.onlooker)
     found += seven.findings()
     found += check.findings
     compacted = task.facts.is_compacted
@@ -201,9 +207,9 @@ def _stem(path: str) -> str:
 def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
     """Names, sizes, headers, checkpoints."""
     partition = task.partition
-    check = HeaderCheck(means.fs, partition, means.limits, task.wanted, means.choice)
+    check = HeaderCheck(means.fs, partition, means.limits, task.wanted, means.choice, task.onlooker)
     found += check.findings()
-    seven = SevenCheck(means, partition, task.now_ms, wants_records=False, only=task.wanted)
+    seven = SevenCheck(means, partition, task.now_ms, wants_records=False, only=task.wanted, onlooker=task.onlooker)
     found += seven.findings()
     if task.advance is not None:
         task.advance(check.totals.bytes, partition.path)

@@ -11,6 +11,7 @@ from kafkalog_cli.actions.reports.segment_walk import good_rows
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.log import MAX_TOLD, Totals, begins_with_zeros
+from kafkalog_cli.actions.verify.onlooker import Onlooker
 from kafkalog_cli.actions.verify.records import RecordsCheck
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
@@ -18,7 +19,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.read import RecordReader
-from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.storage.reading.scan import Chunk, Scan
 from kafkalog_cli.storage.reading.scan_on import ScanOn
 from kafkalog_cli.storage.reading.unreadable import unreadable
 
@@ -26,7 +27,7 @@ from kafkalog_cli.storage.reading.unreadable import unreadable
 class SevenCheck:
     """Looks at the 0.7 segments of a partition; afterwards `totals` and `log` (None: there is none)."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         means: Means,
         partition: Partition,
@@ -34,12 +35,14 @@ class SevenCheck:
         *,
         wants_records: bool,
         only: frozenset[str] | None = None,
+        onlooker: Onlooker | None = None,
     ) -> None:
         self.totals = Totals()
         self.log: LogRange | None = None
         self._means = means
         self._now_ms = now_ms
         self._wants_records = wants_records
+        self._onlooker = onlooker
         self._segments = [
             segment
             for segment in partition.segments
@@ -82,10 +85,7 @@ class SevenCheck:
                 seen.batches(chunk.batches)
                 totals.batches += len(chunk.batches)
                 bad += _bad_crcs(chunk.batches)
-                for first, end in good_rows(chunk) if self._wants_records else ():
-                    for block in reader.blocks(chunk, first, end):
-                        totals.records += len(block.records)
-                        records.see(block)
+                self._look_into(chunk, reader, records)
             broken, good_bytes = scan.fault, scan.good_bytes
             if broken is not None:
                 seen.fault(broken)
@@ -103,6 +103,19 @@ class SevenCheck:
         self.log = LogRange(self._segments[0].base_offset, segment.base_offset + good_bytes)
         yield from found
         yield from records.findings(path)
+
+    def _look_into(self, chunk: Chunk, reader: RecordReader, records: RecordsCheck) -> None:
+        onlooker = self._onlooker
+        wants_records = self._wants_records or (onlooker is not None and onlooker.wants_records)
+        for first, end in good_rows(chunk) if wants_records else ():
+            for block in reader.blocks(chunk, first, end):
+                if self._wants_records:
+                    self.totals.records += len(block.records)
+                    records.see(block)
+                if onlooker is not None:
+                    onlooker.records(block)
+        if onlooker is not None:
+            onlooker.batches(chunk.batches)
 
 
 _TAIL = (FindingKind.TORN_TAIL, FindingKind.ZERO_TAIL)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, cast
 
-from kafkalog_cli.actions.in_order import InOrder
+from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
+from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.listing.root import RootState, read_root, root_above
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, expand, partition_paths
@@ -55,6 +56,7 @@ class VerifyRequest:
     metadata_path: str | None = None
     jobs: int = 1
     progress: Watcher | None = None
+    engine: Engine = THREADS
 
 
 class _Target(NamedTuple):
@@ -77,14 +79,33 @@ class Verifier:
         self._places = Places()
         self._roots: dict[str, RootState | None] = {}
         self._failed: list[Failed] = []
+        self._settings: SettingsSource | None = None
+        self._verify = _Verify(means, self._roots)
 
     def run(self, paths: Sequence[str]) -> Iterator[Result]:
         """The results on `paths`. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the metadata log."""
+        work = (self._sized(part) for part in self.parts(paths))
+        with self._request.engine.in_order(work, self._request.jobs, "kafkalog-verify") as results:
+            yield from results
+
+    @property
+    def settings(self) -> SettingsSource:
+        """Where topics' settings come from; there are some once the first of `parts` is there."""
+        assert self._settings is not None
+        return self._settings
+
+    def root_of(self, path: str) -> RootState | None:
+        """The log directory that a partition lies in, None if it lies in none."""
+        log_dir = self._log_dir(path)
+        return None if log_dir is None else self._root(log_dir)
+
+    def parts(self, paths: Sequence[str]) -> Iterator[Task | Result]:
+        """The partitions to verify, without their roots, and what is known of the rest, in order. Raises as `run`."""
         targets = self._targets(paths)
         log_dirs = [target.directory.path for target in targets if target.is_root]
         above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
         known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
-        settings = SettingsSource(
+        settings = self._settings = SettingsSource(
             self._means.fs,
             {},
             {},
@@ -96,15 +117,17 @@ class Verifier:
             if not target.is_root and target.wanted is None:
                 meta = settings.meta(self._log_dir(target.directory.path))
                 self._places.add(self._means.fs, target.directory, meta)
+        total_bytes = sum(map(self._size_bytes, targets))
         if self._request.progress is not None:
-            self._request.progress.expect(sum(map(self._size_bytes, targets)))
+            self._request.progress.expect(total_bytes)
+        if self._means.choice is not None and not self._request.engine.is_here:
+            self._means.choice.expect(total_bytes)  # each process sees but a few partitions
         across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
         yield from self._failed
         if not targets and not self._failed:
             yield Failed("", NothingSelected(reason="no partition under the given paths fits"))
-        work = (self._work(target, settings, across) for target in targets)
-        with InOrder(work, self._request.jobs, "kafkalog-verify") as results:
-            yield from results
+        for target in targets:
+            yield self._part(target, settings, across)
 
     # ---- what there is to do
 
@@ -151,9 +174,7 @@ class Verifier:
         elif selection.takes(directory):
             yield _Target(PartitionPath(parent, directory), frozenset({name}))
 
-    def _work(
-        self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]
-    ) -> Callable[[], Result]:
+    def _part(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> Task | Result:
         path = target.directory.path
         if target.is_root:
             root = cast(RootState, self._root(path))
@@ -162,38 +183,35 @@ class Verifier:
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
-            return lambda: Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
+            return Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
         try:
-            task = self._task(target, settings)
+            return self._task(target, settings)
         except KafkalogError as error:
-            failed = Failed(path, error)
-            return lambda: failed
-        return lambda: self._verified(task)
+            return Failed(path, error)
 
     def _task(self, target: _Target, settings: SettingsSource) -> Task:
         fs, path, request = self._means.fs, target.directory.path, self._request
         log_dir = self._log_dir(path)
         partition = self._open(target)
         check_layout(fs, path)
-        root = None if log_dir is None else self._root(log_dir)
-        advance = None if request.progress is None else request.progress.advance
+        if log_dir is not None:
+            self._root(log_dir)
+        advance = None if request.progress is None or not request.engine.is_here else request.progress.advance
         if target.wanted is not None:
-            return Task(partition, request.level, request.now_ms, root, wanted=target.wanted, advance=advance)
+            return Task(partition, request.level, request.now_ms, wanted=target.wanted, advance=advance)
         topic_id = read_topic_id(fs, path)
         facts = topic_facts(partition, topic_id, log_dir, settings)
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
-        return Task(partition, request.level, request.now_ms, root, facts, elsewhere, advance=advance)
+        return Task(partition, request.level, request.now_ms, facts=facts, elsewhere=elsewhere, advance=advance)
 
     def _size_bytes(self, target: _Target) -> int:
         """Bytes of the log files of a target, as far as they can be had."""
         if target.is_root:
             return 0
         try:
-            segments = self._open(target).segments
+            return log_bytes(self._open(target), target.wanted)
         except KafkalogError:
             return 0
-        wanted = target.wanted
-        return sum(s.log.size_bytes for s in segments if wanted is None or s.log.path.rpartition("/")[2] in wanted)
 
     def _open(self, target: _Target) -> Partition:
         try:
@@ -203,11 +221,22 @@ class Verifier:
                 raise
         return Partition(target.directory.path, target.directory.directory, ())
 
+    def _sized(self, part: Task | Result) -> Sized[Result]:
+        if not isinstance(part, Task):
+            return Sized(lambda: part, None)
+        return Sized(lambda: self._verified(part), log_bytes(part.partition, part.wanted))
+
     def _verified(self, task: Task) -> Result:
+        path, engine, progress = task.partition.path, self._request.engine, self._request.progress
         try:
-            return verify_partition(self._means, task)
+            log_dir = self._log_dir(path)
+            place = Place(self._means.fs, path, log_dir, is_locked=False)
+            return engine.do(self._verify, (task, log_dir), place)
         except KafkalogError as error:
-            return Failed(task.partition.path, error)
+            return Failed(path, error)
+        finally:
+            if progress is not None and not engine.is_here:
+                progress.advance(log_bytes(task.partition, task.wanted), path)
 
     # ---- log directories
 
@@ -220,6 +249,26 @@ class Verifier:
         if path not in self._roots:
             self._roots[path] = root_above(self._means.fs, f"{path.rstrip('/')}/0")
         return self._roots[path]
+
+
+def verified(means: Means, task: Task) -> Result:
+    """The verification of a partition, or why there is none."""
+    try:
+        return verify_partition(means, task)
+    except KafkalogError as error:
+        return Failed(task.partition.path, error)
+
+
+class _Verify:
+    """What is done to a partition: what its log directory says is the same for many, and is carried once for all."""
+
+    def __init__(self, means: Means, roots: dict[str, RootState | None]) -> None:
+        self._means = means
+        self._roots = roots
+
+    def __call__(self, item: tuple[Task, str | None]) -> Verification:
+        task, log_dir = item
+        return verify_partition(self._means, replace(task, root=None if log_dir is None else self._roots[log_dir]))
 
 
 def comparison_of(here: Verification, compared: Comparison) -> Verification:

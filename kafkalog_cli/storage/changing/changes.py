@@ -50,6 +50,10 @@ class Put:
     content: Content
     replaces: bool
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """To another process goes what is said of it, not the bytes: they are written where they are made."""
+        return Put, (self.name, Staged(self.name, self.content.size_bytes), self.replaces)
+
 
 @dataclass(frozen=True, slots=True)
 class Staged(Content):

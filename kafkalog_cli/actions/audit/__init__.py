@@ -1,0 +1,1 @@
+"""What partitions come to: verified, with statistics of what lies in them, taken in the same pass."""

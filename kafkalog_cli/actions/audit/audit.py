@@ -1,0 +1,198 @@
+"""One partition audited: the verification, and what lies in its log, from one reading of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kafkalog_cli.actions.audit.keys import KeyCounts, KeyStatistics
+from kafkalog_cli.actions.audit.statistics import CodecCounts, LogStatistics
+from kafkalog_cli.actions.compact.choose import USED_SETTINGS, plan_compact
+from kafkalog_cli.actions.compact.plan import CompactRequest
+from kafkalog_cli.actions.listing.listing import list_partition
+from kafkalog_cli.actions.listing.root import RootState, Shutdown
+from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.root_state import RootState as PartitionRootState
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.actions.verify.partition import Task
+from kafkalog_cli.actions.verify.verify import Failed, Result, verified
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.storage.cleaning.choosing import Dirt
+from kafkalog_cli.storage.fs import WritableFilesystem
+from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.storage.names import DirectoryKind, classify_file
+from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
+
+CleanerSettings = Mapping[str, str]
+"""Settings of a topic that is compacted, name to text: only those that somebody set."""
+
+
+class LogDir(NamedTuple):
+    """The log directory that something lies in, and what its `meta.properties` says; None: nothing."""
+
+    path: str
+    cluster_id: str | None = None
+    node_id: int | None = None
+    directory_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatistics:
+    """What lies in a partition. Sizes in bytes, times in epoch ms; None: there is none, or it is not known.
+
+    `bytes` are those of log files, `total_bytes` of all files. `first_timestamp` is that of the first batch, and
+    `max_timestamp` the largest of any. `records` are without control records. `dirty_ratio` is the cleaner's, None
+    where it does not clean, or cannot. `keys` None: they were not looked at.
+    """
+
+    kind: DirectoryKind
+    topic_id: str | None
+    segments: int
+    bytes: int
+    total_bytes: int
+    allocated_bytes: int
+    high_watermark: int | None
+    batches: int
+    records: int | None
+    control_records: int
+    first_timestamp: int | None
+    max_timestamp: int | None
+    codecs: tuple[CodecCounts, ...]
+    dirty_bytes: int | None
+    dirty_ratio: float | None
+    keys: KeyCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """A partition, or a log directory as such, which has no statistics. `log_dir` None: it lies in none."""
+
+    result: Result
+    log_dir: LogDir | None = None
+    statistics: PartitionStatistics | None = None
+
+    @property
+    def path(self) -> str:
+        """What it is about."""
+        return self.result.path
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """That of the verification, or of why there is none."""
+        return self.result.error.exit_code if isinstance(self.result, Failed) else self.result.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTask:
+    """A partition to audit; all of it goes to a worker. `cleaner` None: the cleaner does not look at it.
+
+    `top`: how many of its keys are to be told, None: they are not looked at.
+    """
+
+    task: Task
+    log_dir: LogDir | None = None
+    cleaner: CleanerSettings | None = None
+    top: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the log."""
+        return sum(segment.log.size_bytes for segment in self.task.partition.segments)
+
+
+def log_dir_of(path: str | None, settings: SettingsSource) -> LogDir | None:
+    """A log directory with what tells it from others."""
+    if path is None:
+        return None
+    meta = settings.meta(path)
+    return LogDir(path) if meta is None else LogDir(path, meta.cluster_id, meta.node_id, meta.directory_id)
+
+
+def audit_task(task: Task, root: RootState | None, settings: SettingsSource) -> AuditTask:
+    """The task of an audit by that of a verification. Raises as `SettingsSource.metadata` does."""
+    partition = task.partition
+    if root is None:
+        return AuditTask(task)
+    identity = log_dir_of(root.path, settings)
+    lean = replace(task, root=root.about(partition.topic, partition.number))
+    if partition.directory.is_metadata_log:  # which snapshots stand for, not the cleaner
+        return AuditTask(lean, identity)
+    has_line = root.offsets_of(partition.topic, partition.number).cleaner is not None
+    cleaner = _cleaner_settings(settings, root.path, partition.topic, has_line=has_line)
+    return AuditTask(lean, identity, cleaner)
+
+
+def _cleaner_settings(settings: SettingsSource, log_dir: str, topic: str, *, has_line: bool) -> CleanerSettings | None:
+    """None where nothing says that the topic is compacted: neither a setting nor a line of the cleaner's."""
+    config = settings.topic_config(log_dir, topic)
+    is_set = config[CLEANUP_POLICY].origin is not Origin.DEFAULT
+    if not (config.is_compacted if is_set else has_line):
+        return None
+    texts = {name: config[name].text for name in USED_SETTINGS if config[name].origin is not Origin.DEFAULT}
+    return {**texts, CLEANUP_POLICY: COMPACT}
+
+
+def audit_partition(means: Means, fs: WritableFilesystem, task: AuditTask) -> Audited:
+    """Verify a partition and take its statistics. Nothing is changed."""
+    keys = None if task.top is None else KeyStatistics(task.top)
+    log = LogStatistics(keys)
+    result = verified(means, replace(task.task, onlooker=log))
+    if isinstance(result, Failed):
+        return Audited(result, task.log_dir)
+    partition = task.task.partition
+    try:
+        listing = list_partition(fs, partition, task.task.root, with_transactions=False)
+    except KafkalogError as error:
+        return Audited(Failed(partition.path, error), task.log_dir)
+    dirt = None if task.cleaner is None else _dirt(fs, task, task.cleaner)
+    statistics = PartitionStatistics(
+        partition.directory.kind,
+        listing.topic_id,
+        len(partition.segments),
+        listing.bytes_by_kind.log,
+        listing.bytes_by_kind.total,
+        listing.allocated_bytes,
+        listing.high_watermark,
+        log.batch_count,
+        log.record_count,
+        log.control_record_count,
+        listing.first_timestamp,
+        log.max_timestamp,
+        log.codecs,
+        None if dirt is None else dirt.cleanable_bytes,
+        None if dirt is None else dirt.ratio,
+        None if keys is None else keys.counts(),
+    )
+    return Audited(result, task.log_dir, statistics)
+
+
+def _dirt(fs: WritableFilesystem, task: AuditTask, cleaner: CleanerSettings) -> Dirt | None:
+    """What `compact --dry-run` tells of a log; None where it would be refused."""
+    partition, root = task.task.partition, task.task.root
+    request = CompactRequest(task.task.now_ms, SettingsSource(fs, cleaner, {}))
+    try:
+        return plan_compact(fs, partition, _root_of(root, partition), request).dirt
+    except (KafkalogError, OSError):
+        return None
+
+
+def _root_of(root: RootState | None, partition: Partition) -> PartitionRootState:
+    """The state as plans have it; of no log directory, so that settings are looked for nowhere."""
+    topic, number = partition.topic, partition.number
+    if root is None:
+        return PartitionRootState(None, topic, number)
+    lines = zip(OFFSET_CHECKPOINTS, root.offsets_of(topic, number), strict=True)
+    return PartitionRootState(
+        None,
+        topic,
+        number,
+        root.shutdown is Shutdown.CLEAN,
+        tuple((kind, offset) for kind, offset in lines if offset is not None),
+        tuple((one.path, one.fault) for one in root.faults if _is_checkpoint(one.path)),
+    )
+
+
+def _is_checkpoint(path: str) -> bool:
+    return classify_file(path.rpartition("/")[2]).kind in OFFSET_CHECKPOINTS

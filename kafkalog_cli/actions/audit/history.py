@@ -1,0 +1,135 @@
+"""The history of audits: a directory with a Parquet file for each run, which has its name when all of it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kafkalog_cli.actions.audit.audit import Audited
+from kafkalog_cli.actions.audit.columns import Run, audit_table
+from kafkalog_cli.errors import UnsupportedFormat
+from kafkalog_cli.storage.changing.manifest import new_run_id
+from kafkalog_cli.storage.fs import WritableFilesystem, read_all
+from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
+from kafkalog_cli.storage.publishing.record import ComingFile, Record
+from kafkalog_cli.storage.publishing.staged_file import StagedFile
+
+SUFFIX = ".parquet"
+_WHAT = b"kafkalog.audit"
+_HOST = b"kafkalog.host"
+_STAGED = "rows.tmp"
+_MOST_BYTES = 1 << 30
+
+_COMPARED = [
+    "run", "time", "path", "log_dir", "cluster_id", "node_id", "directory_id", "topic", "partition", "bytes", "records",
+    "log_end_offset", "dirty_ratio", "findings", "error",
+]  # fmt: skip
+
+Row = dict[str, Any]
+"""Some of the columns of `audit_schema` by their names; the time is `time_ms`."""
+
+
+class Before(NamedTuple):
+    """What an earlier run found at a place: a log directory, or what partitions that are in none lie in."""
+
+    run: str
+    time_ms: int
+    rows: tuple[Row, ...]
+
+
+def run_of(now_ms: int, host: str, version: str) -> Run:
+    """A run that begins; its name sorts by its time."""
+    return Run(new_run_id("audit", now_ms), now_ms, host, version)
+
+
+class History:
+    """The runs in a directory; `what` tells those that chose the same partitions of the directories given."""
+
+    def __init__(self, fs: WritableFilesystem, path: str, what: str) -> None:
+        self.path = path
+        self._fs = fs
+        self._what = what.encode("utf-8", "backslashreplace")
+
+    def append(self, audited: Iterable[Audited], run: Run) -> None:
+        """Add a run: seen as a whole, or not at all. One that was cut off after its commit is completed.
+
+        Raises Locked, NotChanged, NoSpace, NotKafkaLayout (no directory), Refused, HalfPublished.
+        """
+        import pyarrow.parquet as pq
+
+        facts = {_WHAT: self._what, _HOST: run.host.encode()}
+        table = audit_table(audited, run).replace_schema_metadata(facts)
+        with OutputDirectory(self._fs, self.path, None, run.time_ms) as out:
+            left = out.record()
+            if left is not None:
+                out.complete(left)
+            staging = out.begin(run.run)
+            try:
+                file = StagedFile(self._fs, f"{staging}/{_STAGED}", out.new_file())
+                try:
+                    pq.write_table(table, file, compression="zstd")
+                    file.finish()
+                except BaseException:
+                    file.drop()
+                    raise
+                coming = (ComingFile(_STAGED, f"{run.run}{SUFFIX}"),)
+                out.publish(Record(out.path, run.run, {"audit": run.version}, {}, coming))
+            except BaseException:
+                if out.record() is None:
+                    out.abandon(run.run)
+                raise
+
+    def before(self, places: Iterable[str], host: str, until_ms: int) -> dict[str, Before]:
+        """The newest that runs of `host` up to a time have of each place, where one has looked at it.
+
+        Raises UnsupportedFormat for a file that is none of these.
+        """
+        wanted, found = set(places), dict[str, Before]()
+        for rows in self._runs(host, until_ms):
+            for place in wanted - found.keys():
+                of_place = tuple(row for row in rows if place_of(row) == place)
+                if any(row["error"] is None for row in of_place):
+                    found[place] = Before(rows[0]["run"], rows[0]["time_ms"], of_place)
+            if wanted <= found.keys():
+                break
+        return found
+
+    def _runs(self, host: str, until_ms: int) -> Iterator[list[Row]]:
+        """The rows of each run, the last first."""
+        if self._fs.status(self.path) is None:
+            return
+        names = [entry.path for entry in self._fs.list_directory(self.path) if entry.path.endswith(f"{SUFFIX}")]
+        for path in sorted(names, reverse=True):
+            rows = self._rows(path, host)
+            if rows and rows[0]["time_ms"] <= until_ms:
+                yield rows
+
+    def _rows(self, path: str, host: str) -> list[Row]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(pa.BufferReader(read_all(self._fs, path, _MOST_BYTES)), columns=_COMPARED)
+            facts = table.schema.metadata or {}
+            return _rows(table) if (facts.get(_WHAT), facts.get(_HOST)) == (self._what, host.encode()) else []
+        except (pa.ArrowException, KeyError) as error:
+            raise UnsupportedFormat(path=path, reason=f"is no file of a history of audits: {error}") from error
+
+
+def place_of(row: Row) -> str:
+    """Where the partition of a row lies."""
+    return str(row["log_dir"] or row["path"].rpartition("/")[0])
+
+
+def rows_of(audited: Iterable[Audited], run: Run) -> list[Row]:
+    """The rows of a run that may not be in the history yet, as `before` has them."""
+    return _rows(audit_table(audited, run).select(_COMPARED))
+
+
+def _rows(table: Any) -> list[Row]:
+    import pyarrow as pa
+
+    at = table.schema.get_field_index("time")
+    times = table.column("time").cast(pa.int64())
+    found: list[Row] = table.remove_column(at).append_column("time_ms", times).to_pylist()
+    return found

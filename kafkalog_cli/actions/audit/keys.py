@@ -1,0 +1,209 @@
+"""Keys of a log: how many there are, and which of them take the most; in bounded memory, with bounds of the errors.
+
+Keys are told apart by hashes of 64 bits. Up to MOST_KEYS of them are counted each. With more, those that take the least
+are let go, and what a key that comes again may have had before is known: no more than the largest that was let go
+each time. How many keys there are is then estimated by the smallest hashes (KMV, Bar-Yossef et al. 2002).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from kafkalog_cli.actions.audit.key_hash import hash_keys
+
+MOST_KEYS = 1 << 18
+SMALLEST = 1 << 14
+"""Hashes that the estimate is made from."""
+GATHERED_ROWS, GATHERED_BYTES = 1 << 18, 32 << 20
+"""Records, and bytes of their keys, from which on they are taken in."""
+SHOWN_BYTES = 1 << 10
+"""Of a key; what is longer is cut."""
+
+_HASHES = 1 << 64
+
+
+class KeyTotal(NamedTuple):
+    """A key and what its records come to, `bytes` of keys and values. The truth is at most the errors above that.
+
+    `key` are the first SHOWN_BYTES of `key_bytes`.
+    """
+
+    key: bytes
+    key_bytes: int
+    records: int
+    bytes: int
+    records_error: int
+    bytes_error: int
+
+
+class KeyCounts(NamedTuple):
+    """The keys of a log. `relative_error` is the standard error of `keys`, 0 where they were counted.
+
+    `largest` are by bytes, `most_frequent` by records, both from the top. No key that is not among those that were
+    counted has more than `uncounted_records` and `uncounted_bytes`. `null_keys` and `tombstones` count records.
+    """
+
+    keys: int
+    relative_error: float
+    null_keys: int
+    tombstones: int
+    largest: tuple[KeyTotal, ...]
+    most_frequent: tuple[KeyTotal, ...]
+    uncounted_records: int = 0
+    uncounted_bytes: int = 0
+
+
+class KeyStatistics:
+    """Takes in the keys of records, `top` of them to be shown."""
+
+    def __init__(self, top: int, most_keys: int = MOST_KEYS, smallest: int = SMALLEST) -> None:
+        import numpy as np
+
+        self._top = top
+        self._most_keys = most_keys
+        self._most_smallest = smallest
+        self._null_keys = self._tombstones = 0
+        self._waiting: list[tuple[Any, Any]] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._hashes: Any = np.zeros(0, dtype=np.uint64)
+        self._totals: Any = np.zeros((4, 0), dtype=np.int64)  # records, bytes, and the errors of both
+        self._smallest: Any = np.zeros(0, dtype=np.uint64)
+        self._let_go: Any = np.zeros(2, dtype=np.int64)  # of records and bytes, the most that a key may have had
+        self._has_let_go = False
+        self._names: dict[int, tuple[bytes, int]] = {}
+
+    def add(self, keys: Any, value_sizes: Any) -> None:
+        """Records: their keys, a pyarrow.BinaryArray, and the sizes of their values in bytes, below 0 for null."""
+        import numpy as np
+
+        self._null_keys += keys.null_count
+        if keys.null_count:
+            kept = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+            keys, value_sizes = keys.drop_null(), value_sizes[kept]
+        if not len(keys):
+            return
+        self._tombstones += int((value_sizes < 0).sum())
+        self._waiting.append((keys, np.maximum(value_sizes, 0)))
+        self._waiting_rows += len(keys)
+        self._waiting_bytes += keys.nbytes
+        if self._waiting_rows >= GATHERED_ROWS or self._waiting_bytes >= GATHERED_BYTES:
+            self._take_in()
+
+    def counts(self) -> KeyCounts:
+        """What all records so far come to."""
+        self._take_in()
+        count = len(self._hashes)
+        error = 0.0
+        if self._has_let_go:
+            count, error = self._estimate()
+        records, size_bytes = self._top_rows()
+        return KeyCounts(
+            count,
+            error,
+            self._null_keys,
+            self._tombstones,
+            tuple(self._total(row) for row in size_bytes),
+            tuple(self._total(row) for row in records),
+            *map(int, self._let_go),
+        )
+
+    def _take_in(self) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        if not self._waiting:
+            return
+        keys: Any = pa.concat_arrays([part for part, _ in self._waiting])
+        value_sizes = np.concatenate([part for _, part in self._waiting])
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        data, begins, sizes = _places(keys)
+        hashes, first, inverse = np.unique(hash_keys(data, begins, sizes), return_index=True, return_inverse=True)
+        records = np.bincount(inverse, minlength=len(hashes))
+        size_bytes = np.bincount(inverse, weights=sizes + value_sizes, minlength=len(hashes)).astype(np.int64)
+        self._smallest = np.union1d(self._smallest, hashes[: self._most_smallest])[: self._most_smallest]
+        self._merge(hashes, records, size_bytes)
+        self._name(hashes, first, keys)
+        if len(self._hashes) > self._most_keys:
+            self._let_some_go()
+
+    def _merge(self, hashes: Any, records: Any, size_bytes: Any) -> None:
+        import numpy as np
+
+        at = np.searchsorted(self._hashes, hashes)
+        known = np.zeros(len(hashes), dtype=bool)
+        inside = np.flatnonzero(at < len(self._hashes))
+        known[inside] = self._hashes[at[inside]] == hashes[inside]
+        self._totals[0, at[known]] += records[known]
+        self._totals[1, at[known]] += size_bytes[known]
+        new = ~known
+        count = int(new.sum())
+        errors = np.repeat(self._let_go[:, None], count, axis=1)
+        totals = np.vstack((records[new], size_bytes[new], errors))
+        self._hashes = np.insert(self._hashes, at[new], hashes[new])
+        self._totals = np.insert(self._totals, at[new], totals, axis=1)
+
+    def _name(self, hashes: Any, first: Any, keys: Any) -> None:
+        """Keep the keys at the top: one comes there only with records of its own, so it is known or among these."""
+        import numpy as np
+
+        rows = {row for rows in self._top_rows() for row in rows}
+        names = {}
+        for row in rows:
+            value = int(self._hashes[row])
+            found = self._names.get(value)
+            if found is None:
+                key = keys[int(first[np.searchsorted(hashes, self._hashes[row])])].as_py()
+                found = key[:SHOWN_BYTES], len(key)
+            names[value] = found
+        self._names = names
+
+    def _top_rows(self) -> tuple[list[int], list[int]]:
+        """The rows of the most frequent and of the largest keys."""
+        return self._top_of(0), self._top_of(1)
+
+    def _top_of(self, measure: int) -> list[int]:
+        import numpy as np
+
+        totals = self._totals[measure]
+        rows: Any = np.arange(len(totals))
+        if len(totals) > self._top:
+            least = np.partition(totals, len(totals) - self._top)[len(totals) - self._top]
+            rows = np.flatnonzero(totals >= least)
+        found: list[int] = rows[np.lexsort((self._hashes[rows], -totals[rows]))][: self._top].tolist()
+        return found
+
+    def _total(self, row: int) -> KeyTotal:
+        records, size_bytes, *errors = map(int, self._totals[:, row])
+        return KeyTotal(*self._names[int(self._hashes[row])], records, size_bytes, *errors)
+
+    def _let_some_go(self) -> None:
+        """Half of them stay: those with the most bytes, and those with the most records."""
+        import numpy as np
+
+        kept = np.zeros(len(self._hashes), dtype=bool)
+        for measure in (0, 1):
+            most = min(max(self._most_keys // 4, self._top), len(self._hashes))
+            kept[np.lexsort((self._hashes, -self._totals[measure]))[:most]] = True
+        self._has_let_go = True
+        gone = self._totals[:2, ~kept]
+        if gone.shape[1]:
+            self._let_go = self._let_go + gone.max(axis=1)
+        self._hashes, self._totals = self._hashes[kept], self._totals[:, kept]
+
+    def _estimate(self) -> tuple[int, float]:
+        """By the largest of the smallest hashes, as hashes are spread evenly; with the standard error."""
+        count = len(self._smallest)
+        if count < self._most_smallest:
+            return count, 0.0
+        return round((count - 1) * _HASHES / int(self._smallest[-1])), 1 / math.sqrt(count - 2)
+
+
+def _places(keys: Any) -> tuple[Any, Any, Any]:
+    """The bytes of an array without nulls, where each of its strings begins, and their sizes."""
+    import numpy as np
+
+    _, ends, data = keys.buffers()
+    ends = np.frombuffer(ends, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
+    raw: Any = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+    return raw, ends[:-1], np.diff(ends)

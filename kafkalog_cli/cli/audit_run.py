@@ -1,0 +1,180 @@
+"""One run of `kafkalog audit`."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkalog_cli import __version__
+from kafkalog_cli.actions.audit.audit import Audited
+from kafkalog_cli.actions.audit.columns import Run, audit_table
+from kafkalog_cli.actions.audit.compare import Change, changes, replaced
+from kafkalog_cli.actions.audit.history import History, rows_of, run_of
+from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.actions.verify.finding_kinds import Severity
+from kafkalog_cli.actions.verify.partition import Level, Target, Verification
+from kafkalog_cli.actions.verify.verify import Failed
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.lock_warnings import LockWarnings
+from kafkalog_cli.cli.options import time_of
+from kafkalog_cli.cli.partition_run import of_the_system
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.output.audit_json import write_audited, write_change
+from kafkalog_cli.output.audit_text import write_audit, write_changes
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.spark.audit_job import Audit, AuditRequest
+from kafkalog_cli.spark.export.plan import check_outside
+from kafkalog_cli.spark.java import need_pyspark
+from kafkalog_cli.spark.sessions import command_session
+from kafkalog_cli.storage.new_file import new_file
+
+PREVIOUS = "previous"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """The options of one run."""
+
+    selection: Selection
+    level: Level
+    metadata: str | None
+    now: str | None
+    limits: Limits
+    quiet: bool
+    json: bool
+    master: str
+    settings: Mapping[str, str]
+    top: int | None
+    history: str | None
+    compare: str | None
+    replaced: bool
+    output: str | None
+
+
+class AuditRun:
+    """Audits paths; what fails ends only its path or partition."""
+
+    def __init__(self, environment: Environment, options: AuditOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._out = ResultStream(environment.stdout)
+        self._messages = Messages(environment.stderr, as_json=options.json)
+
+    def run(self, paths: list[str]) -> int:
+        """Audit what `paths` name; the exit code. Raises UsageError, and KafkalogError without Spark."""
+        environment, options = self._environment, self._options
+        if not paths:
+            raise UsageError(reason="audit needs a LOG_DIR; see kafkalog audit --help")
+        if options.history is None and (options.compare is not None or options.replaced):
+            raise UsageError(reason="--compare and --replaced go by --history DIR")
+        need_pyspark()
+        now_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
+        request = AuditRequest(options.selection, options.level, now_ms, options.metadata, options.limits, options.top)
+        audit = Audit(environment.fs, paths, request)
+        run = run_of(now_ms, platform.node(), __version__)
+        history = self._history(audit)
+        until_ms = self._compared_ms(now_ms)
+        if history is not None and not options.replaced:
+            audit.refuse(_replaced(audit, history, run))
+        before = None if history is None or until_ms is None else history.before(audit.log_dirs, run.host, until_ms)
+        audited = audit.run(lambda: command_session(options.master, settings=options.settings))
+        failure = self._keep(audited, run, history)
+        found = None if before is None else changes(rows_of(audited, run), before)
+        return int(self._tell(audited, found, failure))
+
+    def _history(self, audit: Audit) -> History | None:
+        """The history; whatever would be written lies outside of log directories. Raises UsageError, Refused."""
+        fs, options = self._environment.fs, self._options
+        if options.output is not None:
+            check_outside(fs, options.output, "the output", audit.partitions)
+            if fs.status(options.output) is not None:
+                raise UsageError(reason=f"--output {options.output}: is there already, and audit overwrites nothing")
+        if options.history is None:
+            return None
+        check_outside(fs, options.history, "the history", audit.partitions)
+        return History(fs, os.path.abspath(options.history), options.selection.text)  # noqa: PTH100
+
+    def _compared_ms(self, now_ms: int) -> int | None:
+        """Up to when a run may be that is compared, None: none is. Raises UsageError."""
+        wanted = self._options.compare
+        if wanted is None or wanted == PREVIOUS:
+            return None if wanted is None else now_ms
+        return time_of(self._environment, wanted, str(now_ms))
+
+    def _keep(self, audited: Sequence[Audited], run: Run, history: History | None) -> KafkalogError | None:
+        """Write what is to be kept; why it could not be: the results, which took long, are told all the same."""
+        try:
+            if history is not None:
+                history.append(audited, run)
+            if self._options.output is not None:
+                self._write_file(audited, run, self._options.output)
+        except KafkalogError as error:
+            return error
+        return None
+
+    def _write_file(self, audited: Sequence[Audited], run: Run, output: str) -> None:
+        import pyarrow.parquet as pq
+
+        path = os.path.abspath(output)  # noqa: PTH100
+        try:
+            with new_file(self._environment.fs, path) as file:
+                pq.write_table(audit_table(audited, run), file, compression="zstd")
+        except OSError as error:
+            raise of_the_system(output, error) from error
+
+    def _tell(
+        self, audited: Sequence[Audited], found: Sequence[Change] | None, failure: KafkalogError | None
+    ) -> ExitCode:
+        locks = LockWarnings(self._environment.fs, self._messages)
+        for one in audited:
+            if isinstance(one.result, Failed):
+                self._messages.exception(one.result.error)
+            elif one.result.target is Target.PARTITION:  # of a log directory a finding tells
+                locks.about_partition(one.path)
+        code = combined_exit_code([one.exit_code for one in audited]) if failure is None else failure.exit_code
+        if self._options.json:
+            self._write_objects(audited, found or (), code)
+        else:
+            write_audit(self._out, audited, quiet=self._options.quiet)
+            if found is not None:
+                write_changes(self._out, found, quiet=self._options.quiet)
+        self._out.flush()
+        if found is not None and not found:
+            self._messages.tell("nothing-before", "the history has no run to compare these directories with")
+        if failure is not None:
+            self._messages.exception(failure)
+        return code
+
+    def _write_objects(self, audited: Sequence[Audited], found: Sequence[Change], code: ExitCode) -> None:
+        lines = JsonLines(self._out)
+        for one in audited:
+            if not self._options.quiet or one.exit_code is not ExitCode.OK:
+                write_audited(lines, one)
+        for change in found:
+            write_change(lines, change)
+        statistics = [one.statistics for one in audited if one.statistics is not None]
+        checked = [one.result for one in audited if isinstance(one.result, Verification)]
+        lines.summary(
+            code,
+            partitions=len(statistics),
+            failures=len(audited) - len(checked),
+            bytes=sum(one.bytes for one in statistics),
+            records=sum(one.records or 0 for one in statistics),
+            **{f"{one.value}s": sum(result.count(one) for result in checked) for one in Severity},
+        )
+
+
+def _replaced(audit: Audit, history: History, run: Run) -> dict[str, str]:
+    """The log directories that are not what they were, and what is to be said of each. Raises UnsupportedFormat."""
+    known = history.before(audit.log_dirs, run.host, run.time_ms)
+    told = {}
+    for path, (log_dir, count) in audit.log_dirs.items():
+        reason = replaced(log_dir, count, known[path]) if path in known else ""
+        if reason:
+            told[path] = f"{reason}: is its disk mounted? --replaced takes it for what it is now"
+    return told

@@ -1,0 +1,234 @@
+"""Work on partitions in tasks of Spark: a job of one task each, the largest first, results in the partitions' order."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from secrets import token_hex
+from threading import Condition, Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from kafkalog_cli.actions.engine import Place, Threads
+from kafkalog_cli.actions.in_order import InOrder, Sized
+from kafkalog_cli.actions.same_place import Sight, sight
+from kafkalog_cli.errors import KafkalogError, PathNotFound
+from kafkalog_cli.spark.jobs import is_another_try, run_tasks
+from kafkalog_cli.spark.sessions import command_session
+from kafkalog_cli.storage.fs import Filesystem
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+    from pyspark.sql import SparkSession
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+MOST_THREADS = 256
+"""Each waits for one task."""
+POLL_SECONDS = 0.5
+_LOCAL = re.compile(r"local(?:\[(?P<threads>\*|\d+)(?:,\s*\d+)?\])?")
+
+
+class SparkEngine:
+    """An `Engine`. Its session starts with the first run that has anything for it, and ends with that run.
+
+    A job of its own for each partition: where a worker dies, and dies again in each further try, only its partition has
+    failed. `jobs`: partitions at a time; 0: as many as Spark has cores, which on a cluster may come to be more.
+    """
+
+    is_here = False
+
+    def __init__(self, master: str, settings: Mapping[str, str], jobs: int = 0) -> None:
+        self._master = master
+        self._settings = settings
+        self._jobs = jobs
+        self._spark: SparkSession | None = None
+        self._packing = Lock()
+        self._carried: tuple[object, _Carried] | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """In a task the work is done where it is."""
+        return Threads, ()
+
+    @property
+    def known_slots(self) -> int | None:
+        """Most partitions at a time, None where nobody knows before: on a cluster, without `jobs`."""
+        local = _LOCAL.fullmatch(self._master)
+        if local is None:
+            return self._jobs or None
+        threads = local["threads"]
+        cores = (os.cpu_count() or 1) if threads == "*" else int(threads or 1)
+        return min(self._jobs or cores, cores)
+
+    def at_a_time(self, jobs: int) -> int:
+        """See Engine; `jobs` counts where nothing else is known."""
+        return self.known_slots or jobs
+
+    def in_order(self, tasks: Iterable[Sized[ResultT]], jobs: int, name: str) -> InOrder[ResultT]:
+        """See Engine; `jobs` is about threads here."""
+        del jobs
+        return _LargestFirst(tasks, name, self)
+
+    def do(self, work: Callable[[ItemT], ResultT], item: ItemT, place: Place) -> ResultT:
+        """See Engine. Raises Refused where the task sees another directory than this process."""
+        from pyspark import cloudpickle
+
+        assert self._spark is not None
+        cwd = None if os.path.isabs(place.path) else os.getcwd()  # noqa: PTH109, PTH117
+        packed = cloudpickle.dumps(_Packed(item, place.fs, sight(place, socket.gethostname()), cwd))
+        answer: _Answer[ResultT] = run_tasks(self._spark, [packed], self._carry(work))[0]
+        if answer.error is not None:
+            raise answer.error
+        assert answer.result is not None
+        return answer.result
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """What `do` needs. Raises KafkalogError where Spark does not start."""
+        with command_session(self._master, settings=self._settings) as spark:
+            self._spark = spark
+            try:
+                yield
+            finally:
+                self._spark, self._carried = None, None
+
+    def slots(self) -> int:
+        """Partitions at a time, as Spark is now."""
+        assert self._spark is not None
+        cores = max(1, int(self._spark.sparkContext.defaultParallelism))
+        return min(self._jobs or cores, cores)
+
+    def _carry(self, work: Callable[[ItemT], ResultT]) -> _Carried:
+        """What all tasks share is sent once."""
+        from pyspark import cloudpickle
+
+        assert self._spark is not None
+        with self._packing:
+            if self._carried is None or self._carried[0] != work:
+                shared = self._spark.sparkContext.broadcast(cloudpickle.dumps(work))
+                self._carried = work, _Carried(shared, token_hex(8))
+            return self._carried[1]
+
+
+class _Packed(NamedTuple):
+    """What a task is about. `cwd`: where a path that is not absolute begins."""
+
+    item: Any
+    fs: Filesystem
+    seen: Sight
+    cwd: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer(Generic[ResultT]):
+    """What became of it: what is wrong for good is a value, as no further try would help."""
+
+    result: ResultT | None = None
+    error: KafkalogError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """A function as tasks have it; `name` tells it from others that the same worker has had."""
+
+    shared: Broadcast[bytes]
+    name: str
+
+    def __call__(self, data: bytes) -> _Answer[Any]:
+        """In the task."""
+        packed: _Packed = pickle.loads(data)
+        try:
+            if packed.cwd is not None:
+                _go_to(packed.cwd)
+            packed.seen.check(packed.fs, socket.gethostname(), is_again=is_another_try())
+            return _Answer(self._work()(packed.item))
+        except KafkalogError as error:
+            return _Answer(error=error)
+
+    def _work(self) -> Callable[[Any], Any]:
+        """Unpacked once in each worker."""
+        if self.name not in _unpacked:
+            _unpacked.clear()
+            _unpacked[self.name] = pickle.loads(self.shared.value)
+        return _unpacked[self.name]
+
+
+_unpacked: dict[str, Callable[[Any], Any]] = {}
+
+
+def _go_to(cwd: str) -> None:
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise PathNotFound(path=cwd) from error
+
+
+class _LargestFirst(InOrder[ResultT]):
+    """Tasks are all known before the first begins: so what making them takes (locks) is there for each."""
+
+    def __init__(self, tasks: Iterable[Sized[ResultT]], name: str, engine: SparkEngine) -> None:
+        super().__init__((), MOST_THREADS, name)
+        self._sized: Iterable[Sized[ResultT]] | None = tasks
+        self._engine = engine
+        self._room = _Room(engine.slots)
+        self._session = ExitStack()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        with self._session:
+            super().__exit__(kind, error, trace)
+
+    def _begin(self) -> None:
+        if self._sized is None:
+            return
+        tasks, self._sized = list(self._sized), None
+        if not tasks:
+            return
+        if any(task.size_bytes is not None for task in tasks):
+            self._session.enter_context(self._engine.session())
+        from concurrent.futures import ThreadPoolExecutor
+
+        self._pool = ThreadPoolExecutor(min(len(tasks), self._jobs), self._name)
+        by_size = sorted(range(len(tasks)), key=lambda at: -_size(tasks[at]))
+        begun = {at: self._pool.submit(self._run, tasks[at]) for at in by_size}
+        self._running.extend(begun[at] for at in range(len(tasks)))
+
+    def _run(self, task: Sized[ResultT]) -> ResultT:
+        if task.size_bytes is None:
+            return task.run()
+        with self._room.for_one():
+            return task.run()
+
+
+def _size(task: Sized[Any]) -> float:
+    """What is known already goes first."""
+    return float("inf") if task.size_bytes is None else task.size_bytes
+
+
+class _Room:
+    """Holds tasks back while as many are at work as there may be: what has not begun can still be left."""
+
+    def __init__(self, slots: Callable[[], int]) -> None:
+        self._slots = slots
+        self._changed = Condition()
+        self._taken = 0
+
+    @contextmanager
+    def for_one(self) -> Iterator[None]:
+        with self._changed:
+            while self._taken >= self._slots():
+                self._changed.wait(POLL_SECONDS)
+            self._taken += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= 1
+                self._changed.notify()

@@ -1,0 +1,47 @@
+"""A driver of its own, for test_spark_cluster.py: one session on a cluster, in which commands are run one by one.
+
+Arguments: the master's URL, and a JSON list of command lines. Prints JSON: where tasks ran, what a count came to, and of
+each command its exit code and what it said.
+"""
+
+import io
+import json
+import sys
+import time
+from pathlib import Path
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.spark import session
+
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.ui.enabled": "false",
+}
+
+
+def place(_):
+    time.sleep(0.2)
+    return Path.cwd().name  # .../work/app-.../1: the executor's number
+
+
+def main(master, log_dir, commands):
+    spark = session(master, settings=SETTINGS)
+    until = time.monotonic() + 60
+    places = set()
+    while len(places) < 2 and time.monotonic() < until:
+        places |= set(spark.sparkContext.parallelize(range(4), 4).map(place).collect())
+    count = spark.read.format("kafkalog").option("columns", "partition").load(log_dir).count()
+    said = []
+    for command in commands:
+        streams = io.BytesIO(), io.BytesIO()
+        code = run([*command, "--master", master], Environment(stdout=streams[0], stderr=streams[1]))
+        said.append([code, *(stream.getvalue().decode() for stream in streams)])
+    spark.stop()
+    print(json.dumps({"places": sorted(places), "count": count, "said": said}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))

@@ -1,0 +1,62 @@
+"""A real cluster: a standalone master and two workers run source, export, compact and verify as one machine does."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from clusters import cluster, spark_environment
+from exporting import files, pq
+from test_spark_engine import COMPACT, NOW, RUN_ID, kafkalog, tree
+
+import kafkalog_cli as kl
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.spark.java import java_environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory):
+    pytest.importorskip("pyspark", reason="the extra `spark` is not installed: no cluster is proven")
+    try:
+        java_environment(os.environ)
+    except KafkalogError as error:
+        pytest.skip(f"NO CLUSTER IS STARTED: {error}")
+    with cluster(tmp_path_factory.mktemp("spark") / "cluster") as url:
+        yield url
+
+
+def test_a_cluster_does_what_one_machine_does(master, corpus, tmp_path):
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    shutil.copytree(corpus / "compact-plain" / "before", logs)
+    records = sum(part.num_rows for log in kl.open(logs) for part in log.records(columns=["offset"]))
+    compact = ["compact", *COMPACT, "--now", NOW, "--format", "json", str(logs)]
+    verify = ["verify", "--level", "deep", "--now", NOW, str(logs)]
+    commands = [
+        ["export", str(logs), "--output", str(out)],
+        *([*command, "--engine", "spark"] for command in (verify, [*compact, "--dry-run"], compact, verify)),
+    ]
+    done = subprocess.run(
+        [sys.executable, str(HERE / "on_a_cluster.py"), master, str(logs), json.dumps(commands)],
+        env=spark_environment(), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert (len(found["places"]), found["count"]) == (2, records)
+    assert [code for code, _, _ in found["said"]] == [0] * 5, found["said"]
+    assert records == sum(pq.read_table(out / name).num_rows for name in files(out)) > 500
+    left = tree(logs)
+    shutil.rmtree(logs)
+    shutil.copytree(corpus / "compact-plain" / "before", logs)
+    again = (verify, [*compact, "--dry-run"], compact, verify)
+    for command, (code, said, errors) in zip(again, found["said"][1:], strict=True):
+        here = kafkalog(*command)
+        assert (code, *(RUN_ID.sub(r"RUN-\1", text) for text in (said, errors))) == here
+    assert left == tree(logs)
+    assert any(".deleted" in name for name in left)

@@ -1,0 +1,93 @@
+"""`--engine spark` of verify, recover and compact: says and does what the local engine does, on real logs."""
+
+import io
+import re
+import shutil
+
+import pytest
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+NOW = "2026-11-17T00:00:00Z"
+RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{3}Z-(\w+)-[0-9a-f]{4}")
+RUN_ID_BYTES = re.compile(RUN_ID.pattern.encode())
+SPARK = ("--engine", "spark", "--master", "local[2]")
+COMPACT = ("--force", "--config", "cleanup.policy=compact", "--config", "delete.retention.ms=0")
+
+
+def kafkalog(*argv, **environment):
+    """(exit code, stdout, stderr), with the names of runs told without what is random in them, and no progress."""
+    streams = io.BytesIO(), io.BytesIO()
+    code = run([str(arg) for arg in argv], Environment(stdout=streams[0], stderr=streams[1], **environment))
+    out, errors = (RUN_ID.sub(r"RUN-\1", stream.getvalue().decode()) for stream in streams)
+    return code, out, "".join(line for line in errors.splitlines(True) if '"kafkalog.progress/1"' not in line)
+
+
+def tree(root):
+    """Each file's bytes by its path; manifests have times in them, lines of checkpoints come as they are done."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = RUN_ID.sub(r"RUN-\1", str(path.relative_to(root)))
+        if path.is_file() and path.name != "manifest.json":
+            data = RUN_ID_BYTES.sub(b"RUN", path.read_bytes())
+            found[name] = sorted(data.splitlines()) if path.name.endswith("-offset-checkpoint") else data
+        elif path.is_dir():
+            found[name] = None
+    return found
+
+
+def with_both(folder, cases, *argv):
+    """What either engine says of copies that lie at the same place, and what it leaves there."""
+    seen = []
+    for engine in ((), SPARK):
+        if folder.exists():
+            shutil.rmtree(folder)
+        for case, source in cases.items():
+            shutil.copytree(source, folder / case, symlinks=True)
+        said = kafkalog(*argv, *sorted(folder.iterdir()), "--now", NOW, *engine)
+        seen.append((said, tree(folder)))
+    return seen
+
+
+def logs_of(corpus, pattern):
+    return {path.parent.name: path for path in sorted(corpus.glob(pattern))}
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(("form", "level"), [("text", "quick"), ("json", "deep")])
+def test_verify_says_the_same(corpus, tmp_path, form, level):
+    cases = logs_of(corpus, "*/data") | logs_of(corpus, "crash-*/before")
+    local, spark = with_both(tmp_path / "logs", cases, "verify", "--level", level, "--format", form)
+    assert spark[0] == local[0]
+    assert spark[1] == local[1]
+    assert len(local[0][1].splitlines()) > 150
+    assert local[0][0] == 4
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("form", "more"), [("text", ()), ("json", ()), ("text", ("--dry-run",)), ("json", ("--like-broker",))]
+)
+def test_recover_says_and_does_the_same(corpus, tmp_path, form, more):
+    cases = logs_of(corpus, "crash-*/before") | logs_of(corpus, "clean-*/before")
+    local, spark = with_both(tmp_path / "logs", cases, "recover", "--format", form, *more)
+    assert spark[0] == local[0]
+    assert spark[1] == local[1]
+    assert local[0][1].count("crash-torn-0") >= 1
+    before = {name for name, data in local[1].items() if data is not None and ".kafkalog" in name}
+    assert bool(before) is (more != ("--dry-run",))
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("form", "more"), [("text", ()), ("json", ()), ("json", ("--dry-run", "--estimate")), ("text", ("--delay", "0s"))]
+)
+def test_compact_says_and_does_the_same(corpus, tmp_path, form, more):
+    cases = logs_of(corpus, "compact-*/before")
+    local, spark = with_both(tmp_path / "logs", cases, "compact", *COMPACT, "--format", form, *more)
+    assert spark[0] == local[0]
+    assert spark[1] == local[1]
+    assert any(".deleted" in name for name in local[1]) is (more == ())

@@ -157,7 +157,7 @@ def test_what_is_at_work_is_done_when_the_driver_is_told_to_end(corpus, tmp_path
     del spark
     logs = tmp_path / "logs"
     shutil.copytree(corpus / "compact-plain" / "before", logs)
-    slowly = ["--io-bytes-per-s", "10000", "--jobs", "1"]
+    slowly = ["--io-bytes-per-s", "50000", "--jobs", "1"]
     driver = started("-m", "kafkalog_cli", "compact", *COMPACT, "--now", NOW, logs, *SPARK, *slowly)
     until(lambda: driver.poll() is not None or list(logs.glob("*/.kafkalog/*-compact-*")))
     os.kill(driver.pid, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A real cluster: a standalone master and two workers run source, export, compact and verify as one machine does."""
+"""A real cluster: a standalone master and two workers run source, export, audit, compact and verify as one machine does."""
 
 import json
 import os
@@ -38,8 +38,10 @@ def test_a_cluster_does_what_one_machine_does(master, corpus, tmp_path):
     records = sum(part.num_rows for log in kl.open(logs) for part in log.records(columns=["offset"]))
     compact = ["compact", *COMPACT, "--now", NOW, "--format", "json", str(logs)]
     verify = ["verify", "--level", "deep", "--now", NOW, str(logs)]
+    audit = ["audit", "--keys", "--now", NOW, "--format", "json", str(logs)]
     commands = [
         ["export", str(logs), "--output", str(out)],
+        audit,
         *([*command, "--engine", "spark"] for command in (verify, [*compact, "--dry-run"], compact, verify)),
     ]
     done = subprocess.run(
@@ -49,12 +51,12 @@ def test_a_cluster_does_what_one_machine_does(master, corpus, tmp_path):
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert (len(found["places"]), found["count"]) == (2, records)
-    assert [code for code, _, _ in found["said"]] == [0] * 5, found["said"]
+    assert [code for code, _, _ in found["said"]] == [0] * 6, found["said"]
     assert records == sum(pq.read_table(out / name).num_rows for name in files(out)) > 500
     left = tree(logs)
     shutil.rmtree(logs)
     shutil.copytree(corpus / "compact-plain" / "before", logs)
-    again = (verify, [*compact, "--dry-run"], compact, verify)
+    again = (audit, verify, [*compact, "--dry-run"], compact, verify)
     for command, (code, said, errors) in zip(again, found["said"][1:], strict=True):
         here = kafkalog(*command)
         assert (code, *(RUN_ID.sub(r"RUN-\1", text) for text in (said, errors))) == here

@@ -12,9 +12,9 @@ from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import Isolation, ReadRequest
 from kafkalog_cli.actions.read.visible import VisibleChunk
 from kafkalog_cli.errors import KafkalogError, OffsetOutOfRange
+from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.schema import FAULT, RECORDS, Column, arrow_schema, arrow_type
 from kafkalog_cli.spark.splits import Piece, Task
@@ -111,13 +111,20 @@ class _PieceRows:
 
     def _found(self, segment: SegmentRead) -> Iterator[Any]:
         """RecordBatches of the core's columns, and Faults."""
+        import pyarrow as pa
+
         for found in segment.chunks_or_blocks(_headers_are_enough) if self._is_dense else segment.blocks():
             if isinstance(found, Fault):
                 yield found
                 continue
+            if self._core is None:
+                count = _count(found.batches) if isinstance(found, VisibleChunk) else len(found.records)
+                if count:
+                    yield pa.RecordBatch.from_arrays([pa.nulls(count)], schema=_only_rows())
+                continue
             block = rows_of_headers(found.batches) if isinstance(found, VisibleChunk) else found
             if len(block.records):
-                yield from self._core_batches(block)
+                yield from record_batches(block, self._core)
 
     def _log(self) -> LogRead:
         try:
@@ -135,13 +142,6 @@ class _PieceRows:
             since_ms=wanted.since_ms, with_control=wanted.include_control,
         )  # fmt: skip
         return LogRead(self._fs, open_partition(self._fs, piece.path), request, self._choice)
-
-    def _core_batches(self, block: RecordBlock) -> list[Any]:
-        if self._core is not None:
-            return record_batches(block, self._core)
-        import pyarrow as pa
-
-        return [pa.RecordBatch.from_arrays([pa.nulls(len(block.records))], schema=_only_rows())]
 
     def _made(self, segment: SegmentRead, part: Any) -> Any:
         import pyarrow as pa
@@ -193,6 +193,13 @@ class _PieceRows:
         names = [column.name for column in self._wanted.columns]
         known = [{name: row.get(name) for name in names}]
         yield pa.RecordBatch.from_pylist(known, schema=arrow_schema(self._wanted.columns))
+
+
+def _count(batches: BatchColumns) -> int:
+    """Their records, by their headers."""
+    import numpy as np
+
+    return int(np.asarray(batches.records_count, dtype=np.int64).sum())
 
 
 def _only_rows() -> Any:

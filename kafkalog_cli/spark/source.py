@@ -67,7 +67,8 @@ class Reader(DataSourceReader):
         """A partition of Spark's for each task; its value is a tuple of `splits.Piece`s."""
         fs, options = RealFilesystem(), self._options
         ranges = ranges_of(fs, partitions_of(fs, options), options, self._pruning)
-        tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records)
+        only_headers = not any(column.needs_records for column in self._columns)
+        tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records, only_headers=only_headers)
         return planned(tasks)
 
     def read(self, partition: Any) -> Iterator[Any]:

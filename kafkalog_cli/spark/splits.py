@@ -19,6 +19,8 @@ SPLIT_BYTES = 128 << 20
 """A range larger than this makes several tasks."""
 PACK_BYTES = 32 << 20
 """Ranges smaller than this go together into one: a task costs more than reading them does."""
+TIMES_OF_HEADERS = 4
+"""So much larger are tasks that read nothing but the headers of batches."""
 MOST_TASKS = 100_000
 
 
@@ -61,13 +63,24 @@ class Piece(NamedTuple):
 Task = tuple[Piece, ...]
 
 
-def tasks_of(fs: Filesystem, ranges: list[LogRange], min_partitions: int | None, max_records: int | None) -> list[Task]:
+def tasks_of(
+    fs: Filesystem,
+    ranges: list[LogRange],
+    min_partitions: int | None,
+    max_records: int | None,
+    *,
+    only_headers: bool = False,
+) -> list[Task]:
     """The tasks, in the order of the ranges: of about SPLIT_BYTES, or as minPartitions and maxRecordsPerPartition say.
 
-    Those two count offsets, as Spark's source does. Raises UsageError for too many tasks, and what `open_read` raises.
+    With `only_headers` these are all that is to be read. Those two count offsets, as Spark's source does. Raises
+    UsageError for too many tasks, and what `open_read` raises.
     """
     if min_partitions is None and max_records is None:
-        return list(_packed([piece for one in ranges for piece in _pieces(one, _by_bytes(fs, one.partition), fs)]))
+        times = TIMES_OF_HEADERS if only_headers else 1
+        split = SPLIT_BYTES * times
+        pieces = [piece for one in ranges for piece in _pieces(one, _by_bytes(fs, one.partition, split), fs)]
+        return list(_packed(pieces, split, PACK_BYTES * times))
     most = _most_offsets(ranges, min_partitions, max_records)
     if sum(1 + _length(one) // size for one, size in zip(ranges, most, strict=True)) > MOST_TASKS:
         raise UsageError(reason=f"that would make more than {MOST_TASKS} tasks")
@@ -140,22 +153,22 @@ class _Sizes:
         return self._starts[self._bases.index(place.segment)] + place.position
 
 
-def _by_bytes(fs: Filesystem, partition: Partition) -> list[Place]:
-    """Where segments begin, and in large ones places about SPLIT_BYTES apart."""
+def _by_bytes(fs: Filesystem, partition: Partition, split_bytes: int) -> list[Place]:
+    """Where segments begin, and in large ones places about so far apart."""
     places: list[Place] = []
     for number, segment in enumerate(partition.segments):
         if number:
             places.append(Place(segment.base_offset, segment.base_offset, 0))
-        if segment.log.size_bytes > SPLIT_BYTES + SPLIT_BYTES // 2 and not segment.is_seven:
-            places += _in_segment(fs, segment)
+        if segment.log.size_bytes > split_bytes + split_bytes // 2 and not segment.is_seven:
+            places += _in_segment(fs, segment, split_bytes)
     return places
 
 
-def _in_segment(fs: Filesystem, segment: Segment) -> Iterator[Place]:
+def _in_segment(fs: Filesystem, segment: Segment, split_bytes: int) -> Iterator[Place]:
     """Behind batches that the index knows: only there the next offset is known in all formats."""
     indexes = SegmentIndexes(fs, segment)
     index = indexes.whole_offset_index.in_use()
-    parts = round(segment.log.size_bytes / SPLIT_BYTES)
+    parts = round(segment.log.size_bytes / split_bytes)
     with fs.open_read(segment.log.path) as log:
         for part in range(1, parts):
             wanted = segment.log.size_bytes * part // parts
@@ -198,11 +211,11 @@ def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: in
     return Place(begins, segment.base_offset, batch.position)
 
 
-def _packed(pieces: list[Piece]) -> Iterator[Task]:
+def _packed(pieces: list[Piece], split_bytes: int, pack_bytes: int) -> Iterator[Task]:
     task: list[Piece] = []
     size = 0
     for piece in pieces:
-        limit = SPLIT_BYTES if task and task[-1].path == piece.path else PACK_BYTES
+        limit = split_bytes if task and task[-1].path == piece.path else pack_bytes
         if task and size + piece.size_bytes > limit:
             yield tuple(task)
             task, size = [], 0

@@ -110,12 +110,13 @@ def test_each_offset_once_in_any_range(tmp_path_factory, data):
         assert len(parts) >= min(size, stop - first)
 
 
-def test_small_partitions_go_together(small, tmp_path):
+@pytest.mark.parametrize(("columns", "times"), [(("partition", "offset", "value"), 1), (("partition", "offset"), 4)])
+def test_small_partitions_go_together(small, tmp_path, columns, times):
     for number in range(12):
         write_log(tmp_path, segments=1, batches=4, name=f"orders-{number}")
     total = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
-    reader, parts, _ = tasks(tmp_path, subset("partition", "offset"))
-    assert total // 2000 <= len(parts) < 12
+    reader, parts, _ = tasks(tmp_path, subset(*columns))
+    assert -(-total // (2000 * times)) <= len(parts) < 12 / times
     found = rows_of(reader, parts).to_pylist()
     assert found == sorted(found, key=lambda row: (row["partition"], row["offset"]))
     assert {row["partition"] for row in found} == set(range(12))

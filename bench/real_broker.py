@@ -6,6 +6,7 @@ import atexit
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from jvm import kafka_jars
 
@@ -37,18 +38,24 @@ class RealBroker:
         return self._address
 
     def _start(self) -> str:
-        if str(_TESTS) not in sys.path:
-            sys.path.append(str(_TESTS))
-        import broker  # type: ignore[import-not-found]
-
-        jars = kafka_jars()
-        assert jars is not None
-        broker.JAVA = _SERVER
-        talking = [str(jar) for jar in sorted(jars.glob("*.jar")) if not jar.name.startswith("slf4j-nop")]
         shutil.rmtree(self._directory, ignore_errors=True)
         self._directory.mkdir(parents=True)
-        one = broker.Broker(self._directory, ":".join(talking), _SETTINGS)
+        one, _ = broker_in(self._directory, _SETTINGS)
         atexit.register(shutil.rmtree, self._directory, ignore_errors=True)
         atexit.register(one.kill)
         one.start()
         return str(one.address)
+
+
+def broker_in(directory: Path, settings: dict[str, str]) -> tuple[Any, str]:
+    """The broker of the interop tests, not started, with its files in a directory; and the class path of its tools."""
+    if str(_TESTS) not in sys.path:
+        sys.path.append(str(_TESTS))
+    import broker  # type: ignore[import-not-found]
+
+    jars = kafka_jars()
+    if jars is None:
+        raise SystemExit("a broker needs Java and Maven")
+    broker.JAVA = _SERVER
+    talking = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")) if not jar.name.startswith("slf4j-nop"))
+    return broker.Broker(directory, talking, settings), talking

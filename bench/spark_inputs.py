@@ -7,12 +7,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from jvm import kafka_jars
 from logs import Log, json_record, write_segment
+from real_broker import broker_in
 
-_TESTS = Path(__file__).resolve().parent.parent / "tests" / "interop"
 _SETTINGS = {"log.segment.bytes": str(1 << 30)}
 PARTITIONS = 4
 PLAIN, KEYED = "plain", "keyed"
@@ -24,17 +22,8 @@ class ServedLogs:
     """The topics `plain` (values of 100 bytes, by a Java producer) and `keyed` (lz4, JSON), four partitions each."""
 
     def __init__(self, directory: Path, size: str) -> None:
-        if str(_TESTS) not in sys.path:
-            sys.path.append(str(_TESTS))
-        import broker  # type: ignore[import-not-found]
-
-        jars = kafka_jars()
-        if jars is None:
-            raise SystemExit("bench/compare_spark.py needs Java and Maven")
-        broker.JAVA = ["java", "-Xms1G", "-Xmx1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
-        self._class_path = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")) if "slf4j-nop" not in jar.name)
         self._directory, self._size = directory, size
-        self._broker: Any = broker.Broker(directory, self._class_path, _SETTINGS)
+        self._broker, self._class_path = broker_in(directory, _SETTINGS)
         self.data: Path = self._broker.data
 
     @property

@@ -16,7 +16,7 @@ from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.spark.options import Mode
-from kafkalog_cli.spark.schema import FAULT, RECORDS, Column, arrow_schema, arrow_type
+from kafkalog_cli.spark.schema import FAULT, RECORDS, Column, arrow_schema, arrow_type, headers_tell_all
 from kafkalog_cli.spark.splits import Piece, Task
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -97,7 +97,7 @@ class _PieceRows:
         self._choice = choice
         names = [column.core for column in wanted.columns if column.core]
         self._core = record_schema(names) if names else None
-        self._is_dense = not any(column.needs_records for column in wanted.columns)
+        self._is_dense = headers_tell_all(wanted.columns)
 
     def batches(self) -> Iterator[Any]:
         for segment in self._log().segments():

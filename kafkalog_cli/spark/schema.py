@@ -107,6 +107,11 @@ def columns_of(schema: Any) -> tuple[Column, ...]:
     return columns
 
 
+def headers_tell_all(columns: Iterable[Column]) -> bool:
+    """Whether the headers of batches are enough for these columns."""
+    return not any(column.needs_records for column in columns)
+
+
 def spark_schema(columns: Iterable[Column]) -> Any:
     """Columns as a pyspark StructType, each of which may be null, as in Spark's own source."""
     from pyspark.sql.types import StructType

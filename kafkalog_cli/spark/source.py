@@ -12,7 +12,7 @@ from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, re
 from kafkalog_cli.spark.planned import carried, planned
 from kafkalog_cli.spark.pushdown import Pruning, push
 from kafkalog_cli.spark.rows import Wanted, rows_of
-from kafkalog_cli.spark.schema import Column, columns_of, spark_schema
+from kafkalog_cli.spark.schema import Column, columns_of, headers_tell_all, spark_schema
 from kafkalog_cli.spark.splits import tasks_of
 from kafkalog_cli.storage.fs import RealFilesystem
 
@@ -67,7 +67,7 @@ class Reader(DataSourceReader):
         """A partition of Spark's for each task; its value is a tuple of `splits.Piece`s."""
         fs, options = RealFilesystem(), self._options
         ranges = ranges_of(fs, partitions_of(fs, options), options, self._pruning)
-        only_headers = not any(column.needs_records for column in self._columns)
+        only_headers = headers_tell_all(self._columns)
         tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records, only_headers=only_headers)
         return planned(tasks)
 

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
 from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan, CompactRequest, Estimate
-from kafkalog_cli.actions.purge import DELAY, apply_purge, plan_purge
-from kafkalog_cli.actions.retain.retain import NEVER_MS, partly
-from kafkalog_cli.actions.runs import Clock
+from kafkalog_cli.actions.purge import DELAY, apply_purge
+from kafkalog_cli.actions.retain.retain import partly, unlink_at_once
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.storage.changing import journal
 from kafkalog_cli.storage.changing.changes import Change, Drop, Move, Put, Staged
@@ -61,8 +60,7 @@ def apply_compact(
     with partly(plan.path, is_begun=plan.due is not None and bool(plan.due.files)):
         manifest = work.apply(run, held)
     if plan.choice.is_cleaned and not plan.delay_ms:
-        with partly(plan.path, is_begun=True):
-            apply_purge(fs, plan_purge(fs, open_partition(fs, plan.path), NEVER_MS, Clock(run.now_ms, is_given=True)))
+        unlink_at_once(fs, plan.path, run.now_ms)
     return work.done(manifest)
 
 

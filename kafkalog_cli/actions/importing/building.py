@@ -21,9 +21,9 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.storage.appending.appended_log import AppendedLog, AppendTarget
-from kafkalog_cli.storage.appending.new_partition import attributes_in, make_partition
+from kafkalog_cli.storage.appending.new_partition import make_partition
 from kafkalog_cli.storage.appending.unseen_growth import UnseenGrowth
-from kafkalog_cli.storage.changing.durable import sync_directory
+from kafkalog_cli.storage.changing.durable import attributes_in, sync_directory
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.log.draft import Draft

@@ -104,10 +104,14 @@ def apply_retain(
         load_settings = request.load_settings(plan.log_dir, plan.topic)
         done = apply_changes(fs, rest, run, MarkerUse.LEFT, load_settings, held=held)
     if done is not None and not plan.delay_ms:
-        with partly(plan.path, is_begun=True):
-            clock = Clock(run.now_ms, is_given=True)
-            apply_purge(fs, plan_purge(fs, open_partition(fs, plan.path), NEVER_MS, clock))
+        unlink_at_once(fs, plan.path, run.now_ms)
     return done
+
+
+def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
+    """What a run that has no delay left, and all earlier ones. Raises as `apply_purge`, but that something has gone."""
+    with partly(path, is_begun=True):
+        apply_purge(fs, plan_purge(fs, open_partition(fs, path), NEVER_MS, Clock(now_ms, is_given=True)))
 
 
 @contextmanager

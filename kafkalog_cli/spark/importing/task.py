@@ -16,7 +16,8 @@ from kafkalog_cli.actions.importing.results import JobDone
 from kafkalog_cli.actions.importing.scattering import Part, Places, Scatter
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.spark.jobs import attempt
-from kafkalog_cli.storage.appending.new_partition import attributes_in, remove_all
+from kafkalog_cli.storage.appending.new_partition import remove_all
+from kafkalog_cli.storage.changing.durable import attributes_in
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice

@@ -8,10 +8,17 @@ from contextlib import suppress
 from kafkalog_cli.errors import PathNotFound, SyncFailed
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
-from kafkalog_cli.storage.changing.durable import is_of_a_sync, not_changed, sync, sync_directory, try_to_remove
+from kafkalog_cli.storage.changing.durable import (
+    attributes_in,
+    is_of_a_sync,
+    not_changed,
+    sync,
+    sync_directory,
+    try_to_remove,
+)
 from kafkalog_cli.storage.changing.manifest import Manifest, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.changing.partition_state import difference_of_files, snapshot
-from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem
+from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.names import (
     OWN_DIRECTORY,
     DirectoryKind,
@@ -34,12 +41,6 @@ def is_unfinished(fs: Filesystem, path: str) -> bool:
 def _files(base_offset: int) -> tuple[str, ...]:
     """The empty ones."""
     return FileKind.LEADER_EPOCH_CHECKPOINT.value, *(segment_file_name(base_offset, kind) for kind in _KINDS)
-
-
-def attributes_in(fs: WritableFilesystem, directory: str) -> FileAttributes:
-    """What new files of a new partition in a log directory have: its owner, group and mode."""
-    found = fs.attributes(directory)
-    return found._replace(mode=found.mode & 0o666, xattrs=())
 
 
 def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int, base_offset: int = 0) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable
 
 from kafkalog_cli.errors import (
     HalfChanged,
+    HalfPublished,
     KafkalogError,
     MarkerKept,
     MarkerLeftAway,
@@ -27,6 +28,12 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 """EPERM also where fs.protected_hardlinks keeps a user from linking another's file."""
 TEMPORARY_SUFFIX = ".tmp"
+
+
+def attributes_in(fs: WritableFilesystem, directory: str) -> FileAttributes:
+    """What a new file in a directory has: its owner, group and mode."""
+    found = fs.attributes(directory)
+    return found._replace(mode=found.mode & 0o666, xattrs=())
 
 
 def sync(file: WritableFile) -> None:
@@ -239,6 +246,11 @@ def marker_left_away(path: str, error: OSError | SyncFailed) -> KafkalogError:
 def marker_kept(path: str, error: OSError | KafkalogError) -> KafkalogError:
     """What to raise where no log was changed, but the marker could not be put back."""
     return _told(MarkerKept, path, error)
+
+
+def half_published(path: str, error: OSError | SyncFailed) -> KafkalogError:
+    """What to raise for an error between the commit of a run and the last of its names: the next run completes it."""
+    return _told(HalfPublished, path, error)
 
 
 def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError) -> KafkalogError:

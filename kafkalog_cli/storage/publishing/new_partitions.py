@@ -16,12 +16,12 @@ from contextlib import ExitStack, suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkalog_cli.errors import HalfPublished, KafkalogError, NoSpace, Refused, SyncFailed
+from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
 from kafkalog_cli.storage.appending.new_partition import remove_all
 from kafkalog_cli.storage.changing.durable import (
     TEMPORARY_SUFFIX,
-    error_text,
-    is_no_room,
+    attributes_in,
+    half_published,
     not_changed,
     remove_if_there,
     replace_file,
@@ -175,11 +175,7 @@ class NewPartitions:
             sync_directory(self._fs, self.log_dir)
             coming = tuple(ComingFile(one.staged, one.name) for one in partitions)
             record = Record(self.log_dir, run, what, {"inodes": inodes, "aside": aside}, coming)
-            attributes = self._fs.attributes(self.log_dir)
-            replace_file(
-                self._fs, self.record_path, record_bytes(record),
-                attributes._replace(mode=attributes.mode & 0o666, xattrs=()),
-            )  # fmt: skip
+            replace_file(self._fs, self.record_path, record_bytes(record), attributes_in(self._fs, self.log_dir))
         except (OSError, SyncFailed) as error:
             raise not_changed(self.log_dir, error) from error
         return self.complete()
@@ -198,9 +194,7 @@ class NewPartitions:
             remove_if_there(self._fs, self.record_path)
             sync_directory(self._fs, self.log_dir)
         except (OSError, SyncFailed) as error:
-            reason = error_text(error) if isinstance(error, OSError) else str(error)
-            told = HalfPublished(path=self.log_dir, reason=reason)
-            raise (NoSpace(path=self.log_dir, reason=str(told)) if is_no_room(error) else told) from error
+            raise half_published(self.log_dir, error) from error
         self.sweep(record.run)
         placed = tuple(name for name, is_there in found if is_there)
         return Completed(placed, tuple(name for name, is_there in found if not is_there), record.what)

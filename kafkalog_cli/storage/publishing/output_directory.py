@@ -12,11 +12,11 @@ import os
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
-from kafkalog_cli.errors import HalfPublished, KafkalogError, NoSpace, NotKafkaLayout, PathNotFound, Refused, SyncFailed
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Refused, SyncFailed
 from kafkalog_cli.storage.changing.durable import (
     NO_HARD_LINKS,
-    error_text,
-    is_no_room,
+    attributes_in,
+    half_published,
     not_changed,
     remove_if_there,
     replace_file,
@@ -102,8 +102,7 @@ class OutputDirectory:
 
     def new_file(self) -> FileAttributes:
         """What files in the output have: owner, group and mode as the directory."""
-        found = self._fs.attributes(self.path)
-        return found._replace(mode=found.mode & 0o666, xattrs=(), mtime_ns=self._now_ns)
+        return attributes_in(self._fs, self.path)._replace(mtime_ns=self._now_ns)
 
     def publish(self, record: Record) -> None:
         """Commit the run, of which all files are on the disk, and give them their places.
@@ -136,9 +135,7 @@ class OutputDirectory:
             elif remove_if_there(self._fs, self._record_path):
                 sync_directory(self._fs, self._own)
         except (OSError, SyncFailed) as error:
-            reason = error_text(error) if isinstance(error, OSError) else str(error)
-            told = HalfPublished(path=self.path, reason=reason)
-            raise (NoSpace(path=self.path, reason=str(told)) if is_no_room(error) else told) from error
+            raise half_published(self.path, error) from error
         self.abandon(record.run)
         return done
 
@@ -147,8 +144,7 @@ class OutputDirectory:
         parent = path.rpartition("/")[0] or "/"
         attributes = None
         if self._fs.status(path) is None:
-            found = self._fs.attributes(parent)
-            attributes = found._replace(mode=found.mode & 0o666, xattrs=(), mtime_ns=self._now_ns)
+            attributes = attributes_in(self._fs, parent)._replace(mtime_ns=self._now_ns)
         replace_file(self._fs, path, record_bytes(record), attributes)
 
     def _must_be_free(self, one: ComingFile) -> None:

@@ -25,6 +25,7 @@ from kafkalog_cli.storage.reading.record_arrow import headers_tell, record_batch
 from kafkalog_cli.storage.reading.scan import Chunk
 
 MOST_ROWS = 1 << 16
+ALONE_BYTES = 1 << 20
 MOST_BYTES = 32 << 20
 """Of one RecordBatch: Spark does not cut those that it gets."""
 
@@ -59,16 +60,23 @@ def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Itera
 
 
 def capped(parts: Iterator[Any], schema: Any) -> Iterator[Any]:
-    """RecordBatches cut or put together so that none is larger than MOST_ROWS and MOST_BYTES, if records let it."""
+    """RecordBatches cut or put together so that none is larger than MOST_ROWS and MOST_BYTES, if records let it.
+
+    Those of ALONE_BYTES and more stay as they are: a copy would cost more than it saves.
+    """
     import pyarrow as pa
 
     held: list[Any] = []
     rows = size = 0
     for whole in parts:
         for part in _cut(whole):
-            if held and (rows + part.num_rows > MOST_ROWS or size + part.nbytes > MOST_BYTES):
+            is_large = part.nbytes >= ALONE_BYTES
+            if held and (is_large or rows + part.num_rows > MOST_ROWS or size + part.nbytes > MOST_BYTES):
                 yield from pa.Table.from_batches(held, schema).combine_chunks().to_batches()
                 held, rows, size = [], 0, 0
+            if is_large:
+                yield part
+                continue
             held.append(part)
             rows, size = rows + part.num_rows, size + part.nbytes
     if held:

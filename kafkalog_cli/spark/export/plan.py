@@ -16,7 +16,7 @@ from kafkalog_cli.actions.read.growing_end import growing_end
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import NothingSelected, Refused
 from kafkalog_cli.spark.offsets import LogRange, check_unique, name_of, served_partitions
-from kafkalog_cli.spark.splits import Task, tasks_of
+from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import ROOT_KINDS, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, looks_like_partition
@@ -96,7 +96,7 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
             ranges.append(wanted)
     if refused:
         raise _refusal(refused)
-    tasks = tasks_of(fs, ranges, None, None)
+    tasks = tasks_of(fs, ranges, None, None, times=TIMES_OF_FILES)
     tasks.sort(key=lambda task: -sum(piece.size_bytes for piece in task))
     return ExportPlan(tasks, gaps, begun)
 

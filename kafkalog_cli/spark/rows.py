@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
 from kafkalog_cli.actions.damage import damaged_log
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import Isolation, ReadRequest
@@ -55,7 +55,8 @@ def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Itera
     """
     choice = KernelChoice()
     choice.expect(job_bytes)
-    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice).batches())
+    views = BrokerViews(fs)
+    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice, views).batches())
     return capped(parts, arrow_schema(wanted.columns))
 
 
@@ -98,11 +99,12 @@ def _cut(part: Any) -> Iterator[Any]:
 class _PieceRows:
     """Reads one piece."""
 
-    def __init__(self, fs: Filesystem, piece: Piece, wanted: Wanted, choice: KernelChoice) -> None:
+    def __init__(self, fs: Filesystem, piece: Piece, wanted: Wanted, choice: KernelChoice, views: BrokerViews) -> None:
         self._fs = fs
         self._piece = piece
         self._wanted = wanted
         self._choice = choice
+        self._views = views
         names = [column.core for column in wanted.columns if column.core]
         self._core = record_schema(names) if names else None
         self._is_dense = headers_tell_all(wanted.columns)
@@ -149,7 +151,8 @@ class _PieceRows:
             first, to_offset=piece.end, until_ms=wanted.until_ms, isolation=wanted.isolation,
             since_ms=wanted.since_ms, with_control=wanted.include_control,
         )  # fmt: skip
-        return LogRead(self._fs, open_partition(self._fs, piece.path), request, self._choice)
+        partition = open_partition(self._fs, piece.path)
+        return LogRead(self._fs, partition, request, self._choice, self._views.of(partition))
 
     def _made(self, segment: SegmentRead, part: Any) -> Any:
         import pyarrow as pa

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
 from kafkalog_cli.actions.export.progress import LogProgress, change_since
 from kafkalog_cli.actions.export.request import ExportRequest
 from kafkalog_cli.actions.lookup.by_time import lookup_time
@@ -76,14 +76,16 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
     ranges, begun = [], dict(known)
     gaps: list[Note] = []
     refused: list[Note] = []
+    views = BrokerViews(fs)
     for one in partitions:
         if not one.segments:
             continue
-        bounds, topic_id = log_bounds(fs, one), topic_id_of(fs, one)
+        view = views.of(one)
+        bounds, topic_id = log_bounds(fs, one, view), topic_id_of(fs, one)
         progress = known.get((one.topic, one.number))
         first = bounds.start
         if progress is not None:
-            change = change_since(fs, one, bounds, topic_id, progress)
+            change = change_since(fs, one, bounds, topic_id, progress, view)
             if change is not None:
                 (gaps if change.is_gap else refused).append(Note("log-changed", one.path, change.reason))
             first = max(first, progress.next_offset)
@@ -91,7 +93,7 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
             next_offset=first, topic_id=topic_id or (progress.topic_id if progress else None)
         )
         end = growing_end(fs, one, request.isolation) if request.is_incremental else None
-        wanted = _wanted(fs, LogRange(one, first, end, bounds.end), request)
+        wanted = _wanted(fs, LogRange(one, first, end, bounds.end, view), request)
         if wanted is not None:
             ranges.append(wanted)
     if refused:
@@ -108,7 +110,7 @@ def _wanted(fs: Filesystem, whole: LogRange, request: ExportRequest) -> LogRange
     ends = [end for end in (whole.end, wanted.to_offset) if end is not None]
     end = min(ends) if ends else None
     if wanted.since_ms is not None and wanted.since_ms >= 0:
-        found = lookup_time(fs, whole.partition, wanted.since_ms).offset
+        found = lookup_time(fs, whole.partition, wanted.since_ms, view=whole.view).offset
         if found is None:
             return None
         first = max(first, found)

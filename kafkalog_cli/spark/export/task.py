@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from kafkalog_cli.actions.broker_view import BrokerViews
 from kafkalog_cli.actions.damage import damaged_log
 from kafkalog_cli.actions.export.columns import core_schema, export_schema, exported
 from kafkalog_cli.actions.export.files import MadeFile, PartitionFiles, Source, Target
@@ -82,12 +83,13 @@ class ExportTask:
         fs = RealFilesystem()
         choice = KernelChoice()
         choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
+        views = BrokerViews(fs)
         done = TaskDone([], [], [], 0, [])
         for number, piece in enumerate(task):
             request = self._request
             prefix = f"{attempt()}-{number}"
             target = Target(*self._where, request.format, request.codec, request.by_day, prefix)
-            reading = _PieceExport(fs, piece, request, choice)
+            reading = _PieceExport(fs, piece, request, choice, views)
             files = PartitionFiles(fs, target, reading.source)
             try:
                 end = reading.run(files, self._lines)
@@ -106,19 +108,22 @@ class ExportTask:
 class _PieceExport:
     """One piece."""
 
-    def __init__(self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, choice: KernelChoice) -> None:
+    def __init__(
+        self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, choice: KernelChoice, views: BrokerViews
+    ) -> None:
         self.damage: list[DamagedLog] = []
         self.notes: list[Note] = []
         self._fs = fs
         self._piece = piece
         self._request = request
         self._partition = open_partition(fs, piece.path)
+        self._view = views.of(self._partition)
         self.source = Source(piece.topic, piece.partition, topic_id_of(fs, self._partition))
         wanted = ReadRequest(
             piece.first, to_offset=piece.end, until_ms=request.range.until_ms, isolation=request.isolation,
             since_ms=request.range.since_ms, with_control=request.with_control,
         )  # fmt: skip
-        self._log = LogRead(fs, self._partition, wanted, choice)
+        self._log = LogRead(fs, self._partition, wanted, choice, self._view)
         self._last_offset: int | None = None
 
     def run(self, files: PartitionFiles, lines: Lines | None) -> PieceDone:
@@ -139,7 +144,7 @@ class _PieceExport:
         self.notes += log.notes
         digest = None
         if self._last_offset is not None and self._request.is_incremental:
-            digest = record_digest(self._fs, self._partition, self._last_offset)
+            digest = record_digest(self._fs, self._partition, self._last_offset, self._view)
         is_whole = log.last_stable_offset is None and not log.is_stuck and self._piece.end is not None
         end = self._piece.end if is_whole else log.next_offset
         assert end is not None

@@ -16,6 +16,7 @@ from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.output.export_lines import ExportLines
 from kafkalog_cli.output.export_text import export_lines
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.export.job import Export, ExportResult
 from kafkalog_cli.spark.export.plan import exported_partitions
@@ -74,7 +75,8 @@ class ExportRun:
             command,
         )  # fmt: skip
         try:
-            result = export.run(lambda: command_session(options.master, settings=options.settings))
+            with Progress(environment.stderr, "export", as_json=False, clock=environment.clock) as progress:
+                result = export.run(lambda: command_session(options.master, settings=options.settings), progress)
         except DamagedLog as error:
             step = "nothing was exported; --mode dropmalformed exports what can be read"
             self._messages.tell(type(error).__name__, str(error), exit_code=error.exit_code, next_step=step)

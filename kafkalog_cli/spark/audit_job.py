@@ -24,7 +24,7 @@ from kafkalog_cli.actions.verify.partition import Level, Target, Task
 from kafkalog_cli.actions.verify.verify import Failed, Result, Verifier, VerifyRequest
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.spark.jobs import run_tasks
+from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
 from kafkalog_cli.storage.fs import Filesystem, RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
@@ -86,16 +86,18 @@ class Audit:
         refused = [Failed(path, Refused(path=path, reason=reason)) for path, reason in reasons.items()]
         self.parts = [*kept, *(Audited(one, LogDir(one.path)) for one in refused)]
 
-    def run(self, sessions: Sessions) -> list[Audited]:
+    def run(self, sessions: Sessions, watcher: Watcher | None = None) -> list[Audited]:
         """The results, in the order of the paths. Raises KafkalogError for a job that failed."""
         places = [place for place, part in enumerate(self.parts) if isinstance(part, AuditTask)]
         tasks = [part for part in self.parts if isinstance(part, AuditTask)]
         found: list[Any] = list(self.parts)
         if tasks:
-            work = AuditWork(self._limits, sum(task.size_bytes for task in tasks))
-            groups = _grouped([task.size_bytes for task in tasks])
+            sizes = [task.size_bytes for task in tasks]
+            work = AuditWork(self._limits, sum(sizes))
+            groups = _grouped(sizes)
+            watch = Watch(watcher, "audit", [sum(sizes[at] for at in group) for group in groups])
             with sessions() as spark:
-                done = run_tasks(spark, [[tasks[at] for at in group] for group in groups], work)
+                done = run_tasks(spark, [[tasks[at] for at in group] for group in groups], work, watch)
             for at, one in zip(chain(*groups), chain(*done), strict=True):
                 found[places[at]] = one
         return found

@@ -131,7 +131,7 @@ def test_counts_of_any_log(log, tmp_path_factory):
 
 
 def tasks_with(choice):
-    def run(spark, items, work):
+    def run(spark, items, work, *_):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kafkalog_cli.spark.audit_job.KernelChoice", lambda: choice)
             return tasks_here(spark, items, work)
@@ -178,7 +178,7 @@ def test_what_cannot_be_looked_at_is_said_and_the_rest_goes_on(tmp_path):
     for number in range(3):
         log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]), partition=number)
 
-    def lost(spark, items, work):
+    def lost(spark, items, work, *_):
         shutil.rmtree(tmp_path / "log" / "orders-1")
         return tasks_here(spark, items, work)
 
@@ -197,7 +197,7 @@ def test_what_cannot_be_looked_at_is_said_and_the_rest_goes_on(tmp_path):
 def test_tasks_are_the_partitions_the_largest_first_and_stay_small(corpus):
     asked = []
 
-    def run(spark, items, work):
+    def run(spark, items, work, *_):
         asked.extend(items)
         return tasks_here(spark, items, work)
 
@@ -230,7 +230,7 @@ def test_small_partitions_share_a_task(sizes):
 def test_a_task_that_is_tried_again_finds_the_same(corpus):
     asked = []
 
-    def twice(spark, items, work):
+    def twice(spark, items, work, *_):
         asked.extend(items)
         first = tasks_here(spark, items, work)
         assert tasks_here(spark, items, work) == first

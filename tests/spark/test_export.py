@@ -308,7 +308,7 @@ def test_paths_are_whole(tmp_path, monkeypatch):
     (tmp_path / "else").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    def elsewhere(spark, items, work):
+    def elsewhere(spark, items, work, *_):
         monkeypatch.chdir(tmp_path / "else")
         return tasks_here(spark, items, work)
 

@@ -223,7 +223,7 @@ def test_a_task_that_fails_leaves_nothing(tmp_path):
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0))
 
-    def fails(spark, items, work):
+    def fails(spark, items, work, *_):
         tasks_here(spark, items, work)
         raise KafkalogError(reason="of the second task")
 
@@ -239,7 +239,7 @@ def test_a_task_that_is_tried_again_leaves_no_double(tmp_path):
     out = tmp_path / "out"
     log(tmp_path / "log", batch(0))
 
-    def twice(spark, items, work):
+    def twice(spark, items, work, *_):
         lost = tasks_here(spark, items, Renamed(work))
         assert lost
         return tasks_here(spark, items, work)
@@ -266,7 +266,7 @@ def test_retention_while_it_runs(tmp_path):
     log(tmp_path / "log", batch(0))
     log(tmp_path / "log", batch(2), base=2)
 
-    def late(spark, items, work):
+    def late(spark, items, work, *_):
         (tmp_path / "log" / "orders-0" / f"{0:020d}.log").unlink()
         return tasks_here(spark, items, work)
 

@@ -14,7 +14,7 @@ from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UsageError
 from kafkalog_cli.spark.export.plan import ExportPlan, Progress, check_outside, plan_export
 from kafkalog_cli.spark.export.task import ExportTask, Lines, PieceDone, TaskDone, Where
-from kafkalog_cli.spark.jobs import run_tasks
+from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
@@ -77,7 +77,7 @@ class Export:
         self._lines = lines
         self._what = {**request.what, **({} if state_path else {"command": list(command)})}
 
-    def run(self, sessions: Sessions) -> ExportResult:
+    def run(self, sessions: Sessions, watcher: Watcher | None = None) -> ExportResult:
         """Export, and commit. Raises Refused, Locked, UsageError, DamagedLog, NotChanged, NoSpace, HalfPublished."""
         self._request.check()
         check_outside(self._fs, self._output, "the output", self._partitions)
@@ -91,7 +91,7 @@ class Export:
             plan = plan_export(self._fs, self._partitions, self._request, known)
             run = new_run_id("export", self._now_ms)
             try:
-                done = self._tasks(out.begin(run), out, plan, sessions)
+                done = self._tasks(out.begin(run), out, plan, sessions, watcher)
                 progress = _after(plan.begun, done)
                 result = _result(done, plan, progress if self._request.is_incremental else None)
                 out.publish(self._record(out, run, result, progress))
@@ -125,13 +125,15 @@ class Export:
         said = ", ".join(f"{name} {record.what[name]}" for name in differs)
         return UsageError(reason=f"{self._state_path} is of an export with {said}: all runs into it must agree in that")
 
-    def _tasks(self, staging: str, out: OutputDirectory, plan: ExportPlan, sessions: Sessions) -> list[TaskDone]:
+    def _tasks(
+        self, staging: str, out: OutputDirectory, plan: ExportPlan, sessions: Sessions, watcher: Watcher | None
+    ) -> list[TaskDone]:
         if not plan.tasks:
             return []
-        job_bytes = sum(piece.size_bytes for task in plan.tasks for piece in task)
-        work = ExportTask(self._request, Where(staging, out.new_file()), self._lines, job_bytes)
+        sizes = [sum(piece.size_bytes for piece in task) for task in plan.tasks]
+        work = ExportTask(self._request, Where(staging, out.new_file()), self._lines, sum(sizes))
         with sessions() as spark:
-            return run_tasks(spark, plan.tasks, work)
+            return run_tasks(spark, plan.tasks, work, Watch(watcher, "export", sizes))
 
     def _record(self, out: OutputDirectory, run: str, result: ExportResult, progress: Progress) -> Record:
         coming = tuple(ComingFile(one.staged, one.path) for one in result.files)

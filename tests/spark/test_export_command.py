@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -16,6 +17,7 @@ from test_spark_rows import log_dir
 from test_spark_sessions import every_log
 
 import kafkalog_cli as kl
+from kafkalog_cli.actions.same_place import sight
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.spark.jobs import attempt, run_tasks
@@ -128,6 +130,18 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
     assert (code, files(tmp_path / "out")) == (13, [])
     assert "no space left on the device" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.usefixtures("spark")
+def test_workers_that_see_another_disk(tmp_path, monkeypatch):
+    folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
+    monkeypatch.setattr(
+        "kafkalog_cli.spark.export.plan.sight", lambda place, host: sight(place, host)._replace(inode=1)
+    )
+    code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out")
+    assert (code, said, files(tmp_path / "out")) == (14, "", [])
+    assert "sees another directory there than" in errors
+    assert re.search(r": its inode is \d+, not 1; nothing was touched$", errors)
 
 
 def test_one_task_an_item(spark):

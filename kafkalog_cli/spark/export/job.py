@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,9 @@ from kafkalog_cli.actions.export.request import ExportRequest
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UsageError
 from kafkalog_cli.spark.export.plan import ExportPlan, Progress, check_outside, plan_export
-from kafkalog_cli.spark.export.task import ExportTask, Lines, PieceDone, TaskDone, Where
+from kafkalog_cli.spark.export.task import ExportTask, Lines, PieceDone, SeenTask, TaskDone, Where
 from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
+from kafkalog_cli.spark.splits import Task
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
@@ -132,8 +133,9 @@ class Export:
             return []
         sizes = [sum(piece.size_bytes for piece in task) for task in plan.tasks]
         work = ExportTask(self._request, Where(staging, out.new_file()), self._lines, sum(sizes))
+        items = [SeenTask(task, tuple(plan.seen[path] for path in _paths(task))) for task in plan.tasks]
         with sessions() as spark:
-            return run_tasks(spark, plan.tasks, work, Watch(watcher, "export", sizes))
+            return run_tasks(spark, items, work, Watch(watcher, "export", sizes))
 
     def _record(self, out: OutputDirectory, run: str, result: ExportResult, progress: Progress) -> Record:
         coming = tuple(ComingFile(one.staged, one.path) for one in result.files)
@@ -146,6 +148,10 @@ class Export:
         record = out.record()
         if record is None or record.run != run:
             out.abandon(run)
+
+
+def _paths(task: Task) -> Iterable[str]:
+    return dict.fromkeys(piece.path for piece in task)
 
 
 def _result(done: Sequence[TaskDone], plan: ExportPlan, progress: Progress | None) -> ExportResult:

@@ -103,7 +103,8 @@ class ImportRun:
             for fields in imported_objects(result, options.log_dir, dry_run=options.dry_run):
                 lines.object(IMPORTED, "imported", fields)
             records = sum(one.built.records for one in result.done)
-            lines.summary(result.exit_code, partitions=len(result.done), records=records)
+            earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
+            lines.summary(result.exit_code, partitions=len(result.done), records=records, **earlier)
         elif result.plan is not None:
             for line in import_lines(result, options.log_dir, dry_run=options.dry_run):
                 out.write(line + "\n")

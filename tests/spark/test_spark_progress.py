@@ -122,14 +122,15 @@ def test_a_task_that_is_tried_again_counts_once(spark, tmp_path):
 
 
 @pytest.mark.usefixtures("spark", "at_once")
-def test_an_audit_tells_programs(tmp_path):
+def test_programs_are_told(tmp_path):
     size = fleet(tmp_path / "log")
-    code, out, errors = kafkalog("audit", tmp_path / "log", "--format", "json")
-    assert (code, json.loads(out.splitlines()[-1])["bytes"]) == (3, size)
-    found = objects(errors)
-    assert len(found) == len(errors.splitlines()) >= 1
-    assert {(one["work"], one["total_bytes"]) for one in found} == {("audit", size)}
-    assert found[-1]["done_bytes"] == size
+    for words, name in ((["audit"], "--format"), (["export", "--output", tmp_path / "out"], "--report")):
+        code, out, errors = kafkalog(*words, tmp_path / "log", name, "json")
+        assert (code in (0, 3), json.loads(out.splitlines()[-1])["records"]) == (True, 60)
+        found = objects(errors)
+        assert len(found) == len(errors.splitlines()) >= 1
+        assert {(one["work"], one["total_bytes"]) for one in found} == {(words[0], size)}
+        assert found[-1]["done_bytes"] == size
     assert kafkalog("audit", tmp_path / "log")[2] == ""  # without a terminal
 
 

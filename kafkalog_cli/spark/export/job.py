@@ -11,7 +11,7 @@ from kafkalog_cli.actions.export.files import MadeFile
 from kafkalog_cli.actions.export.progress import progress_of, state_of
 from kafkalog_cli.actions.export.request import ExportRequest
 from kafkalog_cli.actions.read.committed import Note
-from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UsageError
+from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UnsupportedFormat, UsageError
 from kafkalog_cli.spark.export.plan import ExportPlan, Progress, check_outside, plan_export
 from kafkalog_cli.spark.export.task import ExportTask, Lines, PieceDone, SeenTask, TaskDone, Where
 from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
@@ -33,8 +33,8 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 class ExportResult:
     """What was exported, and what is to be said of it.
 
-    `completed`: files of an earlier run, which was cut off after its commit, that have their places now; `untold`:
-    places of damage that are only counted.
+    `completed`: files of an earlier run, which was cut off after its commit, so that nobody was told of them; they
+    have their places now. `untold`: places of damage that are only counted.
     """
 
     files: list[MadeFile] = field(default_factory=list)
@@ -43,7 +43,7 @@ class ExportResult:
     notes: list[Note] = field(default_factory=list)
     gaps: list[Note] = field(default_factory=list)
     codes: frozenset[ExitCode] = frozenset()
-    completed: int = 0
+    completed: tuple[MadeFile, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -101,8 +101,8 @@ class Export:
                 raise
             return replace(result, completed=completed)
 
-    def _completed(self, out: OutputDirectory) -> tuple[Record | None, int]:
-        """What earlier runs committed, with all files in their places; how many came there only now."""
+    def _completed(self, out: OutputDirectory) -> tuple[Record | None, tuple[MadeFile, ...]]:
+        """What earlier runs committed, with all files in their places; those of one that nobody was told of."""
         record = out.record()
         if record is None:
             if not out.is_empty:
@@ -111,12 +111,20 @@ class Export:
                 if self._state_path is None:
                     reason = "there are files in it already; another --output, or --state FILE for what is new"
                 raise Refused(path=out.path, reason=reason)
-            return None, 0
-        completed = len(record.coming)
+            return None, ()
+        coming = record.coming
         record = out.complete(record)
         if record.what != self._what:
             raise self._other(out, record)
-        return record, completed
+        return record, tuple(self._told_of(one) for one in coming)
+
+    def _told_of(self, one: ComingFile) -> MadeFile:
+        """A file as the run that made it knew it. Raises UnsupportedFormat, once: it has its place now."""
+        try:
+            return MadeFile(one.staged, one.path, **(one.facts or {}))
+        except TypeError as error:
+            reason = "an earlier run was cut off after its commit, and is complete now; what it made is not noted"
+            raise UnsupportedFormat(path=f"{self._output}/{one.path}", reason=reason) from error
 
     def _other(self, out: OutputDirectory, record: Record) -> Exception:
         if self._state_path is None:
@@ -138,7 +146,7 @@ class Export:
             return run_tasks(spark, items, work, Watch(watcher, "export", sizes))
 
     def _record(self, out: OutputDirectory, run: str, result: ExportResult, progress: Progress) -> Record:
-        coming = tuple(ComingFile(one.staged, one.path) for one in result.files)
+        coming = tuple(ComingFile(one.staged, one.path, one.facts) for one in result.files)
         state: dict[str, Any] = state_of(progress) if self._state_path is not None else {}
         return Record(out.path, run, self._what, state, coming)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from clusters import spark_environment
-from exporting import pa, pq
+from exporting import files, pa, pq
 from importing import new_log_dir
 from jsonschema import Draft202012Validator
 from logs import BASE_TIME_MS, R, batch_v2
 from retried_tasks import Heard
-from test_export_command import ROOT, kafkalog
+from test_export_command import ROOT, kafkalog, many
 from test_spark_rows import log_dir
 
 from kafkalog_cli.actions.engine import log_bytes
@@ -159,3 +160,29 @@ def test_an_import_tells_of_both_its_steps(tmp_path):
     lines = shown.split(ERASE)
     assert (code, lines[0], lines[-1].count("%")) == (0, "", 0)
     assert [line.partition(":")[0] for line in lines if ": 100 %, " in line] == ["sort", "import"], lines
+
+
+@pytest.mark.slow
+def test_a_line_goes_when_the_run_is_interrupted(tmp_path):
+    many(tmp_path / "log", 4000)
+    master, slave = os.openpty()
+    argv = [sys.executable, "-m", "kafkalog_cli", "export", str(tmp_path / "log"), "--output", str(tmp_path / "out")]
+    child = subprocess.Popen(
+        [*argv, "--master", "local[2]"], cwd=ROOT, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave,
+    )  # fmt: skip
+    os.close(slave)
+    shown = b""
+    try:
+        while b" of " not in shown:
+            shown += os.read(master, 4096)
+        os.killpg(child.pid, signal.SIGINT)
+        while data := os.read(master, 4096):
+            shown += data
+    except OSError:  # nobody has the other end any more
+        pass
+    code = child.wait(120)
+    os.close(master)
+    nothing, *lines, last = shown.decode().split(ERASE)
+    assert (code, nothing, last, files(tmp_path / "out")) == (130, "", "", [])
+    assert all(line.startswith("export: ") for line in lines), lines

@@ -10,6 +10,7 @@ from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.storage.changing.manifest import run_ids
 from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
 
 
 class SeenFile(NamedTuple):
@@ -20,7 +21,10 @@ class SeenFile(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What a partition directory is, as `host` sees it. `runs` are ours that left something in it."""
+    """What a partition directory is, as `host` sees it. `runs` are ours that left something in it.
+
+    `files` and `runs` of one that is not locked are no more than its newest log file: its broker may be at work.
+    """
 
     host: str
     path: str
@@ -35,7 +39,7 @@ class Sight(NamedTuple):
         """Look at it from `host`. Raises Refused where it is another directory, PathNotFound where there is none.
 
         One that is locked must be as it was; `is_again`: unless an earlier try of the same work left its traces in it.
-        One that is only read may have grown, as its broker may be at work.
+        One that is only read may have grown, and lost old segments.
         """
         here = sight(Place(fs, self.path, self.log_dir, self.is_locked), host)
         difference = self._of_the_whole(here)
@@ -54,35 +58,46 @@ class Sight(NamedTuple):
 
     def _of_files(self, here: Sight) -> str | None:
         is_same_host = here.host == self.host
-        if not self.is_locked and is_same_host:
-            return None
-        known = 0
+        if not self.is_locked:
+            return None if is_same_host else self._of_newest(here)
         for name in sorted(self.files.keys() | here.files.keys()):
             ours, theirs = here.files.get(name), self.files.get(name)
-            if ours is None or theirs is None:
-                is_other = self.is_locked
-            elif self.is_locked:
-                is_other = ours != theirs if is_same_host else ours.size_bytes != theirs.size_bytes
-            else:
-                is_other = ours.size_bytes < theirs.size_bytes
-            if is_other:
+            is_same = ours is not None and theirs is not None and ours.size_bytes == theirs.size_bytes
+            if not is_same or (is_same_host and ours != theirs):
                 return f"{name} {_words(ours)}, not {_words(theirs)}"
-            known += ours is not None and theirs is not None
-        return "it has none of the files" if self.files and not known else None
+        return None
+
+    def _of_newest(self, here: Sight) -> str | None:
+        """A broker makes newer log files, and cleans and deletes older ones; of the newest it takes nothing away."""
+        newest = max(here.files, default="")
+        for name, theirs in self.files.items():
+            ours = here.files.get(name)
+            if newest <= name and (ours is None or ours.size_bytes < theirs.size_bytes):
+                return f"{name} {_words(ours)}, not {_words(theirs)}"
+        return None
 
 
 def sight(place: Place, host: str) -> Sight:
     """What is there now. Raises PathNotFound, NotKafkaLayout, Unreadable."""
     fs, path = place.fs, place.path
     status = fs.status(path)
-    files = {
-        one.path.rpartition("/")[2]: SeenFile(one.size_bytes, one.inode)
-        for one in fs.list_directory(path)
-        if one.is_file
-    }
+    entries = {one.path.rpartition("/")[2]: one for one in fs.list_directory(path) if one.is_file}
+    files = {name: SeenFile(one.size_bytes, one.inode) for name, one in entries.items()}
+    runs: frozenset[str] = frozenset()
+    if place.is_locked:
+        runs = frozenset(run_ids(fs, path))
+    else:
+        newest = max((name for name in files if _is_log(name)), default=None)
+        files = {} if newest is None else {newest: files[newest]}
     meta = None if place.log_dir is None else read_meta(fs, place.log_dir)
     inode = -1 if status is None else status.inode
-    return Sight(host, path, place.log_dir, meta, inode, files, frozenset(run_ids(fs, path)), place.is_locked)
+    return Sight(host, path, place.log_dir, meta, inode, files, runs, place.is_locked)
+
+
+def _is_log(name: str) -> bool:
+    found = classify_file(name)
+    is_log = found.kind in (FileKind.LOG, FileKind.SEVEN_LOG) and found.offset is not None
+    return is_log and found.state is WorkState.IN_PLACE
 
 
 def _identity(meta: MetaProperties | None) -> str:

@@ -124,9 +124,8 @@ def _run(argv: list[str], environment: Environment) -> int:
 
 def _wants_json(argv: list[str]) -> bool:
     """Whether the command line asks for machine output; its parser may not have come that far."""
-    if argv[:1] == ["export"]:  # it says there what files are made
-        return False
-    return "--format=json" in argv or ("--format", "json") in pairwise(argv)
+    name = "--report" if argv[:1] == ["export"] else "--format"  # which says there what files are made
+    return f"{name}=json" in argv or (name, "json") in pairwise(argv)
 
 
 def _unexpected(error: Exception, environment: Environment, argv: list[str]) -> int:

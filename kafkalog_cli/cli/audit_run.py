@@ -26,6 +26,7 @@ from kafkalog_cli.output.audit_json import write_audited, write_change
 from kafkalog_cli.output.audit_text import write_audit, write_changes
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.audit_job import Audit, AuditRequest
 from kafkalog_cli.spark.export.plan import check_outside
@@ -82,7 +83,8 @@ class AuditRun:
         if history is not None and not options.replaced:
             audit.refuse(_replaced(audit, history, run))
         before = None if history is None or until_ms is None else history.before(audit.log_dirs, run.host, until_ms)
-        audited = audit.run(lambda: command_session(options.master, settings=options.settings))
+        with Progress(environment.stderr, "audit", as_json=options.json, clock=environment.clock) as progress:
+            audited = audit.run(lambda: command_session(options.master, settings=options.settings), progress)
         failure = self._keep(audited, run, history)
         found = None if before is None else changes(rows_of(audited, run), before)
         return int(self._tell(audited, found, failure))

@@ -16,6 +16,7 @@ from kafkalog_cli.cli.options import (
     IsolationOption,
     Master,
     Now,
+    OutputFormat,
     PartitionOption,
     PartitionPaths,
     Quiet,
@@ -88,6 +89,9 @@ def export(  # noqa: PLR0913, PLR0917 options
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
     quiet: Quiet = False,
+    report: Annotated[OutputFormat, typer.Option(rich_help_panel=OUTPUT_PANEL,
+        help="What is printed: text, or NDJSON (json), an object for each file and one for all, the last; then errors"
+        " and progress are objects too, on stderr.")] = OutputFormat.TEXT,
 ) -> int:  # fmt: skip
     """Write the records of logs as Parquet, Arrow or NDJSON files, by tasks of Spark.
 
@@ -103,5 +107,6 @@ def export(  # noqa: PLR0913, PLR0917 options
         selection_of(topic, partition, topic_pattern), output, file_format.value,
         None if codec is None else codec.value, by_day, state, mode.value, isolation.value, include_control,
         from_offset, to_offset, since, until, now, master, spark_settings(conf), quiet,
+        report is OutputFormat.JSON,
     )  # fmt: skip
     return ExportRun(environment_of(context), options).run(paths or [])

@@ -13,9 +13,12 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.options import wanted_range
 from kafkalog_cli.errors import DamagedLog, UsageError
+from kafkalog_cli.output.export_json import EXPORTED, export_counts, exported_object
 from kafkalog_cli.output.export_lines import ExportLines
 from kafkalog_cli.output.export_text import export_lines
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.export.job import Export, ExportResult
 from kafkalog_cli.spark.export.plan import exported_partitions
@@ -44,6 +47,7 @@ class ExportOptions:
     master: str
     settings: Mapping[str, str]
     quiet: bool
+    is_json: bool
 
 
 class ExportRun:
@@ -52,7 +56,7 @@ class ExportRun:
     def __init__(self, environment: Environment, options: ExportOptions) -> None:
         self._environment = environment
         self._options = options
-        self._messages = Messages(environment.stderr, as_json=False)
+        self._messages = Messages(environment.stderr, as_json=options.is_json)
 
     def run(self, paths: list[str]) -> int:
         """Export; the exit code. Raises what `Export.run` raises, and what choosing the partitions does."""
@@ -74,7 +78,8 @@ class ExportRun:
             command,
         )  # fmt: skip
         try:
-            result = export.run(lambda: command_session(options.master, settings=options.settings))
+            with Progress(environment.stderr, "export", as_json=options.is_json, clock=environment.clock) as progress:
+                result = export.run(lambda: command_session(options.master, settings=options.settings), progress)
         except DamagedLog as error:
             step = "nothing was exported; --mode dropmalformed exports what can be read"
             self._messages.tell(type(error).__name__, str(error), exit_code=error.exit_code, next_step=step)
@@ -107,11 +112,29 @@ class ExportRun:
         if result.untold:
             self._messages.tell("more-damage", f"{result.untold} more places are damaged")
         if result.completed:
-            message = f"{result.completed} files of an earlier run, which was cut off after its commit, are in place"
+            message = (
+                f"{len(result.completed)} files of an earlier run, which was cut off after its commit, are in place"
+            )
             self._messages.tell("completed", message)
-        if self._options.quiet and not result.files:
-            return
         out = ResultStream(self._environment.stdout)
-        for line in export_lines(result.files):
-            out.write(line)
+        if self._options.is_json:
+            self._write_objects(JsonLines(out), result)
+        elif result.files or not self._options.quiet:
+            for line in export_lines(result.files):
+                out.write(line)
         out.flush()
+
+    def _write_objects(self, lines: JsonLines, result: ExportResult) -> None:
+        """All files that nobody was told of before, those of a run that was cut off first."""
+        output = self._options.output
+        assert output is not None
+        for files, of_earlier_run in ((result.completed, True), (result.files, False)):
+            for file in files:
+                lines.object(EXPORTED, "exported", exported_object(file, output, of_earlier_run=of_earlier_run))
+        lines.summary(
+            result.exit_code,
+            **export_counts([*result.completed, *result.files]),
+            of_earlier_run=len(result.completed),
+            damaged=len(result.damage) + result.untold,
+            gaps=len(result.gaps),
+        )

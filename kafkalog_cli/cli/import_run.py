@@ -17,6 +17,7 @@ from kafkalog_cli.output.import_json import IMPORTED, imported_objects
 from kafkalog_cli.output.import_text import import_lines
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.java import need_pyspark
@@ -62,7 +63,9 @@ class ImportRun:
         if options.dry_run:
             result = job.plan(files)
         else:
-            result = job.run(files, lambda: command_session(options.master, settings=options.settings))
+            environment = self._environment
+            with Progress(environment.stderr, "import", as_json=options.is_json, clock=environment.clock) as progress:
+                result = job.run(files, lambda: command_session(options.master, settings=options.settings), progress)
         self._tell(result)
         return int(result.exit_code)
 
@@ -100,7 +103,8 @@ class ImportRun:
             for fields in imported_objects(result, options.log_dir, dry_run=options.dry_run):
                 lines.object(IMPORTED, "imported", fields)
             records = sum(one.built.records for one in result.done)
-            lines.summary(result.exit_code, partitions=len(result.done), records=records)
+            earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
+            lines.summary(result.exit_code, partitions=len(result.done), records=records, **earlier)
         elif result.plan is not None:
             for line in import_lines(result, options.log_dir, dry_run=options.dry_run):
                 out.write(line + "\n")

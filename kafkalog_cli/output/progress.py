@@ -66,6 +66,15 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.erase()
 
+    def begin(self, work: str, total_bytes: int) -> None:
+        """So many bytes are to be looked at from now on, by `work`: what was before does not count, nor its time."""
+        with self._lock:
+            self._work = work
+            self._total_bytes = total_bytes
+            self._done_bytes = 0
+            self._begun = self._clock()
+            self._due = self._begun + FIRST_AFTER_SECONDS
+
     def expect(self, total_bytes: int) -> None:
         """So many bytes are to be looked at in all."""
         with self._lock:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,14 +19,16 @@ from kafkalog_cli import __version__
 from kafkalog_cli.actions.audit.audit import Audited, AuditTask, LogDir, audit_partition, audit_task, log_dir_of
 from kafkalog_cli.actions.audit.columns import audit_table
 from kafkalog_cli.actions.audit.history import run_of
+from kafkalog_cli.actions.engine import Place
 from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.same_place import sight
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.partition import Level, Target, Task
 from kafkalog_cli.actions.verify.verify import Failed, Result, Verifier, VerifyRequest
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.spark.jobs import run_tasks
-from kafkalog_cli.storage.fs import Filesystem, RealFilesystem
+from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
+from kafkalog_cli.storage.fs import Filesystem, RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
 
@@ -62,7 +65,7 @@ class Audit:
         wanted = VerifyRequest(request.selection, request.level, request.now_ms, request.metadata_path)
         verifier = Verifier(Means(fs, request.limits), wanted)
         full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
-        self.parts = [_part(part, verifier, request.top) for part in verifier.parts(full)]
+        self.parts = [_part(fs, part, verifier, request.top) for part in verifier.parts(full)]
 
     @property
     def log_dirs(self) -> dict[str, tuple[LogDir, int]]:
@@ -86,16 +89,18 @@ class Audit:
         refused = [Failed(path, Refused(path=path, reason=reason)) for path, reason in reasons.items()]
         self.parts = [*kept, *(Audited(one, LogDir(one.path)) for one in refused)]
 
-    def run(self, sessions: Sessions) -> list[Audited]:
+    def run(self, sessions: Sessions, watcher: Watcher | None = None) -> list[Audited]:
         """The results, in the order of the paths. Raises KafkalogError for a job that failed."""
         places = [place for place, part in enumerate(self.parts) if isinstance(part, AuditTask)]
         tasks = [part for part in self.parts if isinstance(part, AuditTask)]
         found: list[Any] = list(self.parts)
         if tasks:
-            work = AuditWork(self._limits, sum(task.size_bytes for task in tasks))
-            groups = _grouped([task.size_bytes for task in tasks])
+            sizes = [task.size_bytes for task in tasks]
+            work = AuditWork(self._limits, sum(sizes))
+            groups = _grouped(sizes)
+            watch = Watch(watcher, "audit", [sum(sizes[at] for at in group) for group in groups])
             with sessions() as spark:
-                done = run_tasks(spark, [[tasks[at] for at in group] for group in groups], work)
+                done = run_tasks(spark, [[tasks[at] for at in group] for group in groups], work, watch)
             for at, one in zip(chain(*groups), chain(*done), strict=True):
                 found[places[at]] = one
         return found
@@ -114,14 +119,17 @@ def _grouped(sizes: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _part(part: Task | Result, verifier: Verifier, top: int | None) -> AuditTask | Audited:
+def _part(fs: Filesystem, part: Task | Result, verifier: Verifier, top: int | None) -> AuditTask | Audited:
     if not isinstance(part, Task):
         is_root = not isinstance(part, Failed) and part.target is Target.LOG_DIR
         return Audited(part, log_dir_of(part.path, verifier.settings) if is_root else None)
     if part.wanted is not None:
         return Audited(Failed(part.partition.path, NotKafkaLayout(path=part.partition.path, reason=_A_FILE)))
     try:
-        return replace(audit_task(part, verifier.root_of(part.partition.path), verifier.settings), top=top)
+        task = audit_task(part, verifier.root_of(part.partition.path), verifier.settings)
+        log_dir = None if task.log_dir is None else task.log_dir.path
+        seen = sight(Place(fs, part.partition.path, log_dir, is_locked=False), socket.gethostname())
+        return replace(task, top=top, seen=seen)
     except KafkalogError as error:
         return Audited(Failed(part.partition.path, error))
 
@@ -149,7 +157,17 @@ class AuditWork:
         """Audit some partitions: nothing is written, so a task that is tried again finds the same."""
         fs, choice = RealFilesystem(), KernelChoice()
         choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
-        return [audit_partition(Means(fs, self._limits, choice), fs, task) for task in tasks]
+        return [_audited(Means(fs, self._limits, choice), fs, task) for task in tasks]
+
+
+def _audited(means: Means, fs: WritableFilesystem, task: AuditTask) -> Audited:
+    """One partition, if it is what the driver saw there: another disk may be mounted here, or none."""
+    try:
+        if task.seen is not None:
+            task.seen.check(fs, socket.gethostname())
+    except KafkalogError as error:
+        return Audited(Failed(task.task.partition.path, error), task.log_dir)
+    return audit_partition(means, fs, task)
 
 
 def audit(spark: SparkSession, paths: Sequence[str], *, level: str = "normal", top: int | None = None) -> DataFrame:

@@ -100,6 +100,26 @@ def test_programs_get_an_object_a_second_in_a_pipe_too():
     }  # fmt: skip
 
 
+def test_what_begins_later_is_counted_from_then_on():
+    stream = io.BytesIO()
+    clock, shown = progress(stream, as_json=True)
+    clock.now += 20  # Spark starts
+    shown.begin("sort", 1000)
+    shown.advance(0)
+    clock.now += 2
+    shown.advance(500)
+    shown.begin("import", 4000)
+    clock.now += 0.5
+    shown.advance(1)
+    clock.now += 0.5
+    shown.advance(999)
+    told = [json.loads(line) for line in text(stream).splitlines()]
+    names = ("work", "done_bytes", "total_bytes", "bytes_per_second", "seconds_left")
+    assert [tuple(one[name] for name in names) for one in told] == [
+        ("sort", 500, 1000, 250, 2.0), ("import", 1000, 4000, 1000, 3.0),
+    ]  # fmt: skip
+
+
 def test_threads_may_advance_it():
     stream = io.BytesIO()
     clock, shown = progress(stream, as_json=True)

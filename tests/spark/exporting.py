@@ -24,7 +24,7 @@ NOW_MS = 1_700_000_000_000
 PICKLER = CloudPickleSerializer()
 
 
-def tasks_here(spark, items, work):
+def tasks_here(spark, items, work, *_):
     """What `run_tasks` does, one after the other."""
     del spark
     moved = PICKLER.loads(PICKLER.dumps(work))

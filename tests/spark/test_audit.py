@@ -1,5 +1,6 @@
 """Audits: the findings of verify and the counts of the core on every case of the corpus; what cannot be looked at."""
 
+import re
 import shutil
 import warnings
 from collections import Counter
@@ -131,7 +132,7 @@ def test_counts_of_any_log(log, tmp_path_factory):
 
 
 def tasks_with(choice):
-    def run(spark, items, work):
+    def run(spark, items, work, *_):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kafkalog_cli.spark.audit_job.KernelChoice", lambda: choice)
             return tasks_here(spark, items, work)
@@ -178,7 +179,7 @@ def test_what_cannot_be_looked_at_is_said_and_the_rest_goes_on(tmp_path):
     for number in range(3):
         log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]), partition=number)
 
-    def lost(spark, items, work):
+    def lost(spark, items, work, *_):
         shutil.rmtree(tmp_path / "log" / "orders-1")
         return tasks_here(spark, items, work)
 
@@ -194,10 +195,61 @@ def test_what_cannot_be_looked_at_is_said_and_the_rest_goes_on(tmp_path):
     assert combined_exit_code([one.exit_code for one in found]) is ExitCode.CORRUPTION  # the name x.log
 
 
+def test_a_worker_that_sees_another_disk_says_so_and_the_rest_goes_on(tmp_path, monkeypatch):
+    """An older copy of one partition and an empty directory of another, as a worker has them that has other mounts."""
+    batches = [batch_v2([R(at, BASE_TIME_MS, b"k", b"v")]) for at in range(2)]
+    for number in range(3):
+        log_dir(tmp_path / "log", b"".join(batches), partition=number)
+
+    def elsewhere(spark, items, work, *_):
+        monkeypatch.setattr("socket.gethostname", lambda: "worker")
+        log = tmp_path / "log" / "orders-1" / f"{0:020d}.log"
+        log.write_bytes(batches[0])
+        (tmp_path / "log" / "orders-2" / log.name).unlink()
+        return tasks_here(spark, items, work)
+
+    monkeypatch.setattr("socket.gethostname", lambda: "driver")
+    found = {one.path.rpartition("/")[2]: one for one in audit(tmp_path / "log", run_tasks=elsewhere)}
+    assert {name: one.exit_code for name, one in found.items() if isinstance(one.result, Failed)} == {
+        "orders-1": ExitCode.REFUSED, "orders-2": ExitCode.REFUSED,
+    }  # fmt: skip
+    path, sizes = tmp_path / "log" / "orders-1", [len(batches[0]), len(batches[0] + batches[1])]
+    said = str(found["orders-1"].result.error)
+    assert said.startswith(
+        f"{path}: refused: worker sees another directory there than driver, where the run was planned"
+    )
+    assert re.search(rf"log of {sizes[0]} bytes \(inode \d+\), not of {sizes[1]} bytes \(inode \d+\); nothing ", said)
+    assert found["orders-0"].statistics.records == 2
+
+
+def test_a_broker_at_work_is_no_other_disk(tmp_path, monkeypatch):
+    """It appends, rolls, trims the indexes that it had made large, and cleans and deletes what is old."""
+    monkeypatch.setattr("socket.gethostname", lambda: "driver")
+    folder = log_dir(tmp_path, batch_v2([R(0, BASE_TIME_MS, b"k", b"v" * 50)]))
+    log_dir(tmp_path, batch_v2([R(2, BASE_TIME_MS, b"k", b"v")]), base=2)
+    log_dir(tmp_path, batch_v2([R(3, BASE_TIME_MS, b"k", b"v" * 50)]), base=3)
+    partition = folder / "orders-0"
+    (partition / f"{3:020d}.index").write_bytes(bytes(10 << 10))
+
+    def later(spark, items, work, *_):
+        monkeypatch.setattr("socket.gethostname", lambda: "worker")
+        (partition / f"{0:020d}.log").write_bytes(batch_v2([R(1, BASE_TIME_MS, b"k", None)]))  # cleaned
+        (partition / f"{2:020d}.log").unlink()
+        (partition / f"{3:020d}.index").write_bytes(b"")
+        with (partition / f"{3:020d}.log").open("ab") as log:
+            log.write(batch_v2([R(4, BASE_TIME_MS, b"k", b"v")]))
+        (partition / f"{5:020d}.log").touch()
+        return tasks_here(spark, items, work)
+
+    found = audit(folder, run_tasks=later)
+    assert not [one for one in found if isinstance(one.result, Failed)]
+    assert statistics(found)["orders-0"].batches == 3
+
+
 def test_tasks_are_the_partitions_the_largest_first_and_stay_small(corpus):
     asked = []
 
-    def run(spark, items, work):
+    def run(spark, items, work, *_):
         asked.extend(items)
         return tasks_here(spark, items, work)
 
@@ -230,7 +282,7 @@ def test_small_partitions_share_a_task(sizes):
 def test_a_task_that_is_tried_again_finds_the_same(corpus):
     asked = []
 
-    def twice(spark, items, work):
+    def twice(spark, items, work, *_):
         asked.extend(items)
         first = tasks_here(spark, items, work)
         assert tasks_here(spark, items, work) == first

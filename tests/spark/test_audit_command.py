@@ -10,6 +10,7 @@ from test_export_command import ROOT, kafkalog
 from test_spark_rows import log_dir
 
 from kafkalog_cli.actions.audit.history import History
+from kafkalog_cli.actions.same_place import sight
 from kafkalog_cli.errors import NoSpace
 from kafkalog_cli.spark import audit
 
@@ -192,6 +193,30 @@ def test_a_dataframe(spark, corpus):
 
 
 @pytest.mark.usefixtures("spark")
+def test_workers_that_see_another_disk(tmp_path, schemas, monkeypatch):
+    """As on another machine, on which something else is mounted in one of two places."""
+    disks = two_disks(tmp_path)
+
+    def other(place, host):
+        seen = sight(place, host)
+        return seen._replace(host="elsewhere", meta=None) if place.log_dir == str(disks[0]) else seen
+
+    monkeypatch.setattr("kafkalog_cli.spark.audit_job.sight", other)
+    code, out, errors = kafkalog("audit", *disks, "--level", "quick", "--format", "json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert (code, lines[-1]["failures"], lines[-1]["partitions"]) == (5, 1, 1)
+    for line in lines[:-1]:
+        assert next(schemas[line["schema"]].iter_errors(line), None) is None, line
+    failed = {one["path"]: one["exit_code"] for one in lines if one.get("error")}
+    assert failed == {f"{disks[0]}/on-a-0": 14}
+    (told,) = (one for one in map(json.loads, errors.splitlines()) if one["type"] == "error")
+    assert (told["kind"], told["exit_code"]) == ("Refused", 14)
+    assert "sees another directory there than elsewhere, where the run was planned: meta.properties" in told["message"]
+    code, _, errors = kafkalog("audit", disks[0] / "on-a-0", "--level", "quick")
+    assert (code, errors.count("sees another directory there")) == (14, 1)
+
+
+@pytest.mark.usefixtures("spark")
 def test_results_are_told_though_they_cannot_be_kept(tmp_path, monkeypatch):
     disk, _ = two_disks(tmp_path)
 
@@ -202,4 +227,5 @@ def test_results_are_told_though_they_cannot_be_kept(tmp_path, monkeypatch):
     code, out, err = kafkalog("audit", disk, "--level", "quick", "--history", tmp_path / "history", "--format", "json")
     last = json.loads(out.splitlines()[-1])
     assert (code, last["type"], last["exit_code"], last["partitions"]) == (13, "summary", 13, 1)
-    assert json.loads(err)["kind"] == "NoSpace"
+    (told,) = (one for one in map(json.loads, err.splitlines()) if one["type"] == "error")
+    assert told["kind"] == "NoSpace"

@@ -308,12 +308,28 @@ def test_paths_are_whole(tmp_path, monkeypatch):
     (tmp_path / "else").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    def elsewhere(spark, items, work):
+    def elsewhere(spark, items, work, *_):
         monkeypatch.chdir(tmp_path / "else")
         return tasks_here(spark, items, work)
 
     export("log", "out", run_tasks=elsewhere)
     assert offsets(tmp_path / "out") == [("orders", 0, 0)]
+
+
+def test_a_worker_that_sees_another_disk_exports_nothing(tmp_path, monkeypatch):
+    """An older copy of a partition lies there."""
+    batches = [batch_v2([R(at, BASE_TIME_MS, b"k", b"v")]) for at in range(2)]
+    folder = log_dir(tmp_path / "log", b"".join(batches))
+
+    def elsewhere(spark, items, work, *_):
+        monkeypatch.setattr("socket.gethostname", lambda: "worker")
+        (folder / "orders-0" / f"{0:020d}.log").write_bytes(batches[0])
+        return tasks_here(spark, items, work)
+
+    monkeypatch.setattr("socket.gethostname", lambda: "driver")
+    with pytest.raises(Refused, match="worker sees another directory there than driver, where the run was planned"):
+        export(folder, tmp_path / "out", tmp_path / "state", run_tasks=elsewhere)
+    assert (files(tmp_path / "out"), (tmp_path / "state").exists()) == ([], False)
 
 
 def test_old_formats(tmp_path):

@@ -1,7 +1,9 @@
 """`kafkalog export` through Spark itself, one session for all: files, messages, exit codes; a job that is killed."""
 
 import io
+import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -11,11 +13,13 @@ from pathlib import Path
 
 import pytest
 from exporting import files, offsets, pq
+from jsonschema import Draft202012Validator
 from logs import BASE_TIME_MS, R, batch_v2
 from test_spark_rows import log_dir
 from test_spark_sessions import every_log
 
 import kafkalog_cli as kl
+from kafkalog_cli.actions.same_place import sight
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.spark.jobs import attempt, run_tasks
@@ -111,6 +115,67 @@ def test_what_goes_wrong_is_said_in_a_line(tmp_path):
         assert (code, message in errors) == (2, True), errors
 
 
+def objects(text):
+    """The objects, each as its schema wants it, without those of progress."""
+    found = [json.loads(line) for line in text.splitlines()]
+    for one in found:
+        schema = json.loads((ROOT / "docs" / "schemas" / f"{one['schema'].replace('/', '-')}.json").read_text())
+        is_open = schema.get("additionalProperties", False)
+        Draft202012Validator({**schema, "additionalProperties": is_open}).validate(one)
+    return [one for one in found if one["type"] != "progress"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_as_objects(every_log, tmp_path):
+    out = tmp_path / "out"
+    argv = ("export", every_log, "--output", out, "--mode", "dropmalformed", "--report", "json")
+    code, said, errors = kafkalog(*argv)
+    *made, summary = objects(said)
+    assert {one["type"] for one in made} == {"exported"}
+    assert sorted(one["path"] for one in made) == [str(out / name) for name in files(out)]
+    for one in made:
+        found = pq.read_table(one["path"], columns=["partition", "offset"])
+        rows = found.column("offset").to_pylist()
+        assert (one["first_offset"], one["last_offset"], one["records"]) == (rows[0], rows[-1], len(rows))
+        assert (one["partition"], one["of_earlier_run"]) == (found.column("partition")[0].as_py(), False)
+        assert one["size_bytes"] == Path(one["path"]).stat().st_size
+        assert f"topic={one['topic']}" in one["path"]
+    damage = [one for one in objects(errors) if one["kind"].startswith("Damaged")]
+    assert summary.items() >= {
+        "exit_code": code, "files": len(made), "records": sum(one["records"] for one in made),
+        "bytes": sum(one["size_bytes"] for one in made), "topics": len({one["topic"] for one in made}),
+        "partitions": len({(one["topic"], one["partition"]) for one in made}), "of_earlier_run": 0, "gaps": 0,
+        "damaged": len(damage),
+    }.items()  # fmt: skip
+    (refused,) = objects(kafkalog(*argv)[2])
+    assert (refused["kind"], refused["exit_code"], refused["path"]) == ("Refused", 14, str(out))
+
+
+@pytest.mark.usefixtures("spark")
+def test_objects_of_what_is_new_and_of_what_goes_wrong(tmp_path):
+    good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
+    folder, out = log_dir(tmp_path / "log", good[0]), tmp_path / "out"
+    argv = ("export", folder, "--output", out, "--state", tmp_path / "state", "--format", "json", "--report=json")
+    counts = []
+    for data in (good[0], good[0], good[0] + good[1]):
+        log_dir(folder, data)
+        code, said, _ = kafkalog(*argv, "--quiet")
+        *made, summary = objects(said)
+        counts.append((code, [(one["first_offset"], one["records"]) for one in made], summary["files"]))
+    assert counts == [(0, [(0, 1)], 1), (0, [], 0), (0, [(1, 1)], 1)]
+    log_dir(folder, good[0] + good[1] + good[2][:-3] + b"xyz" + good[2])
+    code, said, errors = kafkalog("export", folder, "--output", tmp_path / "new", "--report", "json")
+    (told,) = objects(errors)
+    assert (code, said, told["kind"], told["exit_code"]) == (4, "", "DamagedLog", 4)
+    assert told["next_step"] == "nothing was exported; --mode dropmalformed exports what can be read"
+    for words in (["--output"], ["--report", "json", "--codec", "x"], ["--report", "json"]):
+        code, said, errors = kafkalog("export", folder, *words)
+        assert (code, said) == (2, "")
+        if words != ["--output"]:
+            (told,) = objects(errors)
+            assert (told["kind"], told["exit_code"]) == ("UsageError", 2)
+
+
 @pytest.mark.usefixtures("spark")
 def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
     """What a task is told by the system comes back with its exit code."""
@@ -128,6 +193,18 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
     assert (code, files(tmp_path / "out")) == (13, [])
     assert "no space left on the device" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.usefixtures("spark")
+def test_workers_that_see_another_disk(tmp_path, monkeypatch):
+    folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
+    monkeypatch.setattr(
+        "kafkalog_cli.spark.export.plan.sight", lambda place, host: sight(place, host)._replace(inode=1)
+    )
+    code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out")
+    assert (code, said, files(tmp_path / "out")) == (14, "", [])
+    assert "sees another directory there than" in errors
+    assert re.search(r": its inode is \d+, not 1; nothing was touched$", errors)
 
 
 def test_one_task_an_item(spark):

@@ -38,11 +38,17 @@ def of(output, partition=0):
     return [offset for _, number, offset in offsets(output) if number == partition]
 
 
+def stats(output):
+    """What tells that a file was not written again; reading it changes when it was read."""
+    found = {name: (output / name).stat() for name in files(output)}
+    return {name: (one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for name, one in found.items()}
+
+
 def test_what_is_new(tmp_path):
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0), batch(2))
     assert len(export(tmp_path / "log", out, state).files) == 1
-    before = {name: (out / name).stat() for name in files(out)}
+    before = stats(out)
     nothing = export(tmp_path / "log", out, state)
     assert (nothing.files, nothing.exit_code) == ([], ExitCode.OK)
     log(tmp_path / "log", batch(0), batch(2), batch(4), b"\0" * 10)  # the broker is writing: not whole yet
@@ -52,7 +58,7 @@ def test_what_is_new(tmp_path):
     log(tmp_path / "log", batch(0), batch(2), batch(4), batch(6))
     export(tmp_path / "log", out, state)
     assert (of(out), of(out, 1)) == ([*range(8)], [0, 1])
-    assert {name: (out / name).stat() for name in before} == before
+    assert {name: stats(out)[name] for name in before} == before
     known = json.loads(state.read_text())
     assert [(one["partition"], one["next_offset"]) for one in known["state"]["logs"]] == [(0, 8), (1, 2)]
 
@@ -209,6 +215,10 @@ def test_cut_off_after_any_change(tmp_path, with_state):
             again = export(tmp_path / "log", out, state)
             assert again.exit_code is ExitCode.OK
             assert bool(again.completed) == committed or not again.files
+            told = {one.path: one for one in (*again.completed, *again.files)}
+            assert set(told) in (set(), set(files(out)))  # a run that was cut off told nobody of its files
+            for name, one in told.items():
+                assert (one.records, one.last_offset, one.size_bytes) == (4, 3, (out / name).stat().st_size)
         assert (of(out), of(out, 1)) == ([0, 1, 2, 3], [0, 1, 2, 3])
         if with_state:
             export(tmp_path / "log", out, state)
@@ -219,11 +229,28 @@ def test_cut_off_after_any_change(tmp_path, with_state):
     assert cut_when_seen > 2
 
 
+def test_a_record_that_does_not_say_what_its_files_hold(tmp_path):
+    """It is completed all the same, and only that is an error."""
+    log(tmp_path / "log", batch(0))
+    out, state = tmp_path / "out", tmp_path / "state"
+    export(tmp_path / "log", out, state)
+    (name,) = files(out)
+    record = json.loads(state.read_text())
+    staging = out / ".kafkalog" / record["run"]
+    staging.mkdir()
+    (out / name).rename(staging / "x.tmp")
+    state.write_text(json.dumps({**record, "coming": [{"staged": "x.tmp", "path": name}]}))
+    with pytest.raises(UnsupportedFormat, match="what it made is not noted"):
+        export(tmp_path / "log", out, state)
+    assert (files(out), of(out)) == ([name], [0, 1])
+    assert export(tmp_path / "log", out, state).completed == ()
+
+
 def test_a_task_that_fails_leaves_nothing(tmp_path):
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0))
 
-    def fails(spark, items, work):
+    def fails(spark, items, work, *_):
         tasks_here(spark, items, work)
         raise KafkalogError(reason="of the second task")
 
@@ -239,7 +266,7 @@ def test_a_task_that_is_tried_again_leaves_no_double(tmp_path):
     out = tmp_path / "out"
     log(tmp_path / "log", batch(0))
 
-    def twice(spark, items, work):
+    def twice(spark, items, work, *_):
         lost = tasks_here(spark, items, Renamed(work))
         assert lost
         return tasks_here(spark, items, work)
@@ -266,7 +293,7 @@ def test_retention_while_it_runs(tmp_path):
     log(tmp_path / "log", batch(0))
     log(tmp_path / "log", batch(2), base=2)
 
-    def late(spark, items, work):
+    def late(spark, items, work, *_):
         (tmp_path / "log" / "orders-0" / f"{0:020d}.log").unlink()
         return tasks_here(spark, items, work)
 

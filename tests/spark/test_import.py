@@ -344,7 +344,7 @@ def test_a_task_that_is_tried_again(tmp_path, monkeypatch):
     tries, staged = iter(range(100)), set()
     monkeypatch.setattr(task, "attempt", lambda: str(next(tries)))
 
-    def twice(spark, items, work):
+    def twice(spark, items, work, *_):
         first = tasks_here(spark, items, work)
         second = tasks_here(spark, items, work)
         staged.update(name for name in seen(new) if is_staged(name))
@@ -363,7 +363,7 @@ def test_a_lost_task_that_ends_late_is_not_seen(tmp_path):
     export(folder, tmp_path / "out")
     new = new_log_dir(tmp_path / "new")
 
-    def killed(spark, items, work):
+    def killed(spark, items, work, *_):
         tasks_here(spark, items, work)
         shutil.copytree(new, tmp_path / "killed")
         raise KeyboardInterrupt

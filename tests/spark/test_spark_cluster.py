@@ -59,6 +59,7 @@ def test_a_cluster_does_what_one_machine_does(master, corpus, tmp_path):
     again = (audit, verify, [*compact, "--dry-run"], compact, verify)
     for command, (code, said, errors) in zip(again, found["said"][1:], strict=True):
         here = kafkalog(*command)
-        assert (code, *(RUN_ID.sub(r"RUN-\1", text) for text in (said, errors))) == here
+        told = "".join(line for line in errors.splitlines(True) if '"kafkalog.progress/1"' not in line)
+        assert (code, *(RUN_ID.sub(r"RUN-\1", text) for text in (said, told))) == here
     assert left == tree(logs)
     assert any(".deleted" in name for name in left)

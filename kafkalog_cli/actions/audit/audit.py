@@ -14,6 +14,7 @@ from kafkalog_cli.actions.listing.listing import list_partition
 from kafkalog_cli.actions.listing.root import RootState, Shutdown
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.root_state import RootState as PartitionRootState
+from kafkalog_cli.actions.same_place import Sight
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.partition import Task
 from kafkalog_cli.actions.verify.verify import Failed, Result, verified
@@ -88,13 +89,15 @@ class Audited:
 class AuditTask:
     """A partition to audit; all of it goes to a worker. `cleaner` None: the cleaner does not look at it.
 
-    `top`: how many of its keys are to be told, None: they are not looked at.
+    `top`: how many of its keys are to be told, None: they are not looked at. `seen`: what whoever planned saw there,
+    None: it is not compared.
     """
 
     task: Task
     log_dir: LogDir | None = None
     cleaner: CleanerSettings | None = None
     top: int | None = None
+    seen: Sight | None = None
 
     @property
     def size_bytes(self) -> int:

@@ -56,6 +56,11 @@ class MadeFile(NamedTuple):
     records: int
     size_bytes: int
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All but its names, as JSON can have it."""
+        return {name: value for name, value in self._asdict().items() if name not in ("staged", "path")}
+
 
 class _Open:
     """A file that is being written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,11 @@ from kafkalog_cli.actions.export.files import MadeFile
 from kafkalog_cli.actions.export.progress import progress_of, state_of
 from kafkalog_cli.actions.export.request import ExportRequest
 from kafkalog_cli.actions.read.committed import Note
-from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UsageError
+from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UnsupportedFormat, UsageError
 from kafkalog_cli.spark.export.plan import ExportPlan, Progress, check_outside, plan_export
-from kafkalog_cli.spark.export.task import ExportTask, Lines, PieceDone, TaskDone, Where
-from kafkalog_cli.spark.jobs import run_tasks
+from kafkalog_cli.spark.export.task import ExportTask, Lines, PieceDone, SeenTask, TaskDone, Where
+from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
+from kafkalog_cli.spark.splits import Task
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
@@ -32,8 +33,8 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 class ExportResult:
     """What was exported, and what is to be said of it.
 
-    `completed`: files of an earlier run, which was cut off after its commit, that have their places now; `untold`:
-    places of damage that are only counted.
+    `completed`: files of an earlier run, which was cut off after its commit, so that nobody was told of them; they
+    have their places now. `untold`: places of damage that are only counted.
     """
 
     files: list[MadeFile] = field(default_factory=list)
@@ -42,7 +43,7 @@ class ExportResult:
     notes: list[Note] = field(default_factory=list)
     gaps: list[Note] = field(default_factory=list)
     codes: frozenset[ExitCode] = frozenset()
-    completed: int = 0
+    completed: tuple[MadeFile, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -77,7 +78,7 @@ class Export:
         self._lines = lines
         self._what = {**request.what, **({} if state_path else {"command": list(command)})}
 
-    def run(self, sessions: Sessions) -> ExportResult:
+    def run(self, sessions: Sessions, watcher: Watcher | None = None) -> ExportResult:
         """Export, and commit. Raises Refused, Locked, UsageError, DamagedLog, NotChanged, NoSpace, HalfPublished."""
         self._request.check()
         check_outside(self._fs, self._output, "the output", self._partitions)
@@ -91,7 +92,7 @@ class Export:
             plan = plan_export(self._fs, self._partitions, self._request, known)
             run = new_run_id("export", self._now_ms)
             try:
-                done = self._tasks(out.begin(run), out, plan, sessions)
+                done = self._tasks(out.begin(run), out, plan, sessions, watcher)
                 progress = _after(plan.begun, done)
                 result = _result(done, plan, progress if self._request.is_incremental else None)
                 out.publish(self._record(out, run, result, progress))
@@ -100,8 +101,8 @@ class Export:
                 raise
             return replace(result, completed=completed)
 
-    def _completed(self, out: OutputDirectory) -> tuple[Record | None, int]:
-        """What earlier runs committed, with all files in their places; how many came there only now."""
+    def _completed(self, out: OutputDirectory) -> tuple[Record | None, tuple[MadeFile, ...]]:
+        """What earlier runs committed, with all files in their places; those of one that nobody was told of."""
         record = out.record()
         if record is None:
             if not out.is_empty:
@@ -110,12 +111,20 @@ class Export:
                 if self._state_path is None:
                     reason = "there are files in it already; another --output, or --state FILE for what is new"
                 raise Refused(path=out.path, reason=reason)
-            return None, 0
-        completed = len(record.coming)
+            return None, ()
+        coming = record.coming
         record = out.complete(record)
         if record.what != self._what:
             raise self._other(out, record)
-        return record, completed
+        return record, tuple(self._told_of(one) for one in coming)
+
+    def _told_of(self, one: ComingFile) -> MadeFile:
+        """A file as the run that made it knew it. Raises UnsupportedFormat, once: it has its place now."""
+        try:
+            return MadeFile(one.staged, one.path, **(one.facts or {}))
+        except TypeError as error:
+            reason = "an earlier run was cut off after its commit, and is complete now; what it made is not noted"
+            raise UnsupportedFormat(path=f"{self._output}/{one.path}", reason=reason) from error
 
     def _other(self, out: OutputDirectory, record: Record) -> Exception:
         if self._state_path is None:
@@ -125,16 +134,19 @@ class Export:
         said = ", ".join(f"{name} {record.what[name]}" for name in differs)
         return UsageError(reason=f"{self._state_path} is of an export with {said}: all runs into it must agree in that")
 
-    def _tasks(self, staging: str, out: OutputDirectory, plan: ExportPlan, sessions: Sessions) -> list[TaskDone]:
+    def _tasks(
+        self, staging: str, out: OutputDirectory, plan: ExportPlan, sessions: Sessions, watcher: Watcher | None
+    ) -> list[TaskDone]:
         if not plan.tasks:
             return []
-        job_bytes = sum(piece.size_bytes for task in plan.tasks for piece in task)
-        work = ExportTask(self._request, Where(staging, out.new_file()), self._lines, job_bytes)
+        sizes = [sum(piece.size_bytes for piece in task) for task in plan.tasks]
+        work = ExportTask(self._request, Where(staging, out.new_file()), self._lines, sum(sizes))
+        items = [SeenTask(task, tuple(plan.seen[path] for path in _paths(task))) for task in plan.tasks]
         with sessions() as spark:
-            return run_tasks(spark, plan.tasks, work)
+            return run_tasks(spark, items, work, Watch(watcher, "export", sizes))
 
     def _record(self, out: OutputDirectory, run: str, result: ExportResult, progress: Progress) -> Record:
-        coming = tuple(ComingFile(one.staged, one.path) for one in result.files)
+        coming = tuple(ComingFile(one.staged, one.path, one.facts) for one in result.files)
         state: dict[str, Any] = state_of(progress) if self._state_path is not None else {}
         return Record(out.path, run, self._what, state, coming)
 
@@ -144,6 +156,10 @@ class Export:
         record = out.record()
         if record is None or record.run != run:
             out.abandon(run)
+
+
+def _paths(task: Task) -> Iterable[str]:
+    return dict.fromkeys(piece.path for piece in task)
 
 
 def _result(done: Sequence[TaskDone], plan: ExportPlan, progress: Progress | None) -> ExportResult:

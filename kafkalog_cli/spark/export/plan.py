@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
+from kafkalog_cli.actions.engine import Place
 from kafkalog_cli.actions.export.progress import LogProgress, change_since
 from kafkalog_cli.actions.export.request import ExportRequest
 from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.read.growing_end import growing_end
+from kafkalog_cli.actions.same_place import Sight, sight
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import NothingSelected, Refused
 from kafkalog_cli.spark.offsets import LogRange, check_unique, name_of, served_partitions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
+from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import ROOT_KINDS, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, looks_like_partition
@@ -29,9 +33,13 @@ _MOST_NAMED = 3
 
 
 class ExportPlan(NamedTuple):
-    """The tasks, the largest first; `gaps`: records that went before they were exported. `begun` has all logs."""
+    """The tasks, the largest first; `gaps`: records that went before they were exported. `begun` has all logs.
+
+    `seen`: what this process saw, by the paths of the partitions that are read.
+    """
 
     tasks: list[Task]
+    seen: dict[str, Sight]
     gaps: list[Note]
     begun: Progress
 
@@ -100,7 +108,11 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
         raise _refusal(refused)
     tasks = tasks_of(fs, ranges, None, None, times=TIMES_OF_FILES)
     tasks.sort(key=lambda task: -sum(piece.size_bytes for piece in task))
-    return ExportPlan(tasks, gaps, begun)
+    return ExportPlan(tasks, {one.partition.path: _seen(fs, one.partition.path) for one in ranges}, gaps, begun)
+
+
+def _seen(fs: Filesystem, path: str) -> Sight:
+    return sight(Place(fs, path, log_dir_of(fs, path), is_locked=False), socket.gethostname())
 
 
 def _wanted(fs: Filesystem, whole: LogRange, request: ExportRequest) -> LogRange | None:

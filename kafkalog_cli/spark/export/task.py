@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +16,7 @@ from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import ReadRequest
+from kafkalog_cli.actions.same_place import Sight
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
@@ -44,6 +46,13 @@ class Where(NamedTuple):
 
     staging: str
     attributes: FileAttributes
+
+
+class SeenTask(NamedTuple):
+    """The pieces of a task, and what the driver saw of the partitions that they are of."""
+
+    pieces: Task
+    seen: tuple[Sight, ...]
 
 
 class PieceDone(NamedTuple):
@@ -78,14 +87,19 @@ class ExportTask:
         self._where = where
         self._lines = lines
 
-    def __call__(self, task: Task) -> TaskDone:
-        """Export the pieces. Raises DamagedLog (mode failfast), OffsetOutOfRange, OSError, SyncFailed."""
+    def __call__(self, task: SeenTask) -> TaskDone:
+        """Export the pieces. Raises DamagedLog (mode failfast), OffsetOutOfRange, OSError, SyncFailed.
+
+        Raises Refused where another partition lies here than where the driver is.
+        """
         fs = RealFilesystem()
+        for seen in task.seen:
+            seen.check(fs, socket.gethostname())
         choice = KernelChoice()
         choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
         views = BrokerViews(fs)
         done = TaskDone([], [], [], 0, [])
-        for number, piece in enumerate(task):
+        for number, piece in enumerate(task.pieces):
             request = self._request
             prefix = f"{attempt()}-{number}"
             target = Target(*self._where, request.format, request.codec, request.by_day, prefix)

@@ -24,7 +24,7 @@ from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import NothingSelected, PathNotFound
 from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
-from kafkalog_cli.spark.jobs import run_tasks
+from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
 from kafkalog_cli.storage.changing.lock import LockPolicy
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import WritableFilesystem
@@ -33,7 +33,7 @@ from kafkalog_cli.storage.publishing.new_partitions import Completed, NewPartiti
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Tasks = Callable[[Sequence[Job], BuildTask], list[JobDone]]
+Tasks = Callable[[Sequence[Job], BuildTask, Watch], list[JobDone]]
 """Has the work done for each job."""
 Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 """Starts a session, when there is something to do."""
@@ -75,7 +75,7 @@ class Import:
         plan = self._planned(planner, files)
         return ImportResult(plan, notes=(*self._notes, *planner.notes))
 
-    def run(self, files: Sequence[InputFile], sessions: Sessions) -> ImportResult:
+    def run(self, files: Sequence[InputFile], sessions: Sessions, watcher: Watcher | None = None) -> ImportResult:
         """Import, and commit.
 
         Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged, NoSpace,
@@ -90,7 +90,7 @@ class Import:
             planner = self._planner()
             plan = self._planned(planner, files)
             try:
-                plan, done = self._built(plan, planner, sessions)
+                plan, done = self._built(plan, planner, sessions, watcher)
                 self.publish(done)
             finally:
                 new.sweep(self._run)
@@ -109,7 +109,7 @@ class Import:
                 planner = self._planner()
                 jobs = jobs_of_parts(parts)
                 plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
-                done = self._build(plan, planner, lambda jobs, work: [work(job) for job in jobs])
+                done = self._build(plan, planner, lambda jobs, work, _: [work(job) for job in jobs])
                 self.publish(done)
             finally:
                 new.sweep(self._run)
@@ -151,7 +151,9 @@ class Import:
         ids = planner.topic_ids(jobs, ids_of_files(plan.files, self._request))
         return replace(plan, jobs=tuple(jobs), ids=ids)
 
-    def _built(self, plan: ImportPlan, planner: Planner, sessions: Sessions) -> tuple[ImportPlan, list[JobDone]]:
+    def _built(
+        self, plan: ImportPlan, planner: Planner, sessions: Sessions, watcher: Watcher | None
+    ) -> tuple[ImportPlan, list[JobDone]]:
         where = Where(self._new.log_dir, self._run, self._policy)
         with ExitStack() as stack:
             spark = stack.enter_context(sessions())
@@ -167,11 +169,12 @@ class Import:
                     batch_bytes=request.batch_bytes,
                 )
                 items = list(enumerate(plan.files))
-                found = run_tasks(spark, items, ScatterTask(where, places))
+                watch = Watch(watcher, "sort", [file.size_bytes for file in plan.files])
+                found = run_tasks(spark, items, ScatterTask(where, places), watch)
                 plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
-            return plan, self._build(plan, planner, partial(run_tasks, spark))
+            return plan, self._build(plan, planner, partial(run_tasks, spark), watcher)
 
-    def _build(self, plan: ImportPlan, planner: Planner, tasks: Tasks) -> list[JobDone]:
+    def _build(self, plan: ImportPlan, planner: Planner, tasks: Tasks, watcher: Watcher | None = None) -> list[JobDone]:
         """Build the partitions, the largest first. Raises as BuildTask does."""
         assert plan.jobs is not None
         told = ids_of_files(plan.files, self._request)
@@ -181,8 +184,9 @@ class Import:
         }
         jobs = sorted(plan.jobs, key=lambda job: -job.size_bytes)
         where = Where(self._new.log_dir, self._run, self._policy)
-        work = BuildTask(where, styles, sum(job.size_bytes for job in jobs), proves=self._request.prove)
-        return sorted(tasks(jobs, work), key=lambda one: (one.topic, one.partition))
+        sizes = [job.size_bytes for job in jobs]
+        work = BuildTask(where, styles, sum(sizes), proves=self._request.prove)
+        return sorted(tasks(jobs, work, Watch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
 
     def _of_age(self, done: Sequence[JobDone]) -> list[Note]:
         """What a broker will remove as soon as it looks."""

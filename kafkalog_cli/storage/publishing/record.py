@@ -14,10 +14,14 @@ _MOST_BYTES = 1 << 30
 
 
 class ComingFile(NamedTuple):
-    """A file that is complete in the staging directory under the name `staged`; `path` is its place in the output."""
+    """A file that is complete in the staging directory under the name `staged`; `path` is its place in the output.
+
+    `facts` are what the caller wants to know of it when it is in its place.
+    """
 
     staged: str
     path: str
+    facts: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,10 @@ def read_record(fs: Filesystem, path: str) -> Record | None:
         found = json.loads(read_all(fs, path, _MOST_BYTES))
         if found["version"] != VERSION:
             raise ValueError(f"its version is {found['version']}, not {VERSION}")
-        coming = tuple(ComingFile(str(one["staged"]), str(one["path"])) for one in found["coming"])
+        coming = tuple(
+            ComingFile(str(one["staged"]), str(one["path"]), one.get("facts") and dict(one["facts"]))
+            for one in found["coming"]
+        )
         what, state = dict(found["what"]), dict(found["state"])
         return Record(str(found["output"]), str(found["run"]), what, state, coming)
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -1,0 +1,188 @@
+"""How far jobs of Spark are: told while they run, by real jobs, to a terminal and to programs; nothing is counted twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from clusters import spark_environment
+from exporting import files, pa, pq
+from importing import new_log_dir
+from jsonschema import Draft202012Validator
+from logs import BASE_TIME_MS, R, batch_v2
+from retried_tasks import Heard
+from test_export_command import ROOT, kafkalog, many
+from test_spark_rows import log_dir
+
+from kafkalog_cli.actions.engine import log_bytes
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import Refused
+from kafkalog_cli.output import progress
+from kafkalog_cli.spark.jobs import Watch, run_tasks
+from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.partition import open_partition
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+ERASE = "\r\x1b[K"
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Also what is over within a second is told of."""
+    for name in ("FIRST_AFTER_SECONDS", "TERMINAL_SECONDS", "JSON_SECONDS"):
+        monkeypatch.setattr(progress, name, 0.0)
+
+
+def on_a_terminal(*argv):
+    """(exit code, stdout, what a real terminal got as stderr)"""
+    master, slave = os.openpty()
+    shown, out = [], Path(os.devnull).open("wb")
+
+    def read():
+        while data := os.read(master, 65_536):
+            shown.append(data)
+            if data.endswith(b"END"):
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with os.fdopen(slave, "wb") as terminal, out:
+        code = run([str(arg) for arg in argv], Environment(stdout=out, stderr=terminal))
+        terminal.write(b"END")
+        terminal.flush()
+        reader.join()
+    os.close(master)
+    return code, b"".join(shown).decode().removesuffix("END")
+
+
+def objects(errors):
+    """The objects of progress among what was said, each as its schema wants it."""
+    schema = json.loads((ROOT / "docs" / "schemas" / "kafkalog.progress-1.json").read_text())
+    found = [one for one in map(json.loads, errors.splitlines()) if one["type"] == "progress"]
+    for one in found:
+        Draft202012Validator({**schema, "additionalProperties": False}).validate(one)
+    return found
+
+
+def fleet(folder, partitions=3):
+    """Partitions of one log directory; the bytes of their logs."""
+    for number in range(partitions):
+        data = batch_v2([R(i, BASE_TIME_MS, b"k%d" % i, b"v" * 50) for i in range(20)])
+        log_dir(folder, data, partition=number)
+    return sum(log_bytes(open_partition(RealFilesystem(), str(path))) for path in folder.glob("orders-*"))
+
+
+def test_a_watcher_hears_of_tasks_as_they_are_done(spark):
+    heard, seen = Heard(), []
+    told = heard.advance
+    heard.advance = lambda size_bytes: (told(size_bytes), seen.append(heard.done))
+    found = run_tasks(spark, [0.0, 0.0, 3.0], lambda item: time.sleep(item) or item, Watch(heard, "sleep", [5, 7, 100]))
+    assert found == [0.0, 0.0, 3.0]
+    assert heard.begun == [("sleep", 112)]
+    assert 12 in seen  # while the third one was at work
+    assert seen == sorted(seen)
+    assert seen[-1] == 112
+
+
+def test_what_a_task_raises_comes_out_and_nobody_is_told_any_more(spark):
+    def fails(item):
+        raise Refused(path="x", reason=f"a test of {item}")
+
+    heard = Heard()
+    with pytest.raises(Refused, match="x: refused: a test of 3"):
+        run_tasks(spark, [3], fails, Watch(heard, "fail", [9]))
+    assert heard.done == 0
+    assert not [one for one in threading.enumerate() if one.name == "kafkalog-fail-progress"]
+
+
+def test_a_watcher_that_cannot_write_does_not_end_the_job(spark):
+    class Closed(Heard):
+        def advance(self, size_bytes, subject=""):
+            raise BrokenPipeError
+
+    assert run_tasks(spark, [1, 2], lambda item: item, Watch(Closed(), "work", [1, 1])) == [1, 2]
+
+
+def test_a_task_that_is_tried_again_counts_once(spark, tmp_path):
+    del spark  # where it is skipped, so is this
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "retried_tasks.py"), str(tmp_path)],
+        env=spark_environment(), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]  # each was tried, and failed
+    assert told == {"found": [0, 2, 4, 6], "begun": [["try", 1111]], "done": 1111}
+
+
+@pytest.mark.usefixtures("spark", "at_once")
+def test_programs_are_told(tmp_path):
+    size = fleet(tmp_path / "log")
+    for words, name in ((["audit"], "--format"), (["export", "--output", tmp_path / "out"], "--report")):
+        code, out, errors = kafkalog(*words, tmp_path / "log", name, "json")
+        assert (code in (0, 3), json.loads(out.splitlines()[-1])["records"]) == (True, 60)
+        found = objects(errors)
+        assert len(found) == len(errors.splitlines()) >= 1
+        assert {(one["work"], one["total_bytes"]) for one in found} == {(words[0], size)}
+        assert found[-1]["done_bytes"] == size
+    assert kafkalog("audit", tmp_path / "log")[2] == ""  # without a terminal
+
+
+@pytest.mark.usefixtures("spark", "at_once")
+def test_a_terminal_has_a_line_that_goes(tmp_path):
+    size = progress.sized(fleet(tmp_path / "log"))
+    for words in (["audit"], ["export", "--output", tmp_path / "out"]):
+        code, shown = on_a_terminal(*words, tmp_path / "log")
+        assert code in (0, 3)
+        nothing, *lines, last = shown.split(ERASE)
+        assert (nothing, last) == ("", "")
+        assert lines[-1].startswith(f"{words[0]}: 100 %, {size} of {size}, "), lines
+
+
+@pytest.mark.usefixtures("spark", "at_once")
+def test_an_import_tells_of_both_its_steps(tmp_path):
+    pq.write_table(pa.table({"key": [b"a", b"b"] * 500, "value": [b"x" * 100] * 1000}), tmp_path / "in.parquet")
+    command = ("import", tmp_path / "in.parquet", "--topic", "orders", "--partitions", "2", "--log-dir")
+    code, _, errors = kafkalog(*command, new_log_dir(tmp_path / "a"), "--format", "json")
+    assert code == 0, errors
+    last = {one["work"]: (one["done_bytes"], one["total_bytes"]) for one in objects(errors)}
+    assert [*last] == ["sort", "import"]
+    assert last["sort"] == ((tmp_path / "in.parquet").stat().st_size,) * 2
+    assert last["import"][0] == last["import"][1] > 100_000  # the rows, which are not packed any more
+    code, shown = on_a_terminal(*command, new_log_dir(tmp_path / "b"))
+    lines = shown.split(ERASE)
+    assert (code, lines[0], lines[-1].count("%")) == (0, "", 0)
+    assert [line.partition(":")[0] for line in lines if ": 100 %, " in line] == ["sort", "import"], lines
+
+
+@pytest.mark.slow
+def test_a_line_goes_when_the_run_is_interrupted(tmp_path):
+    many(tmp_path / "log", 4000)
+    master, slave = os.openpty()
+    argv = [sys.executable, "-m", "kafkalog_cli", "export", str(tmp_path / "log"), "--output", str(tmp_path / "out")]
+    child = subprocess.Popen(
+        [*argv, "--master", "local[2]"], cwd=ROOT, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave,
+    )  # fmt: skip
+    os.close(slave)
+    shown = b""
+    try:
+        while b" of " not in shown:
+            shown += os.read(master, 4096)
+        os.killpg(child.pid, signal.SIGINT)
+        while data := os.read(master, 4096):
+            shown += data
+    except OSError:  # nobody has the other end any more
+        pass
+    code = child.wait(120)
+    os.close(master)
+    nothing, *lines, last = shown.decode().split(ERASE)
+    assert (code, nothing, last, files(tmp_path / "out")) == (130, "", "", [])
+    assert all(line.startswith("export: ") for line in lines), lines

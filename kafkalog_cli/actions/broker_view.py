@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
-from kafkalog_cli.actions.listing.root import CheckpointedOffsets, Shutdown, root_above
+from kafkalog_cli.actions.listing.root import CheckpointedOffsets, RootState, Shutdown, broker_root
 from kafkalog_cli.errors import NothingSelected
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import DirectoryKind
@@ -53,14 +54,29 @@ class BrokerView(NamedTuple):
         return following is not None
 
 
+class BrokerViews:
+    """The views of many partitions, for a moment: the files of each log directory are read once."""
+
+    def __init__(self, fs: Filesystem) -> None:
+        self._fs = fs
+        self._roots: dict[str, RootState | None] = {}
+
+    def of(self, partition: Partition) -> BrokerView:
+        """What the root of the log directory tells; of a partition directory that was copied out of one, nothing."""
+        path = os.path.dirname(os.path.abspath(partition.path))  # noqa: PTH100, PTH120 (a name, links are not followed)
+        if path not in self._roots:
+            self._roots[path] = broker_root(self._fs, path)
+        root = self._roots[path]
+        if root is None:
+            return BrokerView()
+        in_place = partition.directory.kind is DirectoryKind.PARTITION
+        offsets = root.offsets_of(partition.topic, partition.number) if in_place else CheckpointedOffsets()
+        return BrokerView(root.shutdown, offsets)
+
+
 def broker_view(fs: Filesystem, partition: Partition) -> BrokerView:
-    """What the root of the log directory tells; of a partition directory that was copied out of one, nothing."""
-    root = root_above(fs, partition.path)
-    if root is None:
-        return BrokerView()
-    in_place = partition.directory.kind is DirectoryKind.PARTITION
-    offsets = root.offsets_of(partition.topic, partition.number) if in_place else CheckpointedOffsets()
-    return BrokerView(root.shutdown, offsets)
+    """The view of one partition."""
+    return BrokerViews(fs).of(partition)
 
 
 def log_bounds(fs: Filesystem, partition: Partition, view: BrokerView | None = None) -> LogBounds:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
+from kafkalog_cli.actions.broker_view import BrokerView, BrokerViews, LogBounds, log_bounds
 from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.selection import Selection, expand, select_partitions
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
@@ -26,13 +26,14 @@ LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 class LogRange(NamedTuple):
     """Offsets of a partition: `first` inclusive, `end` exclusive, None: to where the log ends.
 
-    `log_end` is where it ended when this was made.
+    `log_end` is where it ended when this was made, `view` how its broker looked at it.
     """
 
     partition: Partition
     first: int
     end: int | None
     log_end: int
+    view: BrokerView
 
 
 def name_of(partition: Partition) -> TopicPartition:
@@ -85,9 +86,10 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
     for limit, position in ((options.starting, "start"), (options.ending, "end")):
         check_limit(limit, {name_of(one) for one in partitions}, position)
     found = []
+    views = BrokerViews(fs)
     for one in _of_keys(fs, [one for one in partitions if pruning.takes(one.topic, one.number)], options, pruning):
         if one.segments:
-            whole = _range(fs, one, options)
+            whole = _range(fs, one, options, views.of(one))
             wanted = _pruned(fs, whole, pruning)
             if wanted is not None:
                 found.append(wanted)
@@ -150,10 +152,10 @@ def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str
     )
 
 
-def _range(fs: Filesystem, one: Partition, options: SourceOptions) -> LogRange:
-    bounds = log_bounds(fs, one)
-    first = start_of(fs, one, options, bounds)
-    end = _end(fs, one, options, bounds)
+def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> LogRange:
+    bounds = log_bounds(fs, one, view)
+    first = _start(fs, one, options, bounds, view)
+    end = _end(fs, one, options, bounds, view)
     if end is not None and first > end:
         if options.fail_on_data_loss:
             raise UsageError(
@@ -161,29 +163,32 @@ def _range(fs: Filesystem, one: Partition, options: SourceOptions) -> LogRange:
                 f" for topic {one.topic} partition {one.number}."
             )
         end = first
-    return LogRange(one, first, end, bounds.end)
+    return LogRange(one, first, end, bounds.end, view)
 
 
-def start_of(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBounds | None = None) -> int:
+def start_of(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> int:
     """Where the options have a partition begin, if that is not where its log ends. Raises as `ranges_of` does."""
-    bounds = bounds or log_bounds(fs, one)
+    return _start(fs, one, options, log_bounds(fs, one, view), view)
+
+
+def _start(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBounds, view: BrokerView) -> int:
     limit = options.starting
     if limit.kind is LimitKind.EARLIEST:
         return bounds.start
     if limit.kind is not LimitKind.OFFSETS:
-        offset = _at_time(fs, one, limit)
+        offset = _at_time(fs, one, limit, view)
         return bounds.end if offset is None else offset
     assert limit.of_partition is not None
     offset = limit.of_partition[name_of(one)]
     return bounds.start if offset < 0 else _on_disk(one, "starting", offset, bounds, options)
 
 
-def _end(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBounds) -> int | None:
+def _end(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBounds, view: BrokerView) -> int | None:
     limit = options.ending
     if limit.kind is LimitKind.LATEST:
         return None
     if limit.kind is not LimitKind.OFFSETS:
-        return _at_time(fs, one, limit)
+        return _at_time(fs, one, limit, view)
     assert limit.of_partition is not None
     offset = limit.of_partition[name_of(one)]
     return None if offset == LATEST else _on_disk(one, "ending", offset, bounds, options)
@@ -198,10 +203,10 @@ def _on_disk(one: Partition, side: str, offset: int, bounds: LogBounds, options:
     return min(max(offset, bounds.start), bounds.end)
 
 
-def _at_time(fs: Filesystem, one: Partition, limit: OffsetLimit) -> int | None:
+def _at_time(fs: Filesystem, one: Partition, limit: OffsetLimit, view: BrokerView) -> int | None:
     """The first record at or after the time that the limit has for a partition; None, if it may: there is none."""
     time_ms = limit.time_ms if limit.of_partition is None else limit.of_partition[name_of(one)]
-    found = lookup_time(fs, one, time_ms).offset
+    found = lookup_time(fs, one, time_ms, view=view).offset
     if found is None and not limit.or_latest:
         raise UsageError(
             reason=f"No offset matched from request of topic-partition {name_of(one)} and timestamp {time_ms}."
@@ -217,7 +222,7 @@ def _pruned(fs: Filesystem, whole: LogRange, pruning: Pruning) -> LogRange | Non
     if pruning.is_nothing or (end is not None and first >= end):
         return None
     if pruning.since_ms is not None and pruning.since_ms >= 0:
-        found = lookup_time(fs, whole.partition, pruning.since_ms).offset
+        found = lookup_time(fs, whole.partition, pruning.since_ms, view=whole.view).offset
         if found is None or (end is not None and found >= end):
             return None
         first = max(first, found)

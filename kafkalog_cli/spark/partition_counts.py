@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.listing.root import root_above
+from kafkalog_cli.actions.listing.root import broker_root
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.settings.cluster_metadata import metadata_log_in, read_cluster_metadata
+from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
 
 
 def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | None) -> dict[str, int]:
@@ -18,15 +18,13 @@ def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | N
     if given is not None:
         return dict.fromkeys(topics, given)
     counts: dict[str, int] = {}
+    known: dict[str, ClusterMetadata | None] = {}
     for topic, one in topics.items():
         parent = one.path.rpartition("/")[0] or "."
-        path = metadata_log_in(fs, parent) if root_above(fs, one.path) is not None else None
-        state = None
-        if path is not None:
-            try:
-                state = read_cluster_metadata(fs, path).topics.get(topic)
-            except KafkalogError:
-                state = None
+        if parent not in known:
+            known[parent] = _metadata_in(fs, parent)
+        metadata = known[parent]
+        state = None if metadata is None else metadata.topics.get(topic)
         if state is None or not state.partitions:
             raise UsageError(
                 reason=f"partitioner murmur2: how many partitions {topic} has is in no metadata beside it;"
@@ -34,3 +32,14 @@ def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | N
             )
         counts[topic] = len(state.partitions)
     return counts
+
+
+def _metadata_in(fs: Filesystem, parent: str) -> ClusterMetadata | None:
+    """What the metadata log says that lies in a log directory."""
+    path = metadata_log_in(fs, parent) if broker_root(fs, parent) is not None else None
+    if path is None:
+        return None
+    try:
+        return read_cluster_metadata(fs, path)
+    except KafkalogError:
+        return None

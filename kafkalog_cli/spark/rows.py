@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
 from kafkalog_cli.actions.damage import damaged_log
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import Isolation, ReadRequest
@@ -25,6 +25,7 @@ from kafkalog_cli.storage.reading.record_arrow import headers_tell, record_batch
 from kafkalog_cli.storage.reading.scan import Chunk
 
 MOST_ROWS = 1 << 16
+ALONE_BYTES = 1 << 20
 MOST_BYTES = 32 << 20
 """Of one RecordBatch: Spark does not cut those that it gets."""
 
@@ -54,21 +55,29 @@ def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Itera
     """
     choice = KernelChoice()
     choice.expect(job_bytes)
-    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice).batches())
+    views = BrokerViews(fs)
+    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice, views).batches())
     return capped(parts, arrow_schema(wanted.columns))
 
 
 def capped(parts: Iterator[Any], schema: Any) -> Iterator[Any]:
-    """RecordBatches cut or put together so that none is larger than MOST_ROWS and MOST_BYTES, if records let it."""
+    """RecordBatches cut or put together so that none is larger than MOST_ROWS and MOST_BYTES, if records let it.
+
+    Those of ALONE_BYTES and more stay as they are: a copy would cost more than it saves.
+    """
     import pyarrow as pa
 
     held: list[Any] = []
     rows = size = 0
     for whole in parts:
         for part in _cut(whole):
-            if held and (rows + part.num_rows > MOST_ROWS or size + part.nbytes > MOST_BYTES):
+            is_large = part.nbytes >= ALONE_BYTES
+            if held and (is_large or rows + part.num_rows > MOST_ROWS or size + part.nbytes > MOST_BYTES):
                 yield from pa.Table.from_batches(held, schema).combine_chunks().to_batches()
                 held, rows, size = [], 0, 0
+            if is_large:
+                yield part
+                continue
             held.append(part)
             rows, size = rows + part.num_rows, size + part.nbytes
     if held:
@@ -90,11 +99,12 @@ def _cut(part: Any) -> Iterator[Any]:
 class _PieceRows:
     """Reads one piece."""
 
-    def __init__(self, fs: Filesystem, piece: Piece, wanted: Wanted, choice: KernelChoice) -> None:
+    def __init__(self, fs: Filesystem, piece: Piece, wanted: Wanted, choice: KernelChoice, views: BrokerViews) -> None:
         self._fs = fs
         self._piece = piece
         self._wanted = wanted
         self._choice = choice
+        self._views = views
         names = [column.core for column in wanted.columns if column.core]
         self._core = record_schema(names) if names else None
         self._is_dense = headers_tell_all(wanted.columns)
@@ -141,7 +151,8 @@ class _PieceRows:
             first, to_offset=piece.end, until_ms=wanted.until_ms, isolation=wanted.isolation,
             since_ms=wanted.since_ms, with_control=wanted.include_control,
         )  # fmt: skip
-        return LogRead(self._fs, open_partition(self._fs, piece.path), request, self._choice)
+        partition = open_partition(self._fs, piece.path)
+        return LogRead(self._fs, partition, request, self._choice, self._views.of(partition))
 
     def _made(self, segment: SegmentRead, part: Any) -> Any:
         import pyarrow as pa

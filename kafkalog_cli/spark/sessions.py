@@ -71,15 +71,18 @@ def command_session(
             yield session(master, settings=settings)
             return
         interrupt = signal.getsignal(signal.SIGINT)
-        with tempfile.TemporaryFile() as talk:
-            spark = _silently_started(master, settings, talk)
-        try:
-            # PySpark's own handler talks to Java in the middle of an answer from it.
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, interrupt)
-            yield spark
-        finally:
-            spark.stop()
+        # Where a name is no view, Spark makes its warehouse: in the working directory, which may be a log directory.
+        with tempfile.TemporaryDirectory(prefix="kafkalog-spark-") as own:
+            wanted = {"spark.sql.warehouse.dir": f"{own}/warehouse", **(settings or {})}
+            with tempfile.TemporaryFile() as talk:
+                spark = _silently_started(master, wanted, talk)
+            try:
+                # PySpark's own handler talks to Java in the middle of an answer from it.
+                if threading.current_thread() is threading.main_thread():
+                    signal.signal(signal.SIGINT, interrupt)
+                yield spark
+            finally:
+                spark.stop()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from kafkalog_cli.spark.planned import carried, planned
 from kafkalog_cli.spark.pushdown import Pruning, push
 from kafkalog_cli.spark.rows import Wanted, rows_of
 from kafkalog_cli.spark.schema import Column, columns_of, headers_tell_all, spark_schema
-from kafkalog_cli.spark.splits import tasks_of
+from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, tasks_of
 from kafkalog_cli.storage.fs import RealFilesystem
 
 
@@ -67,8 +67,8 @@ class Reader(DataSourceReader):
         """A partition of Spark's for each task; its value is a tuple of `splits.Piece`s."""
         fs, options = RealFilesystem(), self._options
         ranges = ranges_of(fs, partitions_of(fs, options), options, self._pruning)
-        only_headers = headers_tell_all(self._columns)
-        tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records, only_headers=only_headers)
+        times = TIMES_OF_HEADERS if headers_tell_all(self._columns) else 1
+        tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records, times=times)
         return planned(tasks)
 
     def read(self, partition: Any) -> Iterator[Any]:

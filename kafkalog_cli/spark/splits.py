@@ -21,6 +21,8 @@ PACK_BYTES = 32 << 20
 """Ranges smaller than this go together into one: a task costs more than reading them does."""
 TIMES_OF_HEADERS = 4
 """So much larger are tasks that read nothing but the headers of batches."""
+TIMES_OF_FILES = 2
+"""So much larger are tasks that write a file: each waits for the disk, and few large ones are what readers like."""
 MOST_TASKS = 100_000
 
 
@@ -69,15 +71,14 @@ def tasks_of(
     min_partitions: int | None,
     max_records: int | None,
     *,
-    only_headers: bool = False,
+    times: int = 1,
 ) -> list[Task]:
-    """The tasks, in the order of the ranges: of about SPLIT_BYTES, or as minPartitions and maxRecordsPerPartition say.
+    """The tasks, in the order of the ranges.
 
-    With `only_headers` these are all that is to be read. Those two count offsets, as Spark's source does. Raises
-    UsageError for too many tasks, and what `open_read` raises.
+    They are of about `times` SPLIT_BYTES, or as minPartitions and maxRecordsPerPartition say. Those two count offsets,
+    as Spark's source does. Raises UsageError for too many tasks, and what `open_read` raises.
     """
     if min_partitions is None and max_records is None:
-        times = TIMES_OF_HEADERS if only_headers else 1
         split = SPLIT_BYTES * times
         pieces = [piece for one in ranges for piece in _pieces(one, _by_bytes(fs, one.partition, split), fs)]
         return list(_packed(pieces, split, PACK_BYTES * times))

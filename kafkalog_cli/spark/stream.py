@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
 from kafkalog_cli.actions.read.growing_end import growing_end
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
@@ -48,9 +48,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._partitions()
         check_limit(options.starting, set(found), "start")
         latest = {name for name in found if is_latest(options.starting, name)}
+        views = BrokerViews(fs)
         return _as_json(
             {
-                name: growing_end(fs, one, options.isolation) if name in latest else start_of(fs, one, options)
+                name: growing_end(fs, one, options.isolation)
+                if name in latest
+                else start_of(fs, one, options, views.of(one))
                 for name, one in found.items()
             }
         )
@@ -75,8 +78,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, offset in begun.items():
             self._check_loss(name, offset, found.get(name), ends.get(name))
         if isinstance(limit, ReadMaxRows):
-            fs, new = RealFilesystem(), [name for name in ends if name not in begun]
-            starts = {name: log_bounds(fs, found[name]).start if name in found else ends[name] for name in new}
+            starts = {name: ends[name] for name in ends if name not in begun}
+            starts |= self._starts_of({name: found[name] for name in starts if name in found})
             ends = limited({**begun, **starts}, ends, limit.max_rows)
         return _as_json(ends)
 
@@ -92,12 +95,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         fs, options = RealFilesystem(), self._options
         begun, found = _of_json(start), self._partitions()
         ranges = []
+        views = BrokerViews(fs)
         for name, behind in _of_json(end).items():
             partition = found.get(name)
             if partition is None:
                 self._lose(NothingSelected(reason=f"{name} was there, and has gone"))
                 continue
-            bounds = log_bounds(fs, partition)
+            view = views.of(partition)
+            bounds = log_bounds(fs, partition, view)
             first = begun.get(name, bounds.start)
             if first >= behind:
                 continue
@@ -105,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 what = f"offset {first} of {name}, where the stream is,"
                 self._lose(OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=bounds.end))
             if bounds.start < behind:
-                ranges.append(LogRange(partition, max(first, bounds.start), behind, behind))
+                ranges.append(LogRange(partition, max(first, bounds.start), behind, behind, view))
         tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records)
         return planned(tasks)
 
@@ -125,6 +130,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends_of(self, partitions: dict[TopicPartition, Partition]) -> Offsets:
         fs, isolation = RealFilesystem(), self._options.isolation
         return {name: growing_end(fs, one, isolation) for name, one in partitions.items()}
+
+    @staticmethod
+    def _starts_of(partitions: dict[TopicPartition, Partition]) -> Offsets:
+        fs = RealFilesystem()
+        views = BrokerViews(fs)
+        return {name: log_bounds(fs, one, views.of(one)).start for name, one in partitions.items()}
 
     def _check_loss(self, name: TopicPartition, offset: int, partition: Partition | None, end: int | None) -> None:
         """Whether a log has gone, or ends before it was read to."""

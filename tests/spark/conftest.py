@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark(tmp_path_factory):
     pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
     from kafkalog_cli.errors import KafkalogError
     from kafkalog_cli.spark import session
@@ -17,6 +17,8 @@ def spark():
         java_environment(os.environ)
     except KafkalogError as error:
         pytest.skip(f"NO SPARK IS STARTED: {error}")
-    started = session("local[2]", settings={"spark.sql.shuffle.partitions": "2", **SETTINGS})
+    warehouse = tmp_path_factory.mktemp("spark") / "warehouse"  # else in the working directory
+    wanted = {"spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": str(warehouse), **SETTINGS}
+    started = session("local[2]", settings=wanted)
     yield started
     started.stop()

@@ -224,8 +224,8 @@ def test_names_of_topics():
 
 def test_pieces_and_row_groups(tmp_path, monkeypatch):
     """A large log makes several files, each of several row groups; the names sort by offset."""
-    monkeypatch.setattr(splits, "SPLIT_BYTES", 4000)
-    monkeypatch.setattr(splits, "PACK_BYTES", 2000)
+    monkeypatch.setattr(splits, "SPLIT_BYTES", 4000 // splits.TIMES_OF_FILES)
+    monkeypatch.setattr(splits, "PACK_BYTES", 2000 // splits.TIMES_OF_FILES)
     monkeypatch.setattr(rows, "MOST_ROWS", 5)
     monkeypatch.setattr(writers, "ROW_GROUP_BYTES", 1500)
     parts = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 100)]) for i in range(100)]

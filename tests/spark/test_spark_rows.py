@@ -212,6 +212,16 @@ def test_batches_are_neither_too_large_nor_too_small(tmp_path, monkeypatch):
     assert [batch.num_rows for batch in reader.read(part)] == [1] * 5
 
 
+def test_large_batches_are_not_copied_together(tmp_path, monkeypatch):
+    sizes = (10, 10, 2000, 2000, 10)
+    batches = [pa.record_batch({"value": pa.array([b"%d" % i * size], pa.binary())}) for i, size in enumerate(sizes)]
+    monkeypatch.setattr(module, "ALONE_BYTES", 2000)
+    found = list(module.capped(iter(batches), batches[0].schema))
+    assert [batch.num_rows for batch in found] == [2, 1, 1, 1]
+    assert pa.Table.from_batches(found).equals(pa.Table.from_batches(batches))
+    assert found[1] is batches[2]
+
+
 def test_what_no_column_needs_is_not_read(kernels, tmp_path, monkeypatch):
     data = b"".join(batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 100)], 4) for i in range(20))
     folder = log_dir(tmp_path, data)

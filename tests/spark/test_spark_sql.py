@@ -513,22 +513,20 @@ def test_an_empty_log(tmp_path):
     assert "there is no view `bare`" in sql(folder, "select * from bare")[2]
 
 
-def test_a_process_of_its_own_says_nothing_else(shop, tmp_path):
-    """Java, Spark and PySpark are silent, and leave nothing where it runs."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [
-        sys.executable,
-        "-m",
-        "kafkalog_cli",
-        "sql",
-        str(shop),
-        "select count(*) from orders",
-        "--master",
-        "local[1]",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "count(1)\n       5\n", "")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [("orders", (0, "count(1)\n       5\n", "")), ("nobody", (2, "", "kafkalog: there is no view `nobody`"))],
+)
+def test_a_process_of_its_own_says_nothing_else(shop, tmp_path, table, said):
+    """Java, Spark and PySpark are silent, and leave nothing where it runs, or for temporary files."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
+    query = f"select count(*) from {table}"
+    command = [sys.executable, "-m", "kafkalog_cli", "sql", str(shop), query, "--master", "local[1]"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path / "here", env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr.partition(";")[0]) == said
+    assert [path for one in ("here", "tmp") for path in (tmp_path / one).iterdir()] == []
 
 
 def test_what_the_source_gets(shop, spark):

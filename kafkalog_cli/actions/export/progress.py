@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.broker_view import LogBounds
+from kafkalog_cli.actions.broker_view import BrokerView, LogBounds
 from kafkalog_cli.actions.read.log_read import LogRead
 from kafkalog_cli.actions.read.request import ReadRequest
 from kafkalog_cli.errors import OffsetOutOfRange, UnsupportedFormat
@@ -38,13 +38,13 @@ class Change(NamedTuple):
     is_gap: bool = False
 
 
-def record_digest(fs: Filesystem, partition: Partition, offset: int) -> str | None:
+def record_digest(fs: Filesystem, partition: Partition, offset: int, view: BrokerView) -> str | None:
     """What tells the record at an offset from others: key, value, timestamp, headers. Compaction leaves it as it is.
 
     None where there is no such record, or it cannot be read. Raises what `open_read` raises.
     """
     try:
-        log = LogRead(fs, partition, ReadRequest(offset, max_records=1, chunk_bytes=_CHUNK_BYTES))
+        log = LogRead(fs, partition, ReadRequest(offset, max_records=1, chunk_bytes=_CHUNK_BYTES), view=view)
     except OffsetOutOfRange:
         return None
     for segment in log.segments():
@@ -60,8 +60,13 @@ def _digest(record: Record) -> str:
     return hashlib.sha256(repr(fields).encode()).hexdigest()[:32]
 
 
-def change_since(
-    fs: Filesystem, partition: Partition, bounds: LogBounds, topic_id: str | None, progress: LogProgress
+def change_since(  # noqa: PLR0913, PLR0917
+    fs: Filesystem,
+    partition: Partition,
+    bounds: LogBounds,
+    topic_id: str | None,
+    progress: LogProgress,
+    view: BrokerView,
 ) -> Change | None:
     """Why a log cannot go on where the state has it, None if it can. Raises what `open_read` raises."""
     if None not in (topic_id, progress.topic_id) and topic_id != progress.topic_id:
@@ -72,7 +77,7 @@ def change_since(
             " it was cut, or made anew"
         )
     if progress.last_offset is not None and progress.last_record is not None:
-        found = record_digest(fs, partition, progress.last_offset)
+        found = record_digest(fs, partition, progress.last_offset, view)
         if found not in (None, progress.last_record):
             return Change(
                 f"another record is at offset {progress.last_offset} than was exported: it was cut and filled again,"

@@ -114,6 +114,21 @@ def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_own
     return _root(fs, path, entries, directories, ask_lock)
 
 
+def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> RootState | None:
+    """Of the root of the log directory `path` just how its broker stopped and what the checkpoints say; None: no root.
+
+    Files are looked for by their names: what else lies there, thousands of partitions, is not looked at.
+    """
+    found = ((kind, fs.status(f"{path}/{kind.value}")) for kind in ROOT_KINDS)
+    files = {kind: status for kind, status in found if status is not None and status.is_file}
+    if not files:
+        return None
+    owner, problem = _ask(ask_lock, path)
+    return RootState(
+        path, _shutdown(files, owner), lock_owner=owner, lock_problem=problem, offsets=_offsets(files, FaultNotes(fs))
+    )
+
+
 def _root(
     fs: Filesystem, path: str, entries: list[FileStatus], partitions: frozenset[str], ask_lock: AskLock
 ) -> RootState:

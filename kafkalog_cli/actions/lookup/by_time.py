@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import LogBounds, broker_view, log_bounds
+from kafkalog_cli.actions.broker_view import BrokerView, LogBounds, broker_view, log_bounds
 from kafkalog_cli.actions.lookup.broker_answers import BrokerAnswer, BrokerSearch
 from kafkalog_cli.actions.lookup.by_offset import Found, with_remarks
 from kafkalog_cli.actions.lookup.time_search import TimeSearch
@@ -30,12 +30,18 @@ class TimeFound(NamedTuple):
         return None if self.found is None or self.found.record is None else self.found.record.offset
 
 
-def lookup_time(fs: Filesystem, partition: Partition, timestamp_ms: int, limits: Limits = DEFAULT_LIMITS) -> TimeFound:
+def lookup_time(
+    fs: Filesystem,
+    partition: Partition,
+    timestamp_ms: int,
+    limits: Limits = DEFAULT_LIMITS,
+    view: BrokerView | None = None,
+) -> TimeFound:
     """The first record, by offset, at or after a time and at or above the log's start (fetchOffsetByTimestamp).
 
     `timestamp_ms` is 0 or more. Raises what `log_bounds` and `open_read` raise.
     """
-    view = broker_view(fs, partition)
+    view = view or broker_view(fs, partition)
     bounds = log_bounds(fs, partition, view)
     search = TimeSearch(fs, limits)
     found = (search.first(segment, timestamp_ms, bounds.start) for segment in partition.segments)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from kafkalog_cli.actions.broker_view import BrokerView
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.ranges import Range, cut, rows_in_range, window
 from kafkalog_cli.actions.read.committed import Committed, Note
@@ -34,11 +35,16 @@ class LogRead:
     """
 
     def __init__(
-        self, fs: Filesystem, partition: Partition, request: ReadRequest, choice: KernelChoice | None = None
+        self,
+        fs: Filesystem,
+        partition: Partition,
+        request: ReadRequest,
+        choice: KernelChoice | None = None,
+        view: BrokerView | None = None,
     ) -> None:
         self.partition = partition
         self.request = request
-        self.range: ReadRange = read_range(fs, partition, request)
+        self.range: ReadRange = read_range(fs, partition, request, view)
         self.notes: deque[Note] = deque()
         self.shown_records = 0
         self.shown_end = self.range.first

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
+from kafkalog_cli.actions.broker_view import BrokerView, LogBounds, broker_view, log_bounds
 from kafkalog_cli.actions.lookup.by_time import lookup_time, outside_times
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -67,20 +67,21 @@ class ReadRange(NamedTuple):
     bounds: LogBounds
 
 
-def read_range(fs: Filesystem, partition: Partition, request: ReadRequest) -> ReadRange:
+def read_range(fs: Filesystem, partition: Partition, request: ReadRequest, view: BrokerView | None = None) -> ReadRange:
     """The offsets that a request comes to.
 
     Raises OffsetOutOfRange where a fetch would fail or no record is so late, NothingSelected for a partition without
     segments, and what `open_read` raises.
     """
-    bounds = log_bounds(fs, partition)
+    view = view or broker_view(fs, partition)
+    bounds = log_bounds(fs, partition, view)
     end = NO_END if request.to_offset is None else request.to_offset
-    return ReadRange(_first(fs, partition, request, bounds), end, bounds)
+    return ReadRange(_first(fs, partition, request, bounds, view), end, bounds)
 
 
-def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds) -> int:
+def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds, view: BrokerView) -> int:
     if request.from_time_ms is not None:
-        answer = lookup_time(fs, partition, request.from_time_ms, request.limits)
+        answer = lookup_time(fs, partition, request.from_time_ms, request.limits, view)
         if answer.offset is None:
             raise outside_times(fs, partition, f"time {request.from_time_ms}", answer)
         return answer.offset

@@ -8,12 +8,12 @@ from numba import types
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined
 from kafkalog_cli.format.kernels.header_fields import header_varint
+from kafkalog_cli.format.kernels.memory import copy
 
 
 @inlined
 def _append(out, at, buffer, start, size):
-    for index in range(size):
-        out[at + index] = buffer[start + index]
+    copy(out, at, buffer, start, size)
     return at + size
 
 

@@ -7,20 +7,18 @@ import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import log_bounds
-from kafkalog_cli.actions.engine import Place
+from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
 from kafkalog_cli.actions.export.progress import LogProgress, change_since
 from kafkalog_cli.actions.export.request import ExportRequest
 from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.read.growing_end import growing_end
-from kafkalog_cli.actions.same_place import Sight, sight
+from kafkalog_cli.actions.same_place import Sight, Sights
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import NothingSelected, Refused
 from kafkalog_cli.spark.offsets import LogRange, check_unique, name_of, served_partitions
-from kafkalog_cli.spark.splits import Task, tasks_of
-from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import ROOT_KINDS, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, looks_like_partition
@@ -84,14 +82,16 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
     ranges, begun = [], dict(known)
     gaps: list[Note] = []
     refused: list[Note] = []
+    views = BrokerViews(fs)
     for one in partitions:
         if not one.segments:
             continue
-        bounds, topic_id = log_bounds(fs, one), topic_id_of(fs, one)
+        view = views.of(one)
+        bounds, topic_id = log_bounds(fs, one, view), topic_id_of(fs, one)
         progress = known.get((one.topic, one.number))
         first = bounds.start
         if progress is not None:
-            change = change_since(fs, one, bounds, topic_id, progress)
+            change = change_since(fs, one, bounds, topic_id, progress, view)
             if change is not None:
                 (gaps if change.is_gap else refused).append(Note("log-changed", one.path, change.reason))
             first = max(first, progress.next_offset)
@@ -99,18 +99,15 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
             next_offset=first, topic_id=topic_id or (progress.topic_id if progress else None)
         )
         end = growing_end(fs, one, request.isolation) if request.is_incremental else None
-        wanted = _wanted(fs, LogRange(one, first, end, bounds.end), request)
+        wanted = _wanted(fs, LogRange(one, first, end, bounds.end, view), request)
         if wanted is not None:
             ranges.append(wanted)
     if refused:
         raise _refusal(refused)
-    tasks = tasks_of(fs, ranges, None, None)
+    tasks = tasks_of(fs, ranges, None, None, times=TIMES_OF_FILES)
     tasks.sort(key=lambda task: -sum(piece.size_bytes for piece in task))
-    return ExportPlan(tasks, {one.partition.path: _seen(fs, one.partition.path) for one in ranges}, gaps, begun)
-
-
-def _seen(fs: Filesystem, path: str) -> Sight:
-    return sight(Place(fs, path, log_dir_of(fs, path), is_locked=False), socket.gethostname())
+    sights = Sights(fs, socket.gethostname())
+    return ExportPlan(tasks, {one.partition.path: sights.of(one.partition.path) for one in ranges}, gaps, begun)
 
 
 def _wanted(fs: Filesystem, whole: LogRange, request: ExportRequest) -> LogRange | None:
@@ -120,7 +117,7 @@ def _wanted(fs: Filesystem, whole: LogRange, request: ExportRequest) -> LogRange
     ends = [end for end in (whole.end, wanted.to_offset) if end is not None]
     end = min(ends) if ends else None
     if wanted.since_ms is not None and wanted.since_ms >= 0:
-        found = lookup_time(fs, whole.partition, wanted.since_ms).offset
+        found = lookup_time(fs, whole.partition, wanted.since_ms, view=whole.view).offset
         if found is None:
             return None
         first = max(first, found)

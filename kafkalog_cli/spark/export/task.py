@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from kafkalog_cli.actions.broker_view import BrokerViews
 from kafkalog_cli.actions.damage import damaged_log
 from kafkalog_cli.actions.export.columns import core_schema, export_schema, exported
 from kafkalog_cli.actions.export.files import MadeFile, PartitionFiles, Source, Target
@@ -15,7 +16,7 @@ from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import ReadRequest
-from kafkalog_cli.actions.same_place import Sight
+from kafkalog_cli.actions.same_place import Sight, Sights
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
@@ -92,16 +93,18 @@ class ExportTask:
         Raises Refused where another partition lies here than where the driver is.
         """
         fs = RealFilesystem()
+        sights = Sights(fs, socket.gethostname())
         for seen in task.seen:
-            seen.check(fs, socket.gethostname())
+            sights.check(seen)
         choice = KernelChoice()
         choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
+        views = BrokerViews(fs)
         done = TaskDone([], [], [], 0, [])
         for number, piece in enumerate(task.pieces):
             request = self._request
             prefix = f"{attempt()}-{number}"
             target = Target(*self._where, request.format, request.codec, request.by_day, prefix)
-            reading = _PieceExport(fs, piece, request, choice)
+            reading = _PieceExport(fs, piece, request, choice, views)
             files = PartitionFiles(fs, target, reading.source)
             try:
                 end = reading.run(files, self._lines)
@@ -120,19 +123,22 @@ class ExportTask:
 class _PieceExport:
     """One piece."""
 
-    def __init__(self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, choice: KernelChoice) -> None:
+    def __init__(
+        self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, choice: KernelChoice, views: BrokerViews
+    ) -> None:
         self.damage: list[DamagedLog] = []
         self.notes: list[Note] = []
         self._fs = fs
         self._piece = piece
         self._request = request
         self._partition = open_partition(fs, piece.path)
+        self._view = views.of(self._partition)
         self.source = Source(piece.topic, piece.partition, topic_id_of(fs, self._partition))
         wanted = ReadRequest(
             piece.first, to_offset=piece.end, until_ms=request.range.until_ms, isolation=request.isolation,
             since_ms=request.range.since_ms, with_control=request.with_control,
         )  # fmt: skip
-        self._log = LogRead(fs, self._partition, wanted, choice)
+        self._log = LogRead(fs, self._partition, wanted, choice, self._view)
         self._last_offset: int | None = None
 
     def run(self, files: PartitionFiles, lines: Lines | None) -> PieceDone:
@@ -153,7 +159,7 @@ class _PieceExport:
         self.notes += log.notes
         digest = None
         if self._last_offset is not None and self._request.is_incremental:
-            digest = record_digest(self._fs, self._partition, self._last_offset)
+            digest = record_digest(self._fs, self._partition, self._last_offset, self._view)
         is_whole = log.last_stable_offset is None and not log.is_stuck and self._piece.end is not None
         end = self._piece.end if is_whole else log.next_offset
         assert end is not None

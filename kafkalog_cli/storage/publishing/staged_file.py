@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkalog_cli.storage.changing.durable import sync, try_to_remove
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
 
-_GATHERED_BYTES = 1 << 20
+_GATHERED_BYTES = 128 << 10
 
 
 class StagedFile:
@@ -63,6 +63,7 @@ class StagedFile:
 
     def _drain(self) -> None:
         if self._gathered:
-            self._file.write(self._position, bytes(self._gathered))
+            with memoryview(self._gathered) as gathered:
+                self._file.write(self._position, gathered)
             self._position += len(self._gathered)
             self._gathered.clear()

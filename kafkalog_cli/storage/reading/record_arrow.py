@@ -164,39 +164,39 @@ class _Columns:
         """-1 none, 0 CreateTime, 1 LogAppendTime, as TimestampType has them."""
         import numpy as np
 
-        append_time = (self._of_batch("attributes") & TIMESTAMP_TYPE_MASK) != 0
-        return _pyarrow().array(np.where(self._of_batch("magic") == 0, -1, append_time).astype("int8"), type)
+        append_time = (self._of_batches("attributes") & TIMESTAMP_TYPE_MASK) != 0
+        return self._spread(np.where(self._of_batches("magic") == 0, -1, append_time).astype("int8"), type)
 
     def leader_epoch(self, type: Any) -> Any:  # noqa: A002
-        return _pyarrow().array(self._of_batch("leader_epoch").astype("int32"), type)
+        return self._spread(self._of_batches("leader_epoch").astype("int32"), type)
 
     def producer_id(self, type: Any) -> Any:  # noqa: A002
-        return _pyarrow().array(self._of_batch("producer_id"), type)
+        return self._spread(self._of_batches("producer_id"), type)
 
     def producer_epoch(self, type: Any) -> Any:  # noqa: A002
-        return _pyarrow().array(self._of_batch("producer_epoch").astype("int16"), type)
+        return self._spread(self._of_batches("producer_epoch").astype("int16"), type)
 
     def transactional(self, type: Any) -> Any:  # noqa: A002
-        bits = self._of_batch("attributes") & TRANSACTIONAL_MASK
-        return _pyarrow().array((bits != 0) & (self._of_batch("magic") >= 2), type)
+        bits = self._of_batches("attributes") & TRANSACTIONAL_MASK
+        return self._spread((bits != 0) & (self._of_batches("magic") >= 2), type)
 
     def control(self, type: Any) -> Any:  # noqa: A002
-        bits = self._of_batch("attributes") & CONTROL_MASK
-        return _pyarrow().array((bits != 0) & (self._of_batch("magic") >= 2), type)
+        bits = self._of_batches("attributes") & CONTROL_MASK
+        return self._spread((bits != 0) & (self._of_batches("magic") >= 2), type)
 
     def codec(self, type: Any) -> Any:  # noqa: A002
-        return _pyarrow().array((self._of_batch("attributes") & CODEC_MASK).astype("int8"), type)
+        return self._spread((self._of_batches("attributes") & CODEC_MASK).astype("int8"), type)
 
     def magic(self, type: Any) -> Any:  # noqa: A002
         """As the header has it; 0.7 counts its two kinds of messages by itself."""
-        return _pyarrow().array(self._of_batch("magic").astype("int8"), type)
+        return self._spread(self._of_batches("magic").astype("int8"), type)
 
     def position(self, type: Any) -> Any:  # noqa: A002
-        return _pyarrow().array(self._of_batch("position"), type)
+        return self._spread(self._of_batches("position"), type)
 
     def batch_base_offset(self, type: Any) -> Any:  # noqa: A002
         """That of the header; of a compressed message set v0 or v1, whose header has none, -1."""
-        return _pyarrow().array(self._of_batch("base_offset"), type)
+        return self._spread(self._of_batches("base_offset"), type)
 
     def key(self, type: Any) -> Any:  # noqa: A002
         return self._field(_KEY_ROW, type)
@@ -246,7 +246,8 @@ class _Columns:
             return _pyarrow().array([field_bytes(self._block.buffer, *place) for place in places], type)
         buffer = np.frombuffer(self._block.buffer, dtype=np.uint8)
         ends: Any = np.empty(len(sizes) + 1, dtype=np.int64)
-        data: Any = np.empty(int(np.maximum(sizes, 0).sum()), dtype=np.uint8)
+        room = _pyarrow().allocate_buffer(int(np.maximum(sizes, 0).sum()))  # Arrow's pool has warm pages
+        data: Any = np.frombuffer(room, dtype=np.uint8)
         native.function(COPY_FIELDS)(buffer, self._records, row, ends, data)
         return _binary(ends, data, sizes >= 0)
 
@@ -254,15 +255,25 @@ class _Columns:
         sizes = self._records[row]
         return _pyarrow().array(sizes.astype("int32"), type, mask=sizes < 0)
 
-    def _of_batch(self, name: str) -> Any:
-        """A column of the batches, for each record."""
+    def _of_batches(self, name: str) -> Any:
+        """A column of the batches that the block's records are in."""
         import numpy as np
 
-        return np.asarray(getattr(self._block.batches, name), dtype=np.int64)[self._rows]
+        return np.asarray(getattr(self._block.batches, name), dtype=np.int64)[
+            self._block.first_row : self._block.end_row
+        ]
+
+    def _spread(self, values: Any, type: Any) -> Any:  # noqa: A002
+        """What `_of_batches` made, for each record; most batches of a log are alike."""
+        import numpy as np
+
+        if len(values) and (values == values[0]).all():
+            return _pyarrow().array(np.full(len(self._rows), values[0]), type)
+        return _pyarrow().array(values[self._rows], type)
 
 
 def _records(block: RecordBlock) -> tuple[Any, Any]:
-    """The record columns as one matrix, and the row of each record's batch."""
+    """The record columns as one matrix, and for each record the place of its batch among those of the block."""
     import numpy as np
 
     records = block.records.matrix
@@ -271,7 +282,7 @@ def _records(block: RecordBlock) -> tuple[Any, Any]:
         records = np.array(rows, dtype=np.int64).reshape(len(rows), 11).T
     ends = np.asarray(block.record_ends, dtype=np.int64)
     counts: Any = np.diff(np.concatenate((np.zeros(1, dtype=np.int64), ends)))
-    return records, np.repeat(np.arange(block.first_row, block.end_row), counts)
+    return records, np.repeat(np.arange(len(counts)), counts)
 
 
 def _largest(records: Any) -> int:

@@ -1,0 +1,100 @@
+"""What is done for each of many partitions does not grow with how many there are beside it."""
+
+from collections import Counter
+
+import pytest
+from logs import BASE_TIME_MS, R, batch_v2
+from spark_reading import tasks
+from watched_fs import WatchedFilesystem
+
+from kafkalog_cli.actions.broker_view import BrokerViews, broker_view
+from kafkalog_cli.actions.export.request import ExportRequest
+from kafkalog_cli.actions.listing.root import root_above
+from kafkalog_cli.actions.ranges import Range
+from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.spark import source as source_module
+from kafkalog_cli.spark.export import plan as export_plan
+from kafkalog_cli.storage.fs import RealFilesystem
+
+MANY = 12
+CHECKPOINT = "0\n1\norders 3 7\n"
+
+
+class Counting(WatchedFilesystem):
+    def __init__(self):
+        super().__init__(RealFilesystem())
+        self.calls = Counter()
+
+    def before(self, call):
+        self.calls[call.name, call.path] += 1
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number in range(MANY):
+        (tmp_path / f"orders-{number}").mkdir()
+        data = b"".join(batch_v2([R(i, BASE_TIME_MS + i, b"k", b"v")]) for i in range(10))
+        (tmp_path / f"orders-{number}" / f"{0:020d}.log").write_bytes(data)
+    (tmp_path / "log-start-offset-checkpoint").write_text(CHECKPOINT)
+    (tmp_path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+    return tmp_path
+
+
+def of_the_root(fs, folder):
+    """How often its listing was made, and its files were read."""
+    return {call: count for call, count in fs.calls.items() if call[1].rpartition("/")[0] == str(folder)} | {
+        ("list_directory", str(folder)): fs.calls["list_directory", str(folder)]
+    }
+
+
+@pytest.mark.parametrize("wanted", [Range(), Range(since_ms=BASE_TIME_MS + 5)], ids=["all", "since"])
+def test_an_export_is_planned_with_one_look_at_the_log_directory(folder, wanted):
+    fs = Counting()
+    found = export_plan.exported_partitions(fs, [str(folder)], Selection())
+    fs.calls.clear()
+    plan = export_plan.plan_export(fs, found, ExportRequest(range=wanted), {})
+    pieces = sorted(piece for task in plan.tasks for piece in task)
+    assert len(pieces) == MANY
+    assert [piece.first for piece in pieces if piece.partition == 3] == [7]
+    seen = of_the_root(fs, folder)
+    assert seen["list_directory", str(folder)] == 0
+    files = {call: n for call, n in seen.items() if call[0] == "open_read"}
+    assert files == {
+        ("open_read", f"{folder}/{name}"): 1 for name in ("log-start-offset-checkpoint", "meta.properties")
+    }
+    assert all(count <= 3 for call, count in seen.items() if call[0] == "status"), seen
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [({}, MANY * 10 - 7), ({"startingTimestamp": BASE_TIME_MS + 5, "endingTimestamp": BASE_TIME_MS + 8}, MANY * 3 - 2)],
+    ids=["all", "by time"],
+)
+def test_so_is_a_read_and_each_of_its_tasks(folder, monkeypatch, options, count):
+    fs = Counting()
+    monkeypatch.setattr(source_module, "RealFilesystem", lambda: fs)
+    reader, parts, _ = tasks(folder, **{name: str(value) for name, value in options.items()})
+    assert len(parts) == 1
+    assert fs.calls.pop(("list_directory", str(folder))) == 2  # to find the partitions
+    assert sum(part.num_rows for part in reader.read(parts[0])) == count
+    seen = of_the_root(fs, folder)
+    assert seen["list_directory", str(folder)] == 0
+    assert seen["open_read", f"{folder}/log-start-offset-checkpoint"] == 2  # for the plan, and for the task
+
+
+def test_a_broker_s_view_is_what_the_whole_root_tells(folder):
+    fs = RealFilesystem()
+    views = BrokerViews(fs)
+    logs = export_plan.exported_partitions(fs, [str(folder)], Selection())
+    for one in logs:
+        whole = root_above(fs, one.path)
+        assert views.of(one) == broker_view(fs, one)
+        assert (views.of(one).shutdown, views.of(one).offsets) == (
+            whole.shutdown,
+            whole.offsets_of(one.topic, one.number),
+        )
+    assert {views.of(one).offsets.log_start for one in logs} == {None, 7}
+    (folder / ".kafka_cleanshutdown").unlink()
+    (folder / "log-start-offset-checkpoint").unlink()
+    assert root_above(fs, logs[0].path) is None
+    assert broker_view(fs, logs[0]).offsets.log_start is None

@@ -8,9 +8,13 @@ from kafkalog_cli.actions.engine import Place
 from kafkalog_cli.actions.settings import read_meta
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.changing.manifest import run_ids
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
+
+Metas = dict[str, MetaProperties | None]
+"""What `meta.properties` of log directories say, by their paths."""
 
 
 class SeenFile(NamedTuple):
@@ -35,13 +39,13 @@ class Sight(NamedTuple):
     runs: frozenset[str]
     is_locked: bool
 
-    def check(self, fs: Filesystem, host: str, *, is_again: bool = False) -> None:
+    def check(self, fs: Filesystem, host: str, *, is_again: bool = False, metas: Metas | None = None) -> None:
         """Look at it from `host`. Raises Refused where it is another directory, PathNotFound where there is none.
 
         One that is locked must be as it was; `is_again`: unless an earlier try of the same work left its traces in it.
         One that is only read may have grown, and lost old segments.
         """
-        here = sight(Place(fs, self.path, self.log_dir, self.is_locked), host)
+        here = sight(Place(fs, self.path, self.log_dir, self.is_locked), host, metas)
         difference = self._of_the_whole(here)
         if difference is None and not (is_again and (host == self.host or here.runs > self.runs)):
             difference = self._of_files(here)
@@ -77,8 +81,29 @@ class Sight(NamedTuple):
         return None
 
 
-def sight(place: Place, host: str) -> Sight:
-    """What is there now. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+class Sights:
+    """Partitions that are only read, as this process sees them for a moment: each log directory is looked at once."""
+
+    def __init__(self, fs: Filesystem, host: str) -> None:
+        self._fs = fs
+        self._host = host
+        self._metas: Metas = {}
+        self._log_dirs: dict[str, str | None] = {}
+
+    def of(self, path: str) -> Sight:
+        """What is there now, by an absolute path. Raises as `sight`."""
+        parent = path.rpartition("/")[0]
+        if parent not in self._log_dirs:
+            self._log_dirs[parent] = log_dir_of(self._fs, path)
+        return sight(Place(self._fs, path, self._log_dirs[parent], is_locked=False), self._host, self._metas)
+
+    def check(self, seen: Sight) -> None:
+        """Whether it is what somebody else saw. Raises as `Sight.check`."""
+        seen.check(self._fs, self._host, metas=self._metas)
+
+
+def sight(place: Place, host: str, metas: Metas | None = None) -> Sight:
+    """What is there now; `metas`: what is known of log directories. Raises PathNotFound, NotKafkaLayout, Unreadable."""
     fs, path = place.fs, place.path
     status = fs.status(path)
     entries = {one.path.rpartition("/")[2]: one for one in fs.list_directory(path) if one.is_file}
@@ -89,7 +114,10 @@ def sight(place: Place, host: str) -> Sight:
     else:
         newest = max((name for name in files if _is_log(name)), default=None)
         files = {} if newest is None else {newest: files[newest]}
-    meta = None if place.log_dir is None else read_meta(fs, place.log_dir)
+    metas = {} if metas is None else metas
+    if place.log_dir is not None and place.log_dir not in metas:
+        metas[place.log_dir] = read_meta(fs, place.log_dir)
+    meta = None if place.log_dir is None else metas[place.log_dir]
     inode = -1 if status is None else status.inode
     return Sight(host, path, place.log_dir, meta, inode, files, runs, place.is_locked)
 

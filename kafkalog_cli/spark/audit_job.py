@@ -19,9 +19,8 @@ from kafkalog_cli import __version__
 from kafkalog_cli.actions.audit.audit import Audited, AuditTask, LogDir, audit_partition, audit_task, log_dir_of
 from kafkalog_cli.actions.audit.columns import audit_table
 from kafkalog_cli.actions.audit.history import run_of
-from kafkalog_cli.actions.engine import Place
 from kafkalog_cli.actions.reports.segment_reports import Means
-from kafkalog_cli.actions.same_place import sight
+from kafkalog_cli.actions.same_place import Sights
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.partition import Level, Target, Task
 from kafkalog_cli.actions.verify.verify import Failed, Result, Verifier, VerifyRequest
@@ -65,7 +64,8 @@ class Audit:
         wanted = VerifyRequest(request.selection, request.level, request.now_ms, request.metadata_path)
         verifier = Verifier(Means(fs, request.limits), wanted)
         full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
-        self.parts = [_part(fs, part, verifier, request.top) for part in verifier.parts(full)]
+        sights = Sights(fs, socket.gethostname())
+        self.parts = [_part(part, verifier, sights, request.top) for part in verifier.parts(full)]
 
     @property
     def log_dirs(self) -> dict[str, tuple[LogDir, int]]:
@@ -119,7 +119,7 @@ def _grouped(sizes: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _part(fs: Filesystem, part: Task | Result, verifier: Verifier, top: int | None) -> AuditTask | Audited:
+def _part(part: Task | Result, verifier: Verifier, sights: Sights, top: int | None) -> AuditTask | Audited:
     if not isinstance(part, Task):
         is_root = not isinstance(part, Failed) and part.target is Target.LOG_DIR
         return Audited(part, log_dir_of(part.path, verifier.settings) if is_root else None)
@@ -127,9 +127,7 @@ def _part(fs: Filesystem, part: Task | Result, verifier: Verifier, top: int | No
         return Audited(Failed(part.partition.path, NotKafkaLayout(path=part.partition.path, reason=_A_FILE)))
     try:
         task = audit_task(part, verifier.root_of(part.partition.path), verifier.settings)
-        log_dir = None if task.log_dir is None else task.log_dir.path
-        seen = sight(Place(fs, part.partition.path, log_dir, is_locked=False), socket.gethostname())
-        return replace(task, top=top, seen=seen)
+        return replace(task, top=top, seen=sights.of(part.partition.path))
     except KafkalogError as error:
         return Audited(Failed(part.partition.path, error))
 
@@ -157,14 +155,15 @@ class AuditWork:
         """Audit some partitions: nothing is written, so a task that is tried again finds the same."""
         fs, choice = RealFilesystem(), KernelChoice()
         choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
-        return [_audited(Means(fs, self._limits, choice), fs, task) for task in tasks]
+        sights = Sights(fs, socket.gethostname())
+        return [_audited(Means(fs, self._limits, choice), fs, task, sights) for task in tasks]
 
 
-def _audited(means: Means, fs: WritableFilesystem, task: AuditTask) -> Audited:
+def _audited(means: Means, fs: WritableFilesystem, task: AuditTask, sights: Sights) -> Audited:
     """One partition, if it is what the driver saw there: another disk may be mounted here, or none."""
     try:
         if task.seen is not None:
-            task.seen.check(fs, socket.gethostname())
+            sights.check(task.seen)
     except KafkalogError as error:
         return Audited(Failed(task.task.partition.path, error), task.log_dir)
     return audit_partition(means, fs, task)

@@ -197,11 +197,11 @@ def test_workers_that_see_another_disk(tmp_path, schemas, monkeypatch):
     """As on another machine, on which something else is mounted in one of two places."""
     disks = two_disks(tmp_path)
 
-    def other(place, host):
+    def other(place, host, _):
         seen = sight(place, host)
         return seen._replace(host="elsewhere", meta=None) if place.log_dir == str(disks[0]) else seen
 
-    monkeypatch.setattr("kafkalog_cli.spark.audit_job.sight", other)
+    monkeypatch.setattr("kafkalog_cli.actions.same_place.sight", other)
     code, out, errors = kafkalog("audit", *disks, "--level", "quick", "--format", "json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert (code, lines[-1]["failures"], lines[-1]["partitions"]) == (5, 1, 1)

@@ -8,19 +8,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
-from kafkalog_cli.actions.engine import Place
 from kafkalog_cli.actions.export.progress import LogProgress, change_since
 from kafkalog_cli.actions.export.request import ExportRequest
 from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.read.growing_end import growing_end
-from kafkalog_cli.actions.same_place import Sight, sight
+from kafkalog_cli.actions.same_place import Sight, Sights
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import NothingSelected, Refused
 from kafkalog_cli.spark.offsets import LogRange, check_unique, name_of, served_partitions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
-from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import ROOT_KINDS, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, looks_like_partition
@@ -108,11 +106,8 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
         raise _refusal(refused)
     tasks = tasks_of(fs, ranges, None, None, times=TIMES_OF_FILES)
     tasks.sort(key=lambda task: -sum(piece.size_bytes for piece in task))
-    return ExportPlan(tasks, {one.partition.path: _seen(fs, one.partition.path) for one in ranges}, gaps, begun)
-
-
-def _seen(fs: Filesystem, path: str) -> Sight:
-    return sight(Place(fs, path, log_dir_of(fs, path), is_locked=False), socket.gethostname())
+    sights = Sights(fs, socket.gethostname())
+    return ExportPlan(tasks, {one.partition.path: sights.of(one.partition.path) for one in ranges}, gaps, begun)
 
 
 def _wanted(fs: Filesystem, whole: LogRange, request: ExportRequest) -> LogRange | None:

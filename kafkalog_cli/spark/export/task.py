@@ -16,7 +16,7 @@ from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import ReadRequest
-from kafkalog_cli.actions.same_place import Sight
+from kafkalog_cli.actions.same_place import Sight, Sights
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
@@ -93,8 +93,9 @@ class ExportTask:
         Raises Refused where another partition lies here than where the driver is.
         """
         fs = RealFilesystem()
+        sights = Sights(fs, socket.gethostname())
         for seen in task.seen:
-            seen.check(fs, socket.gethostname())
+            sights.check(seen)
         choice = KernelChoice()
         choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
         views = BrokerViews(fs)

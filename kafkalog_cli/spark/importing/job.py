@@ -75,9 +75,10 @@ class Import:
         plan = self._planned(planner, files)
         return ImportResult(plan, notes=(*self._notes, *planner.notes))
 
-    def run(self, files: Sequence[InputFile], sessions: Sessions) -> ImportResult:
-        """Import, and commit.
+    def run(self, find: Callable[[], Sequence[InputFile]], sessions: Sessions) -> ImportResult:
+        """Import the files that are found, and commit.
 
+        They are looked for when nothing is left to do of a run that was cut off after its commit, which needs none.
         Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged, NoSpace,
         HalfPublished; nothing is seen of the run then, but after the last.
         """
@@ -88,7 +89,7 @@ class Import:
             if completed.what.get("command") == self._command and (completed.placed or completed.lost):
                 return ImportResult(completed=completed)
             planner = self._planner()
-            plan = self._planned(planner, files)
+            plan = self._planned(planner, find())
             try:
                 plan, done = self._built(plan, planner, sessions)
                 self.publish(done)

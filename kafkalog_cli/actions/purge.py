@@ -1,4 +1,4 @@
-"""Removing for good what writers keep: files that are due (`.deleted`), runs too old to be undone, what imports left."""
+"""Removing for good what writers keep: files that are due (`.deleted`), old runs, and what killed imports left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What imports left in a log directory: partitions of a committed run that are to come, and what no run waits for."""
+"""What imports left in a log directory: partitions of a committed run still to come, and what no run waits for."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from kafkalog_cli.actions.partition_facts import places_of_partitions
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import NothingSelected, PathNotFound
+from kafkalog_cli.spark.importing.processes import built
 from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.storage.changing.lock import LockPolicy
@@ -99,7 +100,7 @@ class Import:
             return ImportResult(plan, tuple(done), notes, completed)
 
     def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
-        """Build partitions of what tasks have sorted out by now, here and one after the other, and commit.
+        """Build partitions of what tasks have sorted out by now, on this machine, and commit.
 
         Raises as `run`; nothing is left of the run then.
         """
@@ -110,7 +111,7 @@ class Import:
                 planner = self._planner()
                 jobs = jobs_of_parts(parts)
                 plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
-                done = self._build(plan, planner, lambda jobs, work: [work(job) for job in jobs])
+                done = self._build(plan, planner, built)
                 self.publish(done)
             finally:
                 new.sweep(self._run)

@@ -1,6 +1,6 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop fuzz-loader fuzz-changes fuzz-cleaner bench docs
+.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -28,6 +28,8 @@ fuzz-changes:    ## 10,000 rolls, retentions, truncations, deletions of records 
 	$(PYTHON) -m tests.interop.fuzz_changes --count 10000 --record docs/change-fuzz.md
 fuzz-cleaner:    ## 1,000 random logs, cleaned up to four times each by the real cleaner and ours; the count goes into docs/cleaner-fuzz.md
 	$(PYTHON) -m tests.interop.fuzz_cleaner --count 1000 --record docs/cleaner-fuzz.md
+fuzz-imports:    ## 5,000 random logs exported and imported, read before and after, loaded by the real loader; the count goes into docs/import-fuzz.md
+	$(PYTHON) -m tests.interop.fuzz_imports --count 5000 --record docs/import-fuzz.md
 bench:           ## the table of docs/bench.md
 	$(PYTHON) bench/compare.py
 docs:            ## regenerate man/, completions/ and the pages of docs/ that are written from tables

@@ -1,4 +1,4 @@
-"""Removing for good what writers keep: files that are due (`.deleted`), and runs that are too old to be undone."""
+"""Removing for good what writers keep: files that are due (`.deleted`), old runs, and what killed imports left."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.storage.changing.clean_marker import keep_marker_away
 from kafkalog_cli.storage.changing.durable import not_changed
-from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, import_owner, lock_imports, log_dir_of
 from kafkalog_cli.storage.changing.manifest import (
     ChangeKind,
     Manifest,
@@ -20,11 +20,13 @@ from kafkalog_cli.storage.changing.manifest import (
     run_directory,
     run_ids,
 )
-from kafkalog_cli.storage.changing.removal import remove_files, remove_run_directory
+from kafkalog_cli.storage.changing.removal import remove_directory, remove_files, remove_run_directory
 from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.storage.names import WorkState
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.publishing.import_leftovers import import_leftovers
+from kafkalog_cli.storage.publishing.new_partitions import is_staged
 
 DEFAULT_OLDER_THAN = "7d"
 DELAY = "file.delete.delay.ms"
@@ -65,8 +67,19 @@ class KeptRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Leftover:
+    """A directory that an import built and did not commit: all of it goes."""
+
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """What goes of one partition; `waiting` is what is not due or old enough yet, by number."""
+    """What goes of one partition; `waiting` is what is not due or old enough yet, by number.
+
+    `leftover`: the directory is none of a partition, and goes itself.
+    """
 
     path: str
     files: tuple[DueFile, ...] = ()
@@ -74,22 +87,26 @@ class PurgePlan:
     kept: tuple[KeptRun, ...] = ()
     waiting: int = 0
     warnings: tuple[Verdict, ...] = ()
+    leftover: Leftover | None = None
 
     @property
     def has_work(self) -> bool:
         """Whether anything goes."""
-        return bool(self.files or self.runs)
+        return bool(self.files or self.runs or self.leftover)
 
     @property
     def size_bytes(self) -> int:
         """The sizes of all that goes; a file that has another name elsewhere frees nothing."""
-        return sum(due.file.size_bytes for due in self.files) + sum(run.size_bytes for run in self.runs)
+        found = sum(due.file.size_bytes for due in self.files) + sum(run.size_bytes for run in self.runs)
+        return found + (0 if self.leftover is None else self.leftover.size_bytes)
 
 
 def plan_purge(
     fs: WritableFilesystem, partition: Partition, older_than_ms: int, clock: Clock, places: Places | None = None
 ) -> PurgePlan:
     """What is due and old at that time. Raises Refused, UnsupportedFormat, Unreadable, NotChanged."""
+    if is_staged(partition.directory.name):
+        return _plan_leftover(fs, partition, clock.now_ms)
     check_layout(fs, partition.path)
     try:
         runs = _Runs(fs, partition.path)
@@ -110,6 +127,34 @@ def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
     remove_files(fs, plan.path, [due.file for due in plan.files])
     for run in plan.runs:
         remove_run_directory(fs, plan.path, run.run_id)
+
+
+def apply_leftover(fs: WritableFilesystem, plan: PurgePlan, policy: LockPolicy) -> None:
+    """Remove what an import left, while none is at work. Raises Locked, Refused, NotChanged, PartlyRemoved."""
+    log_dir, _, name = plan.path.rpartition("/")
+    with lock_imports(fs, log_dir, policy) or Unlocked():
+        if import_leftovers(fs, log_dir, [name]).place_of(name) is not None:
+            raise Refused(path=plan.path, reason="an import was committed meanwhile, and waits for it")
+        remove_directory(fs, plan.path)
+
+
+def _plan_leftover(fs: WritableFilesystem, partition: Partition, now_ms: int) -> PurgePlan:
+    """A directory of an import: it goes if no import is committed that waits for it, or at work."""
+    path = partition.path
+    log_dir, _, name = path.rpartition("/")
+    left = import_leftovers(fs, log_dir, [name])
+    place = left.place_of(name)
+    if place is not None:
+        reason = f"it is to be {place}: an import was cut off after its commit, and the same command goes on"
+        return PurgePlan(path, kept=(KeptRun(left.run or "", reason),))
+    try:
+        files = fs.list_directory(path)
+        newest_ns = max(fs.attributes(one).ctime_ns for one in (path, *(file.path for file in files)))
+        if newest_ns // 1_000_000 + DEFAULT_DELAY_MS > now_ms or import_owner(log_dir) is not None:
+            return PurgePlan(path, waiting=1)
+    except OSError as error:
+        raise not_changed(path, error) from error
+    return PurgePlan(path, leftover=Leftover(len(files), sum(file.size_bytes for file in files)))
 
 
 class _Runs:

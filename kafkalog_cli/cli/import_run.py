@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from kafkalog_cli.actions.importing.inputs import input_files
-from kafkalog_cli.actions.importing.request import ImportRequest
+from kafkalog_cli.actions.importing.request import ImportRequest, command_of
 from kafkalog_cli.actions.importing.results import ImportResult
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
@@ -59,13 +60,13 @@ class ImportRun:
         need_pyspark()
         options.request.check()
         job = self._job(inputs)
-        files = input_files(self._environment.fs, inputs)
+        find = partial(input_files, self._environment.fs, inputs)
         if options.dry_run:
-            result = job.plan(files)
+            result = job.plan(find())
         else:
             environment = self._environment
             with Progress(environment.stderr, "import", as_json=options.is_json, clock=environment.clock) as progress:
-                result = job.run(files, lambda: command_session(options.master, settings=options.settings), progress)
+                result = job.run(find, lambda: command_session(options.master, settings=options.settings), progress)
         self._tell(result)
         return int(result.exit_code)
 
@@ -83,7 +84,7 @@ class ImportRun:
         )  # fmt: skip
         now_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
         policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline)
-        command = [*(os.path.abspath(one) for one in inputs), str(options.request), str(options.config)]  # noqa: PTH100
+        command = command_of([os.path.abspath(one) for one in inputs], options.request, options.config)  # noqa: PTH100
         return Import(fs, log_dir, options.request, source, now_ms, policy, others, command)
 
     def _tell(self, result: ImportResult) -> None:

@@ -45,10 +45,11 @@ def purge(  # noqa: PLR0913, PLR0917 options
     quiet: Quiet = False,
     output: Format = OutputFormat.TEXT,
 ) -> int:
-    """Remove for good: files named .deleted that are due, and what old runs keep for undo.
+    """Remove for good: files named .deleted that are due, what old runs keep for undo, what killed imports left.
 
     A file is due file.delete.delay.ms after the run that renamed it, or a minute after it was renamed if no run of
-    kafkalog did. Runs that were cut off half way stay until they are undone.
+    kafkalog did; so is what an import left, unless one is at work. Runs that were cut off half way stay until they are
+    undone, and partitions of an import that was committed until it is completed.
     """
     from kafkalog_cli.actions.time_spec import parse_duration_ms
     from kafkalog_cli.cli.partition_writer import WriterOptions

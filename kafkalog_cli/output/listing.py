@@ -8,6 +8,7 @@ from kafkalog_cli.actions.listing.listing import BytesByKind, PartitionListing
 from kafkalog_cli.actions.listing.paths import FileListing, Listing
 from kafkalog_cli.actions.listing.root import RootState, Shutdown
 from kafkalog_cli.actions.listing.segments import SegmentListing
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.output.human import NOTHING, Column, Table, cell, iso_time, write_table
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.storage.fs import FileStatus
@@ -134,10 +135,23 @@ def _log_dir_lines(root: RootState, partitions: list[PartitionListing]) -> Itera
     yield f"topics {topics}, partitions {len(partitions)}, segments {segments}, bytes {sizes.total} ({by_kind})"
     if root.marker_held_for:
         yield f"the marker of a clean shutdown is kept away {printable(root.marker_held_until)}"
+    yield from _import_lines(root)
     if root.foreign:
         yield f"directories that are no partitions: {', '.join(map(printable, root.foreign))}"
     if root.others:
         yield f"other entries: {', '.join(map(printable, root.others))}"
+
+
+def _import_lines(root: RootState) -> Iterable[str]:
+    left = root.imports
+    if root.importer is not None:
+        yield f"an import is at work: {counted(len(left.stale) + len(left.coming), 'directory', 'directories')}"
+        return
+    if left.run is not None:
+        coming, lost = (", ".join(map(printable, names)) for names in ((one.path for one in left.coming), left.lost))
+        yield f"an import was cut off after its commit; still to come: {coming or NOTHING}; lost: {lost or NOTHING}"
+    if left.stale:
+        yield f"left by imports that did not end: {counted(len(left.stale), 'directory', 'directories')}"
 
 
 def _shutdown(root: RootState) -> str:

@@ -121,6 +121,13 @@ def log_dir_object(root: RootState, partitions: list[PartitionListing]) -> Objec
             {"run": run, "partitions": [json_path(name, "name") for name in names]}
             for run, names in root.marker_held_for.items()
         ],
+        "imports": {
+            "run": root.imports.run,
+            "coming": [json_path(one.path, "name") for one in root.imports.coming],
+            "lost": [json_path(name, "name") for name in root.imports.lost],
+            "staged": [json_path(name, "name") for name in root.imports.stale],
+            "at_work": root.importer is not None,
+        },
         "lock": None if owner is None else {"pid": owner.pid, "exclusive": owner.is_exclusive},
         "meta_properties": None
         if meta is None

@@ -89,12 +89,16 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
 
 def purge_words(plan: PurgePlan) -> str:
     """What goes for good."""
+    if plan.leftover is not None:
+        files = counted(plan.leftover.files, "file", "files")
+        return f"purged: what an import left that did not end, {files}, {plan.size_bytes} bytes"
     files, runs = counted(len(plan.files), "file", "files"), counted(len(plan.runs), "run", "runs")
     return f"purged: {files} and {runs}, {plan.size_bytes} bytes"
 
 
 def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:
     """The fields of a `kafkalog.purge/1`."""
+    left = plan.leftover
     return {
         **json_path(plan.path),
         "dry_run": dry_run,
@@ -116,6 +120,7 @@ def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:
             }
             for run in plan.runs
         ],
+        "leftover": None if left is None else {"files": left.files, "size_bytes": left.size_bytes},
         "kept": [{"run": kept.run_id, "reason": kept.reason} for kept in plan.kept],
         "waiting": plan.waiting,
         "size_bytes": plan.size_bytes,

@@ -7,7 +7,7 @@ from exporting import PICKLER, no_session, pa, tasks_here
 
 import kafkalog_cli as kl
 from kafkalog_cli.actions.importing.inputs import input_files
-from kafkalog_cli.actions.importing.request import ImportRequest
+from kafkalog_cli.actions.importing.request import ImportRequest, command_of
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.spark.importing import job
 from kafkalog_cli.storage.changing.lock import LockPolicy
@@ -30,10 +30,10 @@ def import_into(log_dir, *inputs, fs=None, run_tasks=tasks_here, config=None, me
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "run_tasks", run_tasks)
         source = SettingsSource(fs, config or {}, {}, metadata_path=metadata, log_dirs=[str(log_dir)])
-        command = [*map(str, inputs), str(request)]
         wanted = ImportRequest(**request)
+        command = command_of([*map(str, inputs)], wanted, ())
         made = job.Import(fs, str(log_dir), wanted, source, NOW_MS, LockPolicy(), list(map(str, others)), command)
-        return made.run(input_files(fs, list(map(str, inputs))), no_session)
+        return made.run(lambda: input_files(fs, list(map(str, inputs))), no_session)
 
 
 def records(partition, columns=COLUMNS):

@@ -6,21 +6,21 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafkalog_cli.storage.changing.lock import LockOwner, lock_owner
+from kafkalog_cli.storage.changing.lock import BROKER_BYTE, IMPORT_BYTE, LockOwner, import_owner, lock_owner
 
 HOLDER = """
 import fcntl, sys
 lock = open(sys.argv[1], "r+")
-fcntl.lockf(lock, getattr(fcntl, sys.argv[2]))
+fcntl.lockf(lock, getattr(fcntl, sys.argv[2]), *map(int, sys.argv[3:]))
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
 @contextmanager
-def held_by_another_process(path, operation="LOCK_EX"):
-    """The lock file is held by a process, whose id this gives; as Java's FileChannel.tryLock does it."""
-    command = [sys.executable, "-c", HOLDER, str(path), operation]
+def held_by_another_process(path, operation="LOCK_EX", *part):
+    """The lock file, or so many bytes of it from one on, is held by a process, whose id this gives; as Java's FileChannel.tryLock does it."""
+    command = [sys.executable, "-c", HOLDER, str(path), operation, *map(str, part)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
         yield holder.pid
@@ -51,12 +51,12 @@ def test_a_lock_on_a_single_byte_counts(tmp_path):
     """kafkalog's own writers lock byte 0 only."""
     lock = tmp_path / ".lock"
     lock.write_bytes(b"")
-    script = HOLDER.replace("sys.argv[2]))", "sys.argv[2]), 1, 0)")
-    command = [sys.executable, "-c", script, str(lock), "LOCK_SH"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout.readline() == b"held\n"
-        assert lock_owner(str(tmp_path)) == LockOwner(holder.pid, False)
-        holder.stdin.close()
+    with held_by_another_process(lock, "LOCK_SH", 1, BROKER_BYTE) as pid:
+        assert lock_owner(str(tmp_path)) == LockOwner(pid, False)
+        assert import_owner(str(tmp_path)) is None
+    with held_by_another_process(lock, "LOCK_EX", 1, IMPORT_BYTE) as pid:
+        assert lock_owner(str(tmp_path)) is None
+        assert import_owner(str(tmp_path)) == LockOwner(pid, True)
 
 
 def test_a_question_that_cannot_be_put_is_an_error(tmp_path):
@@ -69,7 +69,7 @@ def test_our_lock_on_the_checkpoints_is_no_broker(tmp_path):
     lock = tmp_path / ".lock"
     lock.touch()
     script = HOLDER.replace(
-        "fcntl.lockf(lock, getattr(fcntl, sys.argv[2]))",
+        "fcntl.lockf(lock, getattr(fcntl, sys.argv[2]), *map(int, sys.argv[3:]))",
         "fcntl.lockf(lock, fcntl.LOCK_SH, 1, 0); fcntl.lockf(lock, fcntl.LOCK_EX, 1, 1)",
     )
     with subprocess.Popen([sys.executable, "-c", script, str(lock)], stdin=-1, stdout=-1) as holder:

@@ -124,7 +124,11 @@ def _milliseconds(column: Any) -> Any:
     import pyarrow.compute as pc
 
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False)
+        kind = pa.timestamp("ms", tz=column.type.tz)
+        try:  # of what is finer the rest is cut off
+            column = column.cast(kind, safe=column.type.unit == "s")
+        except pa.ArrowInvalid as error:
+            raise BadInput(path="column timestamp", reason=f"a time that no record can have: {error}") from error
     column = column.cast(pa.int64())
     return pc.if_else(pc.equal(column, NO_TIMESTAMP), pa.scalar(None, pa.int64()), column)
 

@@ -36,7 +36,8 @@ MOST_DELTA = (1 << 31) - 1
 class BatchStyle:
     """What all batches of a run have. `append_time_ms`: the broker's clock, where the topic wants that.
 
-    `batch_bytes`: a batch of several records has no more before it is packed.
+    `batch_bytes`: a batch of several records has no more before it is packed. `keeps_codecs`: it is packed as the batch
+    that its records come from; so it is where offsets are kept.
     """
 
     codec: int = 0
@@ -48,6 +49,12 @@ class BatchStyle:
     producer_epoch: int = -1
     is_transactional: bool = False
     keeps_offsets: bool = False
+    keeps_codecs: bool = False
+
+    @property
+    def follows_origins(self) -> bool:
+        """Whether records that come from other batches have some of what those had."""
+        return self.keeps_offsets or self.keeps_codecs
 
     @property
     def attributes(self) -> int:
@@ -57,8 +64,10 @@ class BatchStyle:
 
     def of(self, origin: Origin, timestamp: int | None) -> BatchStyle:
         """The style of a batch for such a record: where offsets are kept, epoch, append time and codec are too."""
-        if not self.keeps_offsets:
+        if not self.follows_origins:
             return self
+        if not self.keeps_offsets:
+            return self if origin.codec in (None, self.codec) else replace(self, codec=origin.codec)
         epoch = self.leader_epoch if origin.leader_epoch is None else origin.leader_epoch
         append_time_ms = timestamp if origin.is_append_time else None
         codec = self.codec if origin.codec is None else origin.codec
@@ -147,11 +156,10 @@ class _Gathered:
         if len(self.rows) - begun >= BLOCK_RECORDS:
             return False
         style = self.style
-        if style.keeps_offsets:
-            offset = record.origin.offset or 0
-            is_other = style.of(record.origin, record.timestamp) is not style
-            if is_other or offset - self.rows[begun][0] > MOST_DELTA:
-                return False
+        if style.of(record.origin, record.timestamp) is not style:
+            return False
+        if style.keeps_offsets and (record.origin.offset or 0) - self.rows[begun][0] > MOST_DELTA:
+            return False
         return self._batch_bytes + _most_bytes(record) <= style.batch_bytes
 
     def end_batch(self) -> bool:

@@ -45,7 +45,7 @@ class ColumnBatches:
                 if is_due():
                     yield from self._taken(all_of_it=True)
                 continue
-            if self._style.keeps_offsets and not self._goes_on(found):
+            if self._style.follows_origins and not self._goes_on(found):
                 yield from self._taken(all_of_it=True)
                 self._style = self._style_of(found)
             if isinstance(found, RecordRun):

@@ -67,13 +67,21 @@ class TopicStyle:
         append_time_ms = self.now_ms if is_append_time else None
         most_bytes = min(cast(int, self.config["max.message.bytes"].value), self.config.segment_bytes)
         batch_bytes = min(writing.batch_bytes, most_bytes)
-        return BatchStyle(codec, level, batch_bytes, append_time_ms=append_time_ms, keeps_offsets=writing.keep_offsets)
+        return BatchStyle(
+            codec, level, batch_bytes, append_time_ms=append_time_ms,
+            keeps_offsets=writing.keep_offsets, keeps_codecs=self.keeps_codecs and forced is None,
+        )  # fmt: skip
 
     @property
     def ignored_columns(self) -> frozenset[str]:
         """Columns of an input that do not count."""
-        keeps_codecs = self.keeps_codecs and forced_codec(self.config) is None
-        return frozenset((*(() if keeps_codecs else ("codec",)), *(() if self.keeps_epochs else ("leader_epoch",))))
+        keeps_offsets, keeps_codecs = self.writing.keep_offsets, self.keeps_codecs and forced_codec(self.config) is None
+        told = {
+            **dict.fromkeys(("offset", "timestamp_type", "timestampType"), keeps_offsets),
+            "codec": keeps_codecs,
+            "leader_epoch": keeps_offsets and self.keeps_epochs,
+        }
+        return frozenset(name for name, counts in told.items() if not counts)
 
 
 class Built(NamedTuple):
@@ -119,7 +127,7 @@ class _Build:
         make_partition(self._fs, self._path, None, style.now_ms, base_offset)
         attributes = attributes_in(self._fs, self._path)
         rows = chain(() if first is None else (first,), rows)
-        records = ArrowReader(self._kernels, style.now_ms, with_origin=batches.keeps_offsets).records(rows)
+        records = ArrowReader(self._kernels, style.now_ms, with_origin=batches.follows_origins).records(rows)
         with closing(UnseenGrowth(self._fs, self._path, attributes)) as growth:
             try:
                 built = self._append(records, batches, growth, base_offset)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kafkalog_cli.actions.append.arrow import check_columns
 from kafkalog_cli.actions.export.request import FileFormat
 from kafkalog_cli.actions.importing.lines import line_batches
+from kafkalog_cli.actions.importing.taking import taken, taken_schema
 from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError
 from kafkalog_cli.storage.fs import Filesystem
 
@@ -23,6 +24,7 @@ _LEFT_OUT_UNTOLD = frozenset(
     ("day", "batch_base_offset", "magic", "producer_id", "producer_epoch", "sequence", "position", "segment", "_fault")
 )
 """Columns of our own files that no record of a new log has."""
+NO_OFFSET = "a row has no offset, where others may have one: --new-offsets numbers all anew"
 _SUFFIXES = {
     ".parquet": FileFormat.PARQUET,
     ".arrow": FileFormat.ARROW,
@@ -121,7 +123,7 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
     if "key" not in columns and "value" not in columns:
         raise UsageError(reason=f"{path} has neither a column key nor a column value: {', '.join(schema.names)}")
     try:
-        check_columns(pa.schema([schema.field(name) for name in columns]))
+        check_columns(taken_schema(pa.schema([field for field in schema if field.name in KNOWN_COLUMNS])))
     except UsageError as error:
         raise UsageError(reason=f"{path}: {error}") from error
     return file._replace(
@@ -166,7 +168,8 @@ def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
         if file.format is FileFormat.JSON:
             yield from (part.select(wanted) for part in line_batches(file.path))
         else:
-            yield from (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, wanted)
+            parts = (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, wanted)
+            yield from (taken(part, file.path) for part in parts)
     except (OSError, ValueError) as error:
         raise BadInput(path=file.path, reason=f"it cannot be read: {error}") from error
 
@@ -198,6 +201,6 @@ def offset_range(file: InputFile) -> tuple[int, int] | None:
         if part.num_rows:
             ends = pc.min_max(part.column(0)).as_py()
             if ends["min"] is None:
-                raise BadInput(path=file.path, reason="an offset is null")
+                raise BadInput(path=file.path, reason=NO_OFFSET)
             found += ends.values()
     return (min(found), max(found)) if found else None

@@ -32,6 +32,9 @@ def _row(line: bytes) -> dict[str, Any] | None:
     if record is None:
         return None
     fields = json.loads(line)
+    for name in ("topic", "codec"):
+        if not isinstance(fields.get(name), str | None):
+            raise ValueError(f"{name} must be a string")
     origin = record.origin
     return {
         "key": record.key,

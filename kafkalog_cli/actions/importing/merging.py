@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from kafkalog_cli.actions.importing.inputs import InputFile, batches, offset_range
+from kafkalog_cli.errors import BadInput
 
 
 def in_offset_order(files: Sequence[InputFile], columns: Collection[str]) -> Iterator[Any]:
@@ -30,7 +31,12 @@ def _merged(files: Sequence[InputFile], columns: Collection[str]) -> Iterator[An
     if len(files) == 1:
         yield from batches(files[0], columns)
         return
-    heads = [_Head(batches(file, columns)) for file in files]
+    heads = [_Head(file.path, batches(file, columns)) for file in files]
+    heads = [head for head in heads if head.has_rows]
+    for head in heads:
+        if not head.schema.equals(heads[0].schema):
+            reason = f"its offsets overlap with those of {heads[0].path}: give both the same columns of the same types"
+            raise BadInput(path=head.path, reason=reason)
     while heads := [head for head in heads if head.has_rows]:
         bound = min(head.last for head in heads)
         yield _sorted([head.taken(bound) for head in heads])
@@ -39,13 +45,27 @@ def _merged(files: Sequence[InputFile], columns: Collection[str]) -> Iterator[An
 class _Head:
     """The next rows of a file."""
 
-    def __init__(self, parts: Iterator[Any]) -> None:
+    def __init__(self, path: str, parts: Iterator[Any]) -> None:
+        self.path = path
         self._parts = parts
+        self._seen = -1
         self._next()
 
     def _next(self) -> None:
         self._part = next((part for part in self._parts if part.num_rows), None)
-        self._offsets = None if self._part is None else self._part.column("offset").to_numpy(zero_copy_only=False)
+        if self._part is None:
+            return
+        self._offsets = self._part.column("offset").to_numpy(zero_copy_only=False)
+        if int(self._offsets[0]) < self._seen or (self._offsets[1:] < self._offsets[:-1]).any():
+            reason = "its offsets do not ascend, and another file has some between them: sort it by the column offset"
+            raise BadInput(path=self.path, reason=reason)
+        self._seen = int(self._offsets[-1])
+
+    @property
+    def schema(self) -> Any:
+        """The columns of the batch at hand."""
+        assert self._part is not None
+        return self._part.schema
 
     @property
     def has_rows(self) -> bool:

@@ -65,6 +65,16 @@ class ImportRequest:
         return bool(having)
 
 
+def command_of(inputs: Sequence[str], request: ImportRequest, config: Sequence[str]) -> list[str]:
+    """What tells one import into a log directory from another one; `inputs` are full paths."""
+    return [*inputs, str(request), str(tuple(config))]
+
+
+def inputs_of(command: Sequence[str]) -> Sequence[str]:
+    """The inputs in what `command_of` made; none of a DataFrame, which has no such command."""
+    return command[:-2]
+
+
 def topic_ids(given: Sequence[str]) -> dict[str, str]:
     """Ids of `TOPIC=ID` or `ID` (its topic is "" then), as Kafka writes them. Raises UsageError."""
     found = {}

@@ -11,7 +11,8 @@ from kafkalog_cli.actions.append.partitioning import Partitioner
 from kafkalog_cli.actions.append.reading import NewRecord, Origin
 from kafkalog_cli.actions.export.request import FileFormat
 from kafkalog_cli.actions.export.writers import writer
-from kafkalog_cli.actions.importing.inputs import PLACE_COLUMNS, InputFile
+from kafkalog_cli.actions.importing.inputs import NO_OFFSET, PLACE_COLUMNS, InputFile
+from kafkalog_cli.actions.importing.taking import taken
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
@@ -36,8 +37,9 @@ class Places:
     """Which partition a row goes to. `topic` and `partition` are for rows without such a column (or with null there).
 
     `partitions`: by the key (murmur2), rows without one as a producer spreads them, or where their column says. With
-    `is_column_first` that column counts for rows with a key too, as a producer has it. `keeps_offsets`: rows of a file
-    are in the order of their offsets; else they have none, and the order is the input's.
+    `is_column_first` that column counts for rows with a key too, as a producer has it. Rows of a file
+    are in the order of their offsets, if all have one, even where new ones are given (without `keeps_offsets`); else
+    they have none, and the order is the input's.
     """
 
     topic: str | None = None
@@ -47,11 +49,6 @@ class Places:
     is_column_first: bool = False
     keeps_offsets: bool = False
     batch_bytes: int = 16_384
-
-    @property
-    def ignored(self) -> frozenset[str]:
-        """Columns that do not go along."""
-        return frozenset((*PLACE_COLUMNS, *(() if self.keeps_offsets else ("offset",))))
 
 
 class Scatter:
@@ -75,7 +72,8 @@ class Scatter:
 
     def run(self, parts: Iterable[Any]) -> Iterator[Part]:
         """The files that were made. Raises BadInput, UsageError, OSError, SyncFailed."""
-        for part in parts:
+        for given in parts:
+            part = taken(given, self._name)
             check_columns(part.schema)
             if part.num_rows:
                 self._take(part)
@@ -88,7 +86,7 @@ class Scatter:
         import pyarrow as pa
 
         topics, numbers = self._topics(part), self._numbers(part)
-        kept = part.select([name for name in part.schema.names if name not in self._places.ignored])
+        kept = part.select([name for name in part.schema.names if name not in PLACE_COLUMNS])
         for topic, mask in topics:
             of_topic = numbers if mask is None else np.where(mask, numbers, -1)
             for number in np.unique(of_topic):
@@ -174,8 +172,13 @@ class Scatter:
         import pyarrow as pa
 
         table = pa.Table.from_batches(parts)
-        if self._places.keeps_offsets:
-            table = table.sort_by("offset")
+        if "offset" in table.schema.names:
+            if not table.column("offset").null_count:
+                table = table.sort_by("offset")
+            elif self._places.keeps_offsets:
+                raise BadInput(path=self._name, reason=NO_OFFSET)
+            else:
+                table = table.drop_columns(["offset"])
         path = f"{self._directory}/{self._number}-{self._files}.arrow"
         file = StagedFile(self._fs, path, self._attributes)
         try:

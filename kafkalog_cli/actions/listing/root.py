@@ -9,13 +9,13 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.actions.listing.reads import FaultNotes, LocatedFault
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, Unreadable, UnsupportedFormat
 from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
 from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.storage.changing.clean_marker import PURGED, read_held_marker
-from kafkalog_cli.storage.changing.lock import LockOwner, lock_owner
+from kafkalog_cli.storage.changing.lock import LockOwner, import_owner, lock_owner
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.storage.names import (
@@ -26,6 +26,7 @@ from kafkalog_cli.storage.names import (
     classify_directory,
     classify_file,
 )
+from kafkalog_cli.storage.publishing.import_leftovers import ImportLeftovers, import_leftovers
 from kafkalog_cli.storage.reading.unreadable import unreadable
 
 AskLock = Callable[[str], LockOwner | None]
@@ -57,7 +58,8 @@ class RootState:
     `broker_epoch` is that of `.kafka_cleanshutdown`, None where it says none. `foreign` are directories with
     which a broker does not start, `others` what else lies there that Kafka does not know.
     `lock_problem` says why nobody can tell whether the lock is held. `marker_held_for`: the marker of a clean
-    shutdown is away for these partitions, by our run that changed them.
+    shutdown is away for these partitions, by our run that changed them. `imports`: what imports left that did not
+    end, or build right now: then `importer` has the lock.
     """
 
     path: str
@@ -72,6 +74,8 @@ class RootState:
     others: tuple[str, ...] = ()
     offsets: dict[FileKind, dict[tuple[str, int], int]] = field(default_factory=dict)
     faults: tuple[LocatedFault, ...] = ()
+    imports: ImportLeftovers = field(default_factory=ImportLeftovers)
+    importer: LockOwner | None = None
 
     @property
     def marker_held_until(self) -> str:
@@ -86,7 +90,7 @@ class RootState:
         """The same with the lines of one partition alone: what goes along with each of many partitions."""
         names = ((topic, partition),)
         lines = {kind: {name: found[name] for name in names if name in found} for kind, found in self.offsets.items()}
-        return replace(self, offsets=lines, others=(), foreign=(), files=())
+        return replace(self, offsets=lines, others=(), foreign=(), files=(), imports=ImportLeftovers())
 
     def offsets_of(self, topic: str, partition: int) -> CheckpointedOffsets:
         """The lines of one partition."""
@@ -136,6 +140,7 @@ def _root(
     files = _root_files(entries)
     foreign, others = _unknown(entries, partitions, notes)
     owner, problem = _ask(ask_lock, path)
+    imports = _imports(fs, path, entries, files, notes)
     return RootState(
         path,
         _shutdown(files, owner),
@@ -149,6 +154,8 @@ def _root(
         others,
         _offsets(files, notes),
         notes.found,
+        imports,
+        _ask(import_owner, path)[0] if imports else None,
     )
 
 
@@ -220,6 +227,20 @@ def _marker_held_for(
         notes.add(status.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
         return {}
     return held.reasons
+
+
+def _imports(
+    fs: Filesystem, path: str, entries: list[FileStatus], files: dict[FileKind, FileStatus], notes: FaultNotes
+) -> ImportLeftovers:
+    """Where the record of an import cannot be told, nobody knows which of its directories are wanted."""
+    try:
+        return import_leftovers(fs, path, [_name(entry) for entry in entries if entry.is_directory])
+    except (Unreadable, OSError) as error:
+        fault = unreadable(error)
+    except UnsupportedFormat as error:
+        fault = Fault(FaultKind.INVALID_ENTRY, 0, str(error.details["reason"]))
+    notes.add(files[FileKind.IMPORT_RECORD].path, [fault])
+    return ImportLeftovers()
 
 
 def _offsets(files: dict[FileKind, FileStatus], notes: FaultNotes) -> dict[FileKind, dict[tuple[str, int], int]]:

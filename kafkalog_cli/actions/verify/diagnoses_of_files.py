@@ -105,6 +105,16 @@ FILE_DIAGNOSES = {
     FindingKind.FOREIGN_DIRECTORY: Diagnosis(
         _WARNING, _REFUSES, "move it out of the log directory before the broker starts"
     ),
+    FindingKind.IMPORT_CUT_OFF: Diagnosis(
+        _WARNING,
+        "a broker that starts removes the partitions that are still to come: their records are gone then",
+        "the same `kafkalog import` again, before a broker starts, gives them their places; so does any other",
+    ),
+    FindingKind.IMPORT_STAGED: Diagnosis(
+        _INFO,
+        "a broker that starts removes it",
+        "`kafkalog purge` removes it, and so does the next import",
+    ),
     # checkpoints and metadata of a log directory
     FindingKind.RECOVERY_POINT_BEYOND_END: Diagnosis(
         _WARNING,

@@ -20,6 +20,7 @@ from kafkalog_cli.storage.names import (
     segment_file_name,
 )
 from kafkalog_cli.storage.partition import Partition, PartitionFile, Segment
+from kafkalog_cli.storage.publishing.new_partitions import is_staged
 from kafkalog_cli.storage.segments.log_end import HeaderChain
 
 _MARKED = {
@@ -37,6 +38,8 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     kind = partition.directory.kind
     if kind in _MARKED:
         message, effect = _MARKED[kind]
+        if is_staged(partition.directory.name):
+            message = "an import built it, and it has not got its place"
         yield finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect)
     yield from _leftovers(fs, partition)
     for orphan in partition.orphans:

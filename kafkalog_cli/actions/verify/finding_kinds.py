@@ -91,6 +91,8 @@ class FindingKind(Enum):
     UNKNOWN_FILE = "unknown-file"
     MARKED_DIRECTORY = "marked-directory"
     FOREIGN_DIRECTORY = "foreign-directory"
+    IMPORT_CUT_OFF = "import-cut-off"
+    IMPORT_STAGED = "import-staged"
     # checkpoints and metadata of a log directory
     RECOVERY_POINT_BEYOND_END = "recovery-point-beyond-end"
     HIGH_WATERMARK_BEYOND_END = "high-watermark-beyond-end"

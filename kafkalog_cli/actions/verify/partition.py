@@ -109,7 +109,7 @@ class Verification:
 class Task:
     """A partition to verify, what is known of the directory it lies in, and which of its files (None: all).
 
-    `onlooker` sees what is read of the log.
+    `onlooker` sees what is read of the log. `leftover`: it is none that anybody counts on, and is not looked into.
     """
 
     partition: Partition
@@ -121,6 +121,7 @@ class Task:
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
     onlooker: Onlooker | None = None
+    leftover: Finding | None = None
 
 
 def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
@@ -131,6 +132,8 @@ def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
 def verify_partition(means: Means, task: Task) -> Verification:
     """The verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
     partition = task.partition
+    if task.leftover is not None:
+        return _of_leftover(task, task.leftover)
     found: list[Finding] = []
     looked = _quick(means, task, found) if task.level is Level.QUICK else _walked(means, task, found)
     log = looked.log
@@ -157,6 +160,21 @@ def verify_partition(means: Means, task: Task) -> Verification:
         log,
         (*_NOT_LOOKED_AT[task.level], *missing),
         task.wanted,
+    )
+
+
+def _of_leftover(task: Task, leftover: Finding) -> Verification:
+    partition = task.partition
+    if task.advance is not None:
+        task.advance(sum(segment.log.size_bytes for segment in partition.segments), partition.path)
+    return Verification(
+        partition.path,
+        task.level,
+        Target.PARTITION,
+        partition.topic,
+        partition.number,
+        (leftover,),
+        not_looked_at=("what is in it",),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kafkalog_cli.actions.importing.request import inputs_of
 from kafkalog_cli.actions.listing.root import RootState, Shutdown
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
@@ -20,6 +21,7 @@ _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
     FileKind.CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
     FileKind.HELD_CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
+    FileKind.IMPORT_RECORD: FindingKind.IMPORT_CUT_OFF,
     **dict.fromkeys(OFFSET_CHECKPOINTS, FindingKind.CHECKPOINT_DAMAGED),
 }
 CHECKED_ROOT_KINDS = frozenset(_KINDS)
@@ -55,6 +57,7 @@ def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
             " partitions when it starts, and leaves every in-sync replica set"
         )
         yield finding(FindingKind.MARKER_HELD, path, message)
+    yield from _cut_off_import(root)
     yield from _second_lines(fs, root)
     for name_ in root.others:
         path, found = f"{root.path.rstrip('/')}/{name_}", classify_file(name_)
@@ -62,6 +65,42 @@ def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
             yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "was being written")
         else:
             yield finding(FindingKind.UNKNOWN_FILE, path, "no file of Kafka has such a name")
+
+
+def _cut_off_import(root: RootState) -> Iterator[Finding]:
+    """A committed import of which partitions have not got their places, unless one is giving them right now."""
+    left = root.imports
+    if left.run is None or root.importer is not None:
+        return
+    parts, effect = [], ""
+    if left.coming:
+        parts.append(f"still to come: {_some([one.path for one in left.coming])}")
+    else:
+        effect = "none any more"
+    if left.lost:
+        parts.append(f"removed by a broker that was started since, and to be imported again: {_some(left.lost)}")
+    inputs = inputs_of(left.what.get("command", ()))
+    told = f" of {_some(inputs)}" if inputs else ""
+    message = f"an import{told} was cut off after its commit; {'; '.join(parts) or 'only its record is left'}"
+    path = f"{root.path.rstrip('/')}/{FileKind.IMPORT_RECORD.value}"
+    yield finding(FindingKind.IMPORT_CUT_OFF, path, message, broker_effect=effect)
+
+
+def staged_finding(root: RootState, name: str) -> Finding | None:
+    """Of a directory that is not to be looked into, as no committed import has it; None for any other."""
+    if name not in root.imports.stale:
+        return None
+    path = f"{root.path.rstrip('/')}/{name}"
+    if root.importer is not None:
+        pid = "" if root.importer.pid is None else f", pid {root.importer.pid}"
+        return finding(FindingKind.IMPORT_STAGED, path, f"an import is at work on it{pid}", next_step="let it end")
+    return finding(FindingKind.IMPORT_STAGED, path, "an import that did not end left it: nothing was committed")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Three of them at most, and how many more."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}"
 
 
 def _second_lines(fs: Filesystem, root: RootState) -> Iterator[Finding]:

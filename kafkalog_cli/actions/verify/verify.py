@@ -17,7 +17,7 @@ from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, shown_path, verify_partition
 from kafkalog_cli.actions.verify.places import Places, read_topic_id, topic_facts
-from kafkalog_cli.actions.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings
+from kafkalog_cli.actions.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.foreign_layouts import check_layout
@@ -194,11 +194,13 @@ class Verifier:
         log_dir = self._log_dir(path)
         partition = self._open(target)
         check_layout(fs, path)
-        if log_dir is not None:
-            self._root(log_dir)
+        root = None if log_dir is None else self._root(log_dir)
         advance = None if request.progress is None or not request.engine.is_here else request.progress.advance
         if target.wanted is not None:
             return Task(partition, request.level, request.now_ms, wanted=target.wanted, advance=advance)
+        leftover = None if root is None else staged_finding(root, partition.directory.name)
+        if leftover is not None:
+            return Task(partition, request.level, request.now_ms, advance=advance, leftover=leftover)
         topic_id = read_topic_id(fs, path)
         facts = topic_facts(partition, topic_id, log_dir, settings)
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))

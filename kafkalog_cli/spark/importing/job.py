@@ -23,6 +23,7 @@ from kafkalog_cli.actions.partition_facts import places_of_partitions
 from kafkalog_cli.actions.read.committed import Note
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import NothingSelected, PathNotFound
+from kafkalog_cli.spark.importing.processes import built
 from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
 from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
 from kafkalog_cli.storage.changing.lock import LockPolicy
@@ -75,9 +76,12 @@ class Import:
         plan = self._planned(planner, files)
         return ImportResult(plan, notes=(*self._notes, *planner.notes))
 
-    def run(self, files: Sequence[InputFile], sessions: Sessions, watcher: Watcher | None = None) -> ImportResult:
-        """Import, and commit.
+    def run(
+        self, find: Callable[[], Sequence[InputFile]], sessions: Sessions, watcher: Watcher | None = None
+    ) -> ImportResult:
+        """Import the files that are found, and commit.
 
+        They are looked for when nothing is left to do of a run that was cut off after its commit, which needs none.
         Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged, NoSpace,
         HalfPublished; nothing is seen of the run then, but after the last.
         """
@@ -88,7 +92,7 @@ class Import:
             if completed.what.get("command") == self._command and (completed.placed or completed.lost):
                 return ImportResult(completed=completed)
             planner = self._planner()
-            plan = self._planned(planner, files)
+            plan = self._planned(planner, find())
             try:
                 plan, done = self._built(plan, planner, sessions, watcher)
                 self.publish(done)
@@ -98,7 +102,7 @@ class Import:
             return ImportResult(plan, tuple(done), notes, completed)
 
     def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
-        """Build partitions of what tasks have sorted out by now, here and one after the other, and commit.
+        """Build partitions of what tasks have sorted out by now, on this machine, and commit.
 
         Raises as `run`; nothing is left of the run then.
         """
@@ -109,7 +113,7 @@ class Import:
                 planner = self._planner()
                 jobs = jobs_of_parts(parts)
                 plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
-                done = self._build(plan, planner, lambda jobs, work, _: [work(job) for job in jobs])
+                done = self._build(plan, planner, lambda jobs, work, _: built(jobs, work))
                 self.publish(done)
             finally:
                 new.sweep(self._run)

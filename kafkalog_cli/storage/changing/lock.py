@@ -54,6 +54,11 @@ def lock_owner(log_dir: str) -> LockOwner | None:
     return _owner_of(_inside(log_dir, FileKind.LOCK.value), BROKER_BYTE)
 
 
+def import_owner(log_dir: str) -> LockOwner | None:
+    """The process that is making new partitions in `log_dir`; as `lock_owner`, of another lock."""
+    return _owner_of(_inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE)
+
+
 class LockPolicy(NamedTuple):
     """What to do about a lock that cannot be had at once: wait for it, and `--assume-offline`.
 

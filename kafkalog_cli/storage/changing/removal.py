@@ -52,3 +52,18 @@ def remove_run_directory(fs: WritableFilesystem, directory: str, run_id: str) ->
         sync_directory(fs, runs_directory(directory))
     except (OSError, SyncFailed) as error:
         raise partly_removed(path, gone, error) from error
+
+
+def remove_directory(fs: WritableFilesystem, path: str) -> None:
+    """Remove a directory with all that is in it. Raises NotChanged, PartlyRemoved, NoSpace."""
+    gone = 0
+    try:
+        for entry in fs.list_directory(path):
+            if entry.is_directory:
+                remove_directory(fs, entry.path)
+            else:
+                gone += remove_if_there(fs, entry.path)
+        fs.remove_directory(path)
+        sync_directory(fs, path.rpartition("/")[0] or "/")
+    except (OSError, SyncFailed) as error:
+        raise partly_removed(path, gone, error) from error

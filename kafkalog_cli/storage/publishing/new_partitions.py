@@ -115,6 +115,11 @@ def has_no_record(fs: Filesystem, path: str) -> bool:
     return logs == [(0, 0)]
 
 
+def record_of(fs: Filesystem, log_dir: str) -> Record | None:
+    """The record of a committed run of which partitions may still be to come. Raises as `read_record` does."""
+    return read_record(fs, f"{log_dir}/{_RECORD}")
+
+
 class NewPartitions:
     """One run at a time on a log directory, from `with` to its end: brokers and other such runs are kept out.
 
@@ -149,7 +154,7 @@ class NewPartitions:
     def sweep(self, run: str | None = None) -> int:
         """Remove what this run, or any, staged and what is not to come, as far as that can be done; how many."""
         with suppress(OSError, KafkalogError):
-            record = read_record(self._fs, self.record_path)
+            record = record_of(self._fs, self.log_dir)
             kept = set() if record is None else {one.staged for one in record.coming}
             names = [entry.path.rpartition("/")[2] for entry in self._fs.list_directory(self.log_dir)]
             stale = [name for name in names if is_staged(name, run) and name not in kept]
@@ -185,7 +190,7 @@ class NewPartitions:
 
         Raises HalfPublished, Refused where another partition took a place, UnsupportedFormat for an odd record.
         """
-        record = read_record(self._fs, self.record_path)
+        record = record_of(self._fs, self.log_dir)
         if record is None:
             return Completed()
         try:

@@ -1,0 +1,121 @@
+"""Columns of files as records have them: what other programs write otherwise is made so, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkalog_cli.errors import BadInput, UsageError
+from kafkalog_cli.format.compression import Codec
+
+MOST_OFFSET = (1 << 63) - 2
+"""A log ends behind its last record."""
+_INTEGERS = ("offset", "partition", "leader_epoch", "timestamp_type", "timestampType")
+_BOOLEANS = ("transactional", "control")
+
+
+def check_types(schema: Any) -> None:
+    """Raises UsageError for columns of a name twice, or of types that `taken` does not take."""
+    from pyarrow import types
+
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise UsageError(reason=f"there are several columns {', '.join(twice)}: leave all but one out")
+    for field in schema:
+        name, kind = field.name, _plain(field.type)
+        if types.is_null(kind):
+            continue
+        if name in _INTEGERS and not types.is_integer(kind):
+            raise UsageError(reason=f"column {name} is {kind}, not of integers")
+        if name in _BOOLEANS and not types.is_boolean(kind):
+            raise UsageError(reason=f"column {name} is {kind}, not boolean")
+        if name == "topic" and not _is_text(kind):
+            raise UsageError(reason=f"column topic is {kind}, not string")
+        if name == "codec" and not _is_text(kind) and not types.is_integer(kind):
+            raise UsageError(reason=f"column codec is {kind}, not string")
+
+
+def taken_schema(schema: Any) -> Any:
+    """What `taken` makes of it, but for metadata. Raises UsageError as `check_types`."""
+    import pyarrow as pa
+
+    check_types(schema)
+    return pa.schema([pa.field(field.name, _kind_of(field.name, field.type)) for field in schema])
+
+
+def taken(part: Any, name: str) -> Any:
+    """A RecordBatch, of which messages speak as `name`, with bytes and numbers as records have them.
+
+    Raises UsageError for columns that cannot be, BadInput for values that no record has.
+    """
+    import pyarrow as pa
+
+    wanted = taken_schema(part.schema)
+    try:
+        arrays = [_cast(array, field.type) for array, field in zip(part.columns, wanted, strict=True)]
+    except ValueError as error:  # pyarrow's errors are of these
+        raise BadInput(path=name, reason=f"a value is none that a record can have: {error}") from error
+    found = pa.RecordBatch.from_arrays(arrays, schema=wanted)
+    for column, most in (("offset", MOST_OFFSET), ("codec", max(Codec))):
+        if column in found.schema.names and pa.types.is_integer(found.schema.field(column).type):
+            _check_most(found.column(column), column, int(most), name)
+    return found
+
+
+def _check_most(array: Any, column: str, most: int, name: str) -> None:
+    import pyarrow.compute as pc
+
+    largest = pc.max(array).as_py()
+    if largest is not None and largest > most:
+        raise BadInput(path=name, reason=f"{column} {largest} is none that a record can have: at most {most}")
+
+
+def _plain(kind: Any) -> Any:
+    from pyarrow import types
+
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _kind_of(name: str, given: Any) -> Any:
+    """The type that a column is brought to; its own where another check tells what is wrong with it."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = _plain(given)
+    if name in _INTEGERS:
+        return pa.int64()
+    if name in _BOOLEANS:
+        return pa.bool_()
+    if name == "timestamp" and types.is_null(kind):
+        return pa.int64()
+    if name == "headers" and types.is_null(kind):
+        return pa.list_(pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())]))
+    if name == "topic" or (name == "codec" and not types.is_integer(kind)):
+        return pa.string()
+    if name in ("key", "value"):
+        if types.is_large_string(kind) or types.is_large_binary(kind):
+            return pa.large_binary()
+        is_bytes = types.is_binary(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind)
+        if is_bytes or _is_text(kind) or types.is_null(kind):
+            return pa.binary()
+    return given
+
+
+def _cast(array: Any, kind: Any) -> Any:
+    """Raises ValueError for values beyond the type."""
+    import pyarrow as pa
+
+    if array.type.equals(kind):
+        return array
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.string())
+    return array.cast(kind)

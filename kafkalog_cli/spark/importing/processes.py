@@ -1,0 +1,66 @@
+"""The partitions of a commit, built by several processes of the driver's machine where that pays."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.synchronize import Event
+
+from kafkalog_cli.actions.importing.planning import Job
+from kafkalog_cli.actions.importing.results import JobDone
+from kafkalog_cli.errors import NotChanged
+
+LEAST_BYTES = 64 << 20
+"""Of what is to be built: below, one process is done before others have begun."""
+MOST_PROCESSES = 8
+"""Each holds batches of one partition."""
+_LOOK_SECONDS = 0.2
+
+
+def built(jobs: Sequence[Job], work: Callable[[Job], JobDone]) -> list[JobDone]:
+    """What `work` makes of each job, in their order; by processes, as compiled kernels are but a part of it.
+
+    Each takes the locks that it needs itself. When one fails, the others end. Raises what `work` raises, and NotChanged
+    for a process that was killed; then directories that were begun are left.
+    """
+    count = min(len(jobs), _cores(), MOST_PROCESSES)
+    # Elsewhere a process begins anew and loads all modules, which takes as long as the work of a second.
+    if count < 2 or sys.platform != "linux" or sum(job.size_bytes for job in jobs) < LEAST_BYTES:
+        return [work(job) for job in jobs]
+    context = multiprocessing.get_context("fork")
+    stop = context.Event()
+    with ProcessPoolExecutor(count, context, _end_in_time, (os.getpid(), stop)) as pool:
+        futures = [pool.submit(work, job) for job in jobs]
+        try:
+            for one in as_completed(futures):
+                one.result()
+            return [one.result() for one in futures]
+        except BrokenProcessPool as error:
+            reason = "a process that built a partition was killed: is there enough memory?"
+            raise NotChanged(path=jobs[0].name, reason=reason) from error
+        except BaseException:
+            stop.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+
+def _end_in_time(parent: int, stop: Event) -> None:
+    """End this process when it is to stop, or the one that began it is gone: killed, that cannot say so."""
+
+    def watch() -> None:
+        while os.getppid() == parent and not stop.is_set():
+            time.sleep(_LOOK_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="kafkalog-stop", daemon=True).start()

@@ -1,0 +1,136 @@
+"""The partitions of a commit built by several processes: the same files, and nothing is left where one fails or is killed."""
+
+import hashlib
+import os
+import select
+import signal
+import sys
+import time
+
+import pytest
+from exporting import pa
+from importing import NOW_MS, new_log_dir, seen
+
+from kafkalog_cli.actions.importing.request import ImportRequest
+from kafkalog_cli.actions.importing.scattering import Places
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.errors import BadInput, NotChanged
+from kafkalog_cli.spark.importing import job, processes
+from kafkalog_cli.spark.importing.task import Where, scattered
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_owner
+from kafkalog_cli.storage.fs import RealFilesystem
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process builds them")
+
+
+@pytest.fixture(autouse=True)
+def several(monkeypatch):
+    monkeypatch.setattr(processes, "LEAST_BYTES", 0)
+    monkeypatch.setattr(processes, "_cores", lambda: 3)
+
+
+def sorted_out(log_dir, partitions=5, rows=200, wrong=None):
+    """What tasks sorted out; of the partition `wrong` offsets come twice."""
+    found = []
+    for number in range(partitions):
+        offsets = [0] * rows if number == wrong else list(range(rows))
+        columns = {"value": [b"%d-%d" % (number, at) for at in range(rows)], "offset": offsets}
+        part = pa.RecordBatch.from_pydict({**columns, "partition": pa.array([number] * rows, pa.int32())})
+        places = Places("t", is_topic_given=True, is_column_first=True, keeps_offsets=True)
+        found += scattered(Where(str(log_dir), "run"), places, number, f"task {number}", iter([part]))
+    return found
+
+
+def commit(log_dir, parts):
+    fs = RealFilesystem()
+    source = SettingsSource(fs, {}, {}, metadata_path=None, log_dirs=[str(log_dir)])
+    request = ImportRequest("t", codec="lz4", prove=True)
+    return job.Import(fs, str(log_dir), request, source, NOW_MS, LockPolicy(), run="run").commit(
+        parts, keep_offsets=True
+    )
+
+
+def digests(log_dir):
+    files = (path for path in sorted(log_dir.glob("t-*/*")) if path.is_file())
+    return {str(path.relative_to(log_dir)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def builders():
+    """The processes that this one has begun."""
+    found = []
+    for task in os.listdir("/proc/self/task"):  # noqa: PTH208
+        with open(f"/proc/self/task/{task}/children") as file:  # noqa: PTH123
+            found += map(int, file.read().split())
+    return found
+
+
+def test_the_same_files(tmp_path, monkeypatch):
+    """Bit for bit those that one process makes, in the same order."""
+    made, pids = {}, []
+    for name, least in (("several", 0), ("one", 1 << 60)):
+        monkeypatch.setattr(processes, "LEAST_BYTES", least)
+        new = new_log_dir(tmp_path / name)
+        result = commit(new, sorted_out(new))
+        made[name] = digests(new), [one._replace(staged="") for one in result.done]
+        pids.append(lock_owner(str(new)))
+    assert made["several"] == made["one"]
+    assert len(made["one"][0]) > 15
+    assert pids == [None, None]
+
+
+def test_one_that_fails_ends_the_others(tmp_path, monkeypatch):
+    """At once, and nothing is left."""
+    new = new_log_dir(tmp_path / "new")
+    parts = sorted_out(new, partitions=3, wrong=1)
+    build = job.BuildTask.__call__
+
+    def slow(self, one):
+        if one.partition != 1:
+            time.sleep(60)
+        return build(self, one)
+
+    monkeypatch.setattr(job.BuildTask, "__call__", slow)
+    begun = time.monotonic()
+    with pytest.raises(BadInput, match=r"t-1: .*the log's end is 1 by then"):
+        commit(new, parts)
+    assert time.monotonic() - begun < 30
+    assert seen(new) == []
+    assert builders() == []
+
+
+def test_one_that_is_killed(tmp_path, monkeypatch):
+    new = new_log_dir(tmp_path / "new")
+    parts = sorted_out(new)
+    monkeypatch.setattr(job.BuildTask, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(NotChanged, match="a process that built a partition was killed: is there enough memory"):
+        commit(new, parts)
+    assert seen(new) == []
+
+
+def test_they_end_with_the_one_that_began_them(tmp_path):
+    """Killed, it leaves no process that builds on."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        new = new_log_dir(tmp_path / "new")
+        parts = sorted_out(new)
+
+        def endless(*_):
+            os.write(writing, b"%d\n" % os.getpid())
+            time.sleep(300)
+
+        job.BuildTask.__call__ = endless
+        try:
+            commit(new, parts)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        pids = [int(lines.readline()) for _ in range(3)]
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert len(set(pids)) == 3
+        ready, _, _ = select.select([lines], [], [], 30)  # it ends when the last of them has ended
+        assert ready, f"{pids} are there still"
+        assert lines.read() == ""

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
 from kafkalog_cli.actions.lookup.by_time import lookup_time
+from kafkalog_cli.actions.read.growing_end import growing_end
+from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.actions.selection import Selection, expand, select_partitions
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
@@ -69,11 +71,12 @@ def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | N
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
     named = {path.rstrip("/") for path in expand(fs, paths)}
-    return [
-        one
+    found = {
+        one.path: one  # once, though several paths lead there
         for one in select_partitions(fs, paths, selection or Selection())
         if one.directory.kind not in LEFT_OUT or one.path in named
-    ]
+    }
+    return list(found.values())
 
 
 def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions, pruning: Pruning) -> list[LogRange]:
@@ -151,27 +154,34 @@ def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str
 
 
 def _range(fs: Filesystem, one: Partition, options: SourceOptions) -> LogRange:
-    bounds = log_bounds(fs, one)
+    bounds = _bounds(fs, one, options)
     first = start_of(fs, one, options, bounds)
     end = _end(fs, one, options, bounds)
     if end is not None and first > end:
-        if options.fail_on_data_loss:
-            raise UsageError(
-                reason=f"The resolved start offset {first} is greater than the resolved end offset {end}"
-                f" for topic {one.topic} partition {one.number}."
-            )
-        end = first
+        raise UsageError(
+            reason=f"The resolved start offset {first} is greater than the resolved end offset {end}"
+            f" for topic {one.topic} partition {one.number}."
+        )
     return LogRange(one, first, end, bounds.end)
+
+
+def _bounds(fs: Filesystem, one: Partition, options: SourceOptions) -> LogBounds:
+    """Where a log begins and ends: with read_committed, if a limit may be behind that, at its last stable offset."""
+    bounds = log_bounds(fs, one)
+    kinds = {options.starting.kind, options.ending.kind} - {LimitKind.EARLIEST, LimitKind.LATEST}
+    if options.isolation is Isolation.READ_UNCOMMITTED or not kinds:
+        return bounds
+    return bounds._replace(end=min(bounds.end, growing_end(fs, one, options.isolation)))
 
 
 def start_of(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBounds | None = None) -> int:
     """Where the options have a partition begin, if that is not where its log ends. Raises as `ranges_of` does."""
-    bounds = bounds or log_bounds(fs, one)
+    bounds = bounds or _bounds(fs, one, options)
     limit = options.starting
     if limit.kind is LimitKind.EARLIEST:
         return bounds.start
     if limit.kind is not LimitKind.OFFSETS:
-        offset = _at_time(fs, one, limit)
+        offset = _at_time(fs, one, limit, bounds)
         return bounds.end if offset is None else offset
     assert limit.of_partition is not None
     offset = limit.of_partition[name_of(one)]
@@ -183,7 +193,7 @@ def _end(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBoun
     if limit.kind is LimitKind.LATEST:
         return None
     if limit.kind is not LimitKind.OFFSETS:
-        return _at_time(fs, one, limit)
+        return _at_time(fs, one, limit, bounds)
     assert limit.of_partition is not None
     offset = limit.of_partition[name_of(one)]
     return None if offset == LATEST else _on_disk(one, "ending", offset, bounds, options)
@@ -193,15 +203,19 @@ def _on_disk(one: Partition, side: str, offset: int, bounds: LogBounds, options:
     if bounds.start <= offset <= bounds.end:
         return offset
     if options.fail_on_data_loss:
-        what = f"the {side} offset {offset} of {name_of(one)}"
+        committed = " (with read_committed it ends at the first open transaction)"
+        is_stable = options.isolation is Isolation.READ_COMMITTED and offset > bounds.end
+        what = f"the {side} offset {offset} of {name_of(one)}{committed if is_stable else ''}"
         raise OffsetOutOfRange(path=one.path, what=what, first=bounds.start, last=bounds.end)
     return min(max(offset, bounds.start), bounds.end)
 
 
-def _at_time(fs: Filesystem, one: Partition, limit: OffsetLimit) -> int | None:
+def _at_time(fs: Filesystem, one: Partition, limit: OffsetLimit, bounds: LogBounds) -> int | None:
     """The first record at or after the time that the limit has for a partition; None, if it may: there is none."""
     time_ms = limit.time_ms if limit.of_partition is None else limit.of_partition[name_of(one)]
     found = lookup_time(fs, one, time_ms).offset
+    if found is not None and found >= bounds.end:
+        found = None
     if found is None and not limit.or_latest:
         raise UsageError(
             reason=f"No offset matched from request of topic-partition {name_of(one)} and timestamp {time_ms}."
@@ -217,10 +231,23 @@ def _pruned(fs: Filesystem, whole: LogRange, pruning: Pruning) -> LogRange | Non
     if pruning.is_nothing or (end is not None and first >= end):
         return None
     if pruning.since_ms is not None and pruning.since_ms >= 0:
-        found = lookup_time(fs, whole.partition, pruning.since_ms).offset
+        found = _first_since(fs, whole.partition, pruning.since_ms)
         if found is None or (end is not None and found >= end):
             return None
         first = max(first, found)
     if first > whole.first and first >= whole.log_end:
         return None
     return whole._replace(first=first, end=end)
+
+
+def _first_since(fs: Filesystem, one: Partition, time_ms: int) -> int | None:
+    """An offset below which no record that is read is so late; None: none is.
+
+    A record that a damaged log has at an offset of a later segment is not read: that segment begins before it.
+    """
+    answer = lookup_time(fs, one, time_ms)
+    if answer.found is None or answer.offset is None:
+        return answer.offset
+    base = answer.found.segment.base_offset
+    later = (segment.base_offset for segment in one.segments if segment.base_offset > base)
+    return min(answer.offset, next(later, answer.offset))

@@ -112,7 +112,13 @@ def _silently_started(master: str, settings: Mapping[str, str] | None, talk: IO[
             os.dup2(descriptor, number)
             os.close(descriptor)
     spark.sparkContext.setLogLevel("OFF")
+    # Where Java ends in the middle, the thread that hears its accumulators would print a traceback.
+    spark.sparkContext._accumulatorServer.handle_error = _say_nothing
     return spark
+
+
+def _say_nothing(*_: object) -> None:
+    """The failure itself comes as an exception where it is waited for."""
 
 
 def _why(talk: IO[bytes], error: Exception) -> str:

@@ -1,6 +1,6 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop fuzz-loader fuzz-changes fuzz-cleaner bench docs
+.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop fuzz-loader fuzz-changes fuzz-cleaner fuzz-spark-source bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -28,6 +28,8 @@ fuzz-changes:    ## 10,000 rolls, retentions, truncations, deletions of records 
 	$(PYTHON) -m tests.interop.fuzz_changes --count 10000 --record docs/change-fuzz.md
 fuzz-cleaner:    ## 1,000 random logs, cleaned up to four times each by the real cleaner and ours; the count goes into docs/cleaner-fuzz.md
 	$(PYTHON) -m tests.interop.fuzz_cleaner --count 1000 --record docs/cleaner-fuzz.md
+fuzz-spark-source: ## 500 sets of options by Spark's own Kafka source and ours; the count goes into docs/spark-source-fuzz.md
+	$(PYTHON) -m tests.interop.fuzz_spark_source --count 500 --record docs/spark-source-fuzz.md
 bench:           ## the table of docs/bench.md
 	$(PYTHON) bench/compare.py
 docs:            ## regenerate man/, completions/ and the pages of docs/ that are written from tables

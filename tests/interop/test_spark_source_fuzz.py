@@ -53,3 +53,5 @@ def test_differences_are_seen():
     behind = Outcome(refused="The resolved start offset 3 is greater than the resolved end offset 2")
     assert differences(case, same, behind) != []
     assert differences(case._replace(options={"minPartitions": "2"}), same, behind) == []
+    said = Outcome(refused="The specified start timestamp 3 is greater than the end timestamp 2")
+    assert differences(case, same, said) == []

@@ -1,6 +1,6 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports bench docs
+.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -30,6 +30,8 @@ fuzz-cleaner:    ## 1,000 random logs, cleaned up to four times each by the real
 	$(PYTHON) -m tests.interop.fuzz_cleaner --count 1000 --record docs/cleaner-fuzz.md
 fuzz-imports:    ## 5,000 random logs exported and imported, read before and after, loaded by the real loader; the count goes into docs/import-fuzz.md
 	$(PYTHON) -m tests.interop.fuzz_imports --count 5000 --record docs/import-fuzz.md
+fuzz-spark-source: ## 500 sets of options by Spark's own Kafka source and ours; the count goes into docs/spark-source-fuzz.md
+	$(PYTHON) -m tests.interop.fuzz_spark_source --count 500 --record docs/spark-source-fuzz.md
 bench:           ## the table of docs/bench.md
 	$(PYTHON) bench/compare.py
 docs:            ## regenerate man/, completions/ and the pages of docs/ that are written from tables

@@ -19,9 +19,11 @@ from statistics import median
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
 
 from compare import PAGE
 from jvm import cache_directory, java_version
+from spark_connector import CONNECTOR, connector_jars
 from spark_inputs import KEYED, PLAIN, ServedLogs
 
 _BENCH = Path(__file__).resolve().parent
@@ -43,19 +45,6 @@ BARS = {
     "group by key, lz4": Bar(2, 4),
     "write Parquet": Bar(5, 8),
 }
-
-
-def connector_jars(connector: str) -> str:
-    """Spark's Kafka source, as a list of jars for spark.jars."""
-    jars = cache_directory() / f"spark-kafka-{connector}"
-    if not (jars / "done").exists():
-        subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(_BENCH / "spark-kafka-pom.xml"), f"-Dspark.version={connector}",
-             "dependency:copy-dependencies", f"-DoutputDirectory={jars}"],
-            check=True, stdout=sys.stderr,
-        )  # fmt: skip
-        (jars / "done").touch()
-    return ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
 
 
 def run(whose: str, options: argparse.Namespace, given: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +99,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--size", choices=("full", "small"), default="full", help="1 GiB, or little for a smoke run")
     parser.add_argument("--runs", type=int, default=3, help="measured runs a query")
     parser.add_argument("--only", action="append", default=[], metavar="QUERY", help="only this query; may be repeated")
-    parser.add_argument("--connector", default="4.0.0", metavar="VERSION", help="of Spark's Kafka source")
+    parser.add_argument("--connector", default=CONNECTOR, metavar="VERSION", help="of Spark's Kafka source")
     parser.add_argument("--publish", action="store_true", help="write the table into docs/bench.md")
     return parser.parse_args()
 

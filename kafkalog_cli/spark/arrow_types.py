@@ -17,18 +17,25 @@ def arrow_of(kind: Any) -> Any:
 
     if kind["type"] == "array":
         element = arrow_of(kind["elementType"])
-        return None if element is None else pa.list_(pa.field("element", element, kind["containsNull"]))
+        return None if element is None else pa.list_(_field("element", element, nullable=kind["containsNull"]))
     if kind["type"] == "map":
         key, value = arrow_of(kind["keyType"]), arrow_of(kind["valueType"])
-        if key is None or value is None:
+        if key is None or value is None or pa.types.is_null(key):
             return None
-        return pa.map_(pa.field("key", key, False), pa.field("value", value, kind["valueContainsNull"]))
+        return pa.map_(pa.field("key", key, False), _field("value", value, nullable=kind["valueContainsNull"]))
     if kind["type"] == "struct":
         parts = [(field, arrow_of(field["type"])) for field in kind["fields"]]
         if any(part is None for _, part in parts):
             return None
-        return pa.struct([pa.field(field["name"], part, field["nullable"]) for field, part in parts])
+        return pa.struct([_field(field["name"], part, nullable=field["nullable"]) for field, part in parts])
     return None
+
+
+def _field(name: str, kind: Any, *, nullable: bool) -> Any:
+    """`array()` is an array of nothing that may not be null, to Spark; not to Arrow."""
+    import pyarrow as pa
+
+    return pa.field(name, kind, nullable or pa.types.is_null(kind))
 
 
 def arrow_schema_of(schema: Any) -> Any:

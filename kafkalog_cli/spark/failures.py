@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafkalog_cli import errors
-from kafkalog_cli.errors import KafkalogError, NoSpace, error_saying
+from kafkalog_cli.errors import KafkalogError, NoSpace, UsageError, error_saying
 
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(
@@ -17,6 +17,8 @@ _RAISED = re.compile(
 _OF_JAVA = re.compile(r"\n: [\w.$]+: (.*)")
 _OURS = "kafkalog_cli.errors."
 _ERRNO = re.compile(r"\[Errno (\d+)\] ")
+_JAVA_ENDED = "Spark: its Java has ended in the middle: it was killed, or had no memory left"
+_NO_DATE = "date value out of range"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -25,6 +27,8 @@ def told_plainly() -> Iterator[None]:
     """What Spark raises inside comes out as a KafkalogError, with the exit code of what was raised in a task."""
     try:
         yield
+    except (ConnectionRefusedError, ConnectionResetError):
+        raise KafkalogError(reason=_JAVA_ENDED) from None
     except (KafkalogError, OSError):
         raise
     except Exception as error:
@@ -43,11 +47,13 @@ def plain_error(error: BaseException) -> KafkalogError | None:
         return error
     if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
         return None
+    if type(error).__name__ == "Py4JNetworkError":
+        return KafkalogError(reason=_JAVA_ENDED)
     text = str(error)
     if _TRACEBACK in text:
         return _raised(text.rpartition(_TRACEBACK)[2])
     of_java = _OF_JAVA.search(text)
-    said = _first_line(text if of_java is None else of_java[1])
+    said = without_state(_first_line(text if of_java is None else of_java[1]))
     return KafkalogError(reason=f"Spark: {said or type(error).__name__}")
 
 
@@ -66,7 +72,14 @@ def _raised(trace: str) -> KafkalogError:
         if int(number[1]) in _NO_ROOM:
             return NoSpace(path=reason.rpartition(": ")[2].strip("'") or "a task", reason="a task of Spark wrote to it")
         return KafkalogError(reason=reason)
+    if message.startswith(_NO_DATE):
+        return UsageError(reason="Spark hands filters down with times of the years 1 to 9999: one here is of another")
     return KafkalogError(reason=f"a task of Spark failed: {kind}: {_first_line(message)}")
+
+
+def without_state(text: str) -> str:
+    """The sentences of a message of Spark's, without the state of SQL and what comes behind."""
+    return re.split(r"\s*SQLSTATE:|\n", text, maxsplit=1)[0]
 
 
 def _first_line(text: str) -> str:

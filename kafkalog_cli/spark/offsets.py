@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.broker_view import BrokerView, BrokerViews, LogBounds, log_bounds
 from kafkalog_cli.actions.lookup.by_time import lookup_time
+from kafkalog_cli.actions.read.growing_end import growing_end
+from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.actions.selection import Selection, expand, select_partitions
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
@@ -70,11 +72,12 @@ def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | N
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
     named = {path.rstrip("/") for path in expand(fs, paths)}
-    return [
-        one
+    found = {
+        one.path: one  # once, though several paths lead there
         for one in select_partitions(fs, paths, selection or Selection())
         if one.directory.kind not in LEFT_OUT or one.path in named
-    ]
+    }
+    return list(found.values())
 
 
 def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions, pruning: Pruning) -> list[LogRange]:
@@ -152,65 +155,84 @@ def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str
     )
 
 
-def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> LogRange:
+class _Log(NamedTuple):
+    """A partition, and where a limit of this read may lie in it."""
+
+    partition: Partition
+    bounds: LogBounds
+    view: BrokerView
+
+
+def _log(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> _Log:
+    """With read_committed, if a limit may be behind that, the log ends at its last stable offset."""
     bounds = log_bounds(fs, one, view)
-    first = _start(fs, one, options, bounds, view)
-    end = _end(fs, one, options, bounds, view)
+    kinds = {options.starting.kind, options.ending.kind} - {LimitKind.EARLIEST, LimitKind.LATEST}
+    if options.isolation is Isolation.READ_COMMITTED and kinds:
+        bounds = bounds._replace(end=min(bounds.end, growing_end(fs, one, options.isolation)))
+    return _Log(one, bounds, view)
+
+
+def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> LogRange:
+    log = _log(fs, one, options, view)
+    first = _start(fs, log, options)
+    end = _end(fs, log, options)
     if end is not None and first > end:
-        if options.fail_on_data_loss:
-            raise UsageError(
-                reason=f"The resolved start offset {first} is greater than the resolved end offset {end}"
-                f" for topic {one.topic} partition {one.number}."
-            )
-        end = first
-    return LogRange(one, first, end, bounds.end, view)
+        raise UsageError(
+            reason=f"The resolved start offset {first} is greater than the resolved end offset {end}"
+            f" for topic {one.topic} partition {one.number}."
+        )
+    return LogRange(one, first, end, log.bounds.end, view)
 
 
 def start_of(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> int:
     """Where the options have a partition begin, if that is not where its log ends. Raises as `ranges_of` does."""
-    return _start(fs, one, options, log_bounds(fs, one, view), view)
+    return _start(fs, _log(fs, one, options, view), options)
 
 
-def _start(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBounds, view: BrokerView) -> int:
+def _start(fs: Filesystem, log: _Log, options: SourceOptions) -> int:
     limit = options.starting
     if limit.kind is LimitKind.EARLIEST:
-        return bounds.start
+        return log.bounds.start
     if limit.kind is not LimitKind.OFFSETS:
-        offset = _at_time(fs, one, limit, view)
-        return bounds.end if offset is None else offset
+        offset = _at_time(fs, log, limit)
+        return log.bounds.end if offset is None else offset
     assert limit.of_partition is not None
-    offset = limit.of_partition[name_of(one)]
-    return bounds.start if offset < 0 else _on_disk(one, "starting", offset, bounds, options)
+    offset = limit.of_partition[name_of(log.partition)]
+    return log.bounds.start if offset < 0 else _on_disk(log, "starting", offset, options)
 
 
-def _end(fs: Filesystem, one: Partition, options: SourceOptions, bounds: LogBounds, view: BrokerView) -> int | None:
+def _end(fs: Filesystem, log: _Log, options: SourceOptions) -> int | None:
     limit = options.ending
     if limit.kind is LimitKind.LATEST:
         return None
     if limit.kind is not LimitKind.OFFSETS:
-        return _at_time(fs, one, limit, view)
+        return _at_time(fs, log, limit)
     assert limit.of_partition is not None
-    offset = limit.of_partition[name_of(one)]
-    return None if offset == LATEST else _on_disk(one, "ending", offset, bounds, options)
+    offset = limit.of_partition[name_of(log.partition)]
+    return None if offset == LATEST else _on_disk(log, "ending", offset, options)
 
 
-def _on_disk(one: Partition, side: str, offset: int, bounds: LogBounds, options: SourceOptions) -> int:
+def _on_disk(log: _Log, side: str, offset: int, options: SourceOptions) -> int:
+    one, bounds = log.partition, log.bounds
     if bounds.start <= offset <= bounds.end:
         return offset
     if options.fail_on_data_loss:
-        what = f"the {side} offset {offset} of {name_of(one)}"
+        committed = " (with read_committed it ends at the first open transaction)"
+        is_stable = options.isolation is Isolation.READ_COMMITTED and offset > bounds.end
+        what = f"the {side} offset {offset} of {name_of(one)}{committed if is_stable else ''}"
         raise OffsetOutOfRange(path=one.path, what=what, first=bounds.start, last=bounds.end)
     return min(max(offset, bounds.start), bounds.end)
 
 
-def _at_time(fs: Filesystem, one: Partition, limit: OffsetLimit, view: BrokerView) -> int | None:
+def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
     """The first record at or after the time that the limit has for a partition; None, if it may: there is none."""
-    time_ms = limit.time_ms if limit.of_partition is None else limit.of_partition[name_of(one)]
-    found = lookup_time(fs, one, time_ms, view=view).offset
+    name = name_of(log.partition)
+    time_ms = limit.time_ms if limit.of_partition is None else limit.of_partition[name]
+    found = lookup_time(fs, log.partition, time_ms, view=log.view).offset
+    if found is not None and found >= log.bounds.end:
+        found = None
     if found is None and not limit.or_latest:
-        raise UsageError(
-            reason=f"No offset matched from request of topic-partition {name_of(one)} and timestamp {time_ms}."
-        )
+        raise UsageError(reason=f"No offset matched from request of topic-partition {name} and timestamp {time_ms}.")
     return found
 
 
@@ -222,10 +244,23 @@ def _pruned(fs: Filesystem, whole: LogRange, pruning: Pruning) -> LogRange | Non
     if pruning.is_nothing or (end is not None and first >= end):
         return None
     if pruning.since_ms is not None and pruning.since_ms >= 0:
-        found = lookup_time(fs, whole.partition, pruning.since_ms, view=whole.view).offset
+        found = _first_since(fs, whole, pruning.since_ms)
         if found is None or (end is not None and found >= end):
             return None
         first = max(first, found)
     if first > whole.first and first >= whole.log_end:
         return None
     return whole._replace(first=first, end=end)
+
+
+def _first_since(fs: Filesystem, whole: LogRange, time_ms: int) -> int | None:
+    """An offset below which no record that is read is so late; None: none is.
+
+    A record that a damaged log has at an offset of a later segment is not read: that segment begins before it.
+    """
+    answer = lookup_time(fs, whole.partition, time_ms, view=whole.view)
+    if answer.found is None or answer.offset is None:
+        return answer.offset
+    base = answer.found.segment.base_offset
+    later = (segment.base_offset for segment in whole.partition.segments if segment.base_offset > base)
+    return min(answer.offset, next(later, answer.offset))

@@ -12,7 +12,7 @@ from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import Isolation, ReadRequest
 from kafkalog_cli.actions.read.visible import VisibleChunk
 from kafkalog_cli.errors import KafkalogError, OffsetOutOfRange
-from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.spark.options import Mode
@@ -198,7 +198,8 @@ class _PieceRows:
         import pyarrow as pa
 
         row = {
-            "topic": piece.topic, "partition": piece.partition, "offset": fault.base_offset, FAULT.name: str(damage),
+            "topic": piece.topic, "partition": piece.partition, FAULT.name: str(damage),
+            "offset": None if fault.base_offset == NO_OFFSET else fault.base_offset,
             "segment": segment.segment.log.path.rpartition("/")[2], "position": fault.position,
         }  # fmt: skip
         names = [column.name for column in self._wanted.columns]

@@ -72,17 +72,16 @@ def command_session(
             return
         interrupt = signal.getsignal(signal.SIGINT)
         # Where a name is no view, Spark makes its warehouse: in the working directory, which may be a log directory.
-        with tempfile.TemporaryDirectory(prefix="kafkalog-spark-") as own:
-            wanted = {"spark.sql.warehouse.dir": f"{own}/warehouse", **(settings or {})}
-            with tempfile.TemporaryFile() as talk:
-                spark = _silently_started(master, wanted, talk)
-            try:
-                # PySpark's own handler talks to Java in the middle of an answer from it.
-                if threading.current_thread() is threading.main_thread():
-                    signal.signal(signal.SIGINT, interrupt)
-                yield spark
-            finally:
-                spark.stop()
+        wanted = {"spark.sql.warehouse.dir": tempfile.gettempdir(), **(settings or {})}
+        with tempfile.TemporaryFile() as talk:
+            spark = _silently_started(master, wanted, talk)
+        try:
+            # PySpark's own handler talks to Java in the middle of an answer from it.
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, interrupt)
+            yield spark
+        finally:
+            spark.stop()
 
 
 @contextmanager
@@ -115,7 +114,15 @@ def _silently_started(master: str, settings: Mapping[str, str] | None, talk: IO[
             os.dup2(descriptor, number)
             os.close(descriptor)
     spark.sparkContext.setLogLevel("OFF")
+    # Where Java ends in the middle, the thread that hears its accumulators would print a traceback.
+    hearing = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if hearing is not None:
+        hearing.handle_error = _say_nothing
     return spark
+
+
+def _say_nothing(*_: object) -> None:
+    """The failure itself comes as an exception where it is waited for."""
 
 
 def _why(talk: IO[bytes], error: Exception) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
+from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
 from kafkalog_cli.spark.planned import carried, planned
@@ -30,7 +31,17 @@ class KafkalogDataSource(DataSource):
 
     def schema(self) -> Any:
         """The columns that the options ask for, as a StructType."""
-        return spark_schema(read_options(self.options).columns)
+        return spark_schema(self._of_either().columns)
+
+    def _of_either(self) -> SourceOptions:
+        """Spark does not say here whether it is a batch or a stream, whose starts may be others."""
+        try:
+            return read_options(self.options)
+        except UsageError as error:
+            try:
+                return stream_options(self.options)
+            except UsageError:
+                raise error from None
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A reader of what comes to the logs, micro-batch by micro-batch. Filters are not handed down to it."""

@@ -112,10 +112,12 @@ def _most_offsets(ranges: list[LogRange], min_partitions: int | None, max_record
 def _pieces(one: LogRange, places: list[Place], fs: Filesystem) -> Iterator[Piece]:
     partition = one.partition
     end = one.end
-    cuts = [place for place in places if one.first < place.offset and (end is None or place.offset < end)]
-    cuts = [
-        place for place, before in zip(cuts, [None, *cuts], strict=False) if before is None or place.at >= before.at
-    ]
+    reached = one.log_end if end is None else end  # where offsets go back, some places are behind the log's end
+    cuts: list[Place] = []
+    for place in places:  # an index that lies may lead back
+        begins, at = (cuts[-1].offset, cuts[-1].at) if cuts else (one.first, place.at)
+        if begins < place.offset < reached and at <= place.at:
+            cuts.append(place)
     sizes = _Sizes(fs, partition)
     offsets = [one.first, *(place.offset for place in cuts), end]
     ends_at = [*(place.at for place in cuts), None]

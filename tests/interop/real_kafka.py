@@ -53,21 +53,21 @@ def real_kafka_here():
     if missing:
         raise NoRealKafka(f"the real Kafka needs {', '.join(missing)}")
     jars, classes = CACHE / f"kafka-{VERSION}", CACHE / f"classes-{VERSION}"
-    fetch(jars)
+    fetch(jars, POM, f"-Dkafka.version={VERSION}")
     classes.mkdir(exist_ok=True)
     sources = [str(path) for path in (HERE / "java").glob("*.java")]
     subprocess.run(["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), *sources], check=True)
     return RealKafka(jars, classes)
 
 
-def fetch(jars):
-    """Have Maven bring jars into a directory, once for what pom.xml says now."""
-    done = jars / f"done-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+def fetch(jars, pom, version):
+    """Have Maven bring the jars of a POM into a directory, once for what it says now; `version` is Maven's -D."""
+    done = jars / f"done-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if done.exists():
         return
-    command = ["mvn", "-q", "-B", "-f", str(POM), f"-Dkafka.version={VERSION}"]
+    command = ["mvn", "-q", "-B", "-f", str(pom), version]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
     fetched = subprocess.run(command, capture_output=True, text=True, check=False)
     if fetched.returncode:
-        raise NoRealKafka(f"Maven cannot fetch Kafka {VERSION}: {fetched.stdout[-300:]}")
+        raise NoRealKafka(f"Maven cannot fetch what {pom.name} names ({version}): {fetched.stdout[-300:]}")
     done.touch()

@@ -68,6 +68,21 @@ def test_only_what_is_of_spark():
         raise PythonException(TRACE.format("kafkalog_cli.errors.Locked: /y: locked: by me"))
 
 
+def test_java_that_does_not_answer():
+    """But a pipe that is closed is that of the output."""
+    from py4j.protocol import Py4JNetworkError
+
+    for error in (
+        ConnectionRefusedError(111, "x"),
+        ConnectionResetError(),
+        Py4JNetworkError("Answer from Java side is empty"),
+    ):
+        with pytest.raises(KafkalogError, match="its Java has ended in the middle"), told_plainly():
+            raise error
+    with pytest.raises(BrokenPipeError), told_plainly():
+        raise BrokenPipeError
+
+
 def test_errors_go_from_process_to_process():
     error = Unreadable(path="/x", reason="of the device")
     again = pickle.loads(pickle.dumps(error))

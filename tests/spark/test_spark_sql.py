@@ -2,26 +2,19 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
+from querying import ORDERS, OTHER, kafkalog, log, make_shop, rows, sql
 from spark_reading import pa
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.sql.catalog import Reading
 from kafkalog_cli.spark.tables import TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
-
-ROOT = Path(__file__).parents[2]
 
 
 class Terminal(io.BytesIO):
@@ -34,60 +27,9 @@ def in_spark(spark):
     return spark
 
 
-def kafkalog(*argv, out=None):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO() if out is None else out, io.BytesIO()
-    code = run([str(one) for one in argv], Environment(out, err))
-    return code, out.getvalue().decode(), err.getvalue().decode()
-
-
-def sql(path, query, *options, out=None):
-    return kafkalog("sql", *(path if isinstance(path, list) else [path]), query, *options, out=out)
-
-
-def rows(path, query, *options):
-    """The rows, each as its values in order; bytes as bytes."""
-    code, out, err = sql(path, query, "--format", "json", *options)
-    assert (code, err) == (0, ""), err
-    *lines, summary = map(json.loads, out.splitlines())
-    assert summary == {
-        "schema": "kafkalog.summary/1", "type": "summary", "rows": len(lines), "more_rows": summary["more_rows"],
-        "exit_code": 0,
-    }  # fmt: skip
-    return [tuple(plain(one) for one in line["row"].values()) for line in lines]
-
-
-def plain(value):
-    if isinstance(value, dict) and set(value) == {"encoding", "data"}:
-        assert value["encoding"] == "utf-8"
-        return value["data"].encode()
-    return value
-
-
-ORDERS = [
-    R(0, BASE_TIME_MS, b"a", b"one", ((b"h", b"1"), (b"g", None))), R(1, BASE_TIME_MS + 1, b"b", b"two"),
-    R(2, BASE_TIME_MS + 2, b"a", None), R(3, BASE_TIME_MS + 3, None, b"four"), R(4, BASE_TIME_MS + 4, b"c", b""),
-]  # fmt: skip
-OTHER = [R(0, BASE_TIME_MS, b"a", b"x"), R(1, BASE_TIME_MS + 9, b"z", b"y")]
-
-
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    """Topics orders (two batches, lz4 and none), my-topic, a.b and topics."""
-    folder = tmp_path_factory.mktemp("shop")
-    log(folder, "orders", batch_v2(ORDERS[:3], 3) + batch_v2(ORDERS[3:], producer=(9, 1, 4), epoch=2))
-    log(folder, "my-topic", batch_v2(OTHER))
-    log(folder, "a.b", batch_v2(OTHER[:1]))
-    log(folder, "topics", batch_v2(OTHER[:1]))
-    (folder / "orders-0.0123456789abcdef0123456789abcdef-delete").mkdir()
-    (folder / "orders-0.0123456789abcdef0123456789abcdef-delete" / f"{0:020d}.log").write_bytes(batch_v2(OTHER))
-    return folder
-
-
-def log(folder, topic, data, partition=0):
-    (folder / f"{topic}-{partition}").mkdir(parents=True)
-    (folder / f"{topic}-{partition}" / f"{0:020d}.log").write_bytes(data)
-    return folder
+    return make_shop(tmp_path_factory.mktemp("shop"))
 
 
 def test_answers(shop):
@@ -452,37 +394,6 @@ def test_lines_for_programs(shop):
     assert [json.loads(line)["row"]["id"] for line in out.splitlines()[:-1]] == list(range(4999, -1, -1))
 
 
-@pytest.mark.parametrize(
-    ("query", "code", "said"),
-    [
-        ("selec 1", 2, "[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. (line 1, position 1)"),
-        ("select nothing from orders", 2, "A column, variable, or function parameter with name `nothing` cannot be resolved"),
-        ("select * from my-topic", 2, "The unquoted identifier my-topic is invalid and must be back quoted as: `my-topic`"),
-        ("select cast(value as int) from orders", 2, 'cannot cast "BINARY" to "INT"'),
-        ("select 1/(offset - offset) from orders", 1, "[DIVIDE_BY_ZERO] Division by zero"),
-        ("select interval 3 days as i", 2, "the column i is interval day: cast it to string"),
-        ("create table x as select 1", 2, "sql runs queries: nothing is created, set or written by a statement"),
-        ("insert overwrite directory '{tmp}/made' using parquet select 1", 2, "sql runs queries"),
-        ("with a as (select 1) insert into orders select * from a", 2, ""),
-        ("set spark.sql.ansi.enabled = false", 2, "sql runs queries"),
-        ("cache table orders", 2, "sql runs queries"),
-        ("drop view orders", 2, "sql runs queries"),
-        ("begin select 1; end", 2, "sql runs queries"),
-        ("execute immediate \"insert overwrite directory '{tmp}/made' using parquet select 1\"", 2, "sql runs queries"),
-        ("", 2, "[PARSE_EMPTY_STATEMENT]"),
-    ],
-)  # fmt: skip
-def test_what_is_no_query(shop, tmp_path, query, code, said):
-    found, out, err = sql(shop, query.format(tmp=tmp_path))
-    assert (found, out) == (code, ""), err
-    assert said in err
-    assert err.startswith("kafkalog: "), err
-    assert err.count("\n") == 1, err
-    assert "Traceback" not in err
-    assert "\tat " not in err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_damage_has_its_code_and_its_place(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
     folder = log(tmp_path, "orders", good[0] + good[1][:-3] + b"xyz" + good[2])
@@ -511,22 +422,6 @@ def test_an_empty_log(tmp_path):
     assert rows(folder, "select count(*) from orders") == [(0,)]
     assert rows(folder, "select count(*) from batches") == [(0,)]
     assert "there is no view `bare`" in sql(folder, "select * from bare")[2]
-
-
-@pytest.mark.parametrize(
-    ("table", "said"),
-    [("orders", (0, "count(1)\n       5\n", "")), ("nobody", (2, "", "kafkalog: there is no view `nobody`"))],
-)
-def test_a_process_of_its_own_says_nothing_else(shop, tmp_path, table, said):
-    """Java, Spark and PySpark are silent, and leave nothing where it runs, or for temporary files."""
-    (tmp_path / "here").mkdir()
-    (tmp_path / "tmp").mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
-    query = f"select count(*) from {table}"
-    command = [sys.executable, "-m", "kafkalog_cli", "sql", str(shop), query, "--master", "local[1]"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path / "here", env=environment, check=False)
-    assert (done.returncode, done.stdout, done.stderr.partition(";")[0]) == said
-    assert [path for one in ("here", "tmp") for path in (tmp_path / one).iterdir()] == []
 
 
 def test_what_the_source_gets(shop, spark):

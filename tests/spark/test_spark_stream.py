@@ -124,6 +124,19 @@ def test_what_a_stream_does_not_take(tmp_path, option):
         Stream(tmp_path, **{option: "1"})
 
 
+def test_columns_for_starts_that_only_a_stream_has(tmp_path):
+    """Where no schema is given Spark asks for the columns, and says neither `read` nor `readStream`."""
+    Log(tmp_path).add(5)
+    for options in ({"startingOffsets": "latest"}, {"startingOffsets": '{"orders":{"0":-1}}'}):
+        made = source(tmp_path, **options)
+        assert made.schema().names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+        with pytest.raises(UsageError, match="can't be latest for batch queries"):
+            made.reader(made.schema())
+        assert made.streamReader(made.schema()).initialOffset() == {"orders": {"0": 5}}
+    with pytest.raises(UsageError, match=r"Expected e\.g\. .* got soon"):
+        source(tmp_path, startingOffsets="soon").schema()
+
+
 def test_a_batch_that_is_not_whole_is_not_there_yet(tmp_path):
     log = Log(tmp_path)
     log.add(10)

@@ -124,18 +124,24 @@ def transactional_batches(
     fs: Filesystem, parts: Sequence[Part], end_offset: int, limits: Limits, choice: KernelChoice | None
 ) -> Iterator[Batch]:
     """Batches of transactions and markers below an offset whose CRCs hold. Raises what `open_read` raises."""
-    for segment, position in parts:
-        with fs.open_read(segment.log.path) as log:
+    for part in parts:
+        yield from _transactional_in(fs, part, end_offset, limits, choice)
 
-            def scan(start: int, log: Any = log) -> Scan:
-                return Scan(log, start=start, limits=limits, choice=choice)
 
-            for one in ScanOn(log, position, log.size_bytes, limits, scan):
-                for chunk in one:
-                    yield from map(chunk.batches.row, _transactional_rows(chunk.batches))
-                    first = int(chunk.batches.base_offset[0])
-                    if first != NO_OFFSET and first >= end_offset:
-                        return
+def _transactional_in(
+    fs: Filesystem, part: Part, end_offset: int, limits: Limits, choice: KernelChoice | None
+) -> Iterator[Batch]:
+    with fs.open_read(part.segment.log.path) as log:
+        scans = ScanOn(
+            log, part.position, log.size_bytes, limits,
+            lambda start: Scan(log, start=start, limits=limits, choice=choice),
+        )  # fmt: skip
+        for one in scans:
+            for chunk in one:
+                yield from map(chunk.batches.row, _transactional_rows(chunk.batches))
+                first = int(chunk.batches.base_offset[0])
+                if first != NO_OFFSET and first >= end_offset:
+                    return
 
 
 def _transactional_rows(batches: BatchColumns) -> list[int]:

@@ -140,11 +140,18 @@ class Catalog:
         whole = ".".join(parts)
         if len(parts) > 1 and whole in self._topics:
             return f"there is no view {name}; the topic is to be written `{whole}`, with backticks"
+        if len(parts) == 1 and self.find(whole) is not None:
+            return f"{name} has no versions, and no expression may make its name: a query names it as it is"
+        return f"there is no view {name}; there are {self._names(whole)}"
+
+    def listed(self) -> str:
+        """What to say to who wants the names of views, or of their columns."""
+        return f"the views here are {self._names('')}; `select * from NAME limit 0` shows the columns of one"
+
+    def _names(self, like: str) -> str:
         known = [*sorted(self._topics), *TABLES]
-        near = difflib.get_close_matches(whole, known, n=3)
-        shown = near or known[:_SHOWN]
-        more = f", and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
-        return f"there is no view {name}; there {'is' if len(known) == 1 else 'are'} {', '.join(shown)}{more}"
+        shown = difflib.get_close_matches(like, known, n=3) or known[:_SHOWN]
+        return ", ".join(shown) + (f", and {len(known) - len(shown)} more" if len(known) > len(shown) else "")
 
 
 def _is_text(path: str) -> bool:

@@ -22,8 +22,11 @@ _PASSING_ON = frozenset(
 _WITHOUT_ROWS = ("LocalRelation",)
 """What the optimiser leaves of a view where it sees that no row can come of it."""
 
-_RUNS_OTHERS = ("CompoundBody", "ExecuteImmediateQuery", "UnresolvedExecuteImmediate")
-"""Statements that are no commands themselves, and may hold some: scripts, and text that is run."""
+_STATEMENT = "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement"
+"""What becomes a command when it is analysed: an insert."""
+
+_RUNS_OTHERS = ("CompoundBody", "ExecuteImmediateQuery", "UnresolvedExecuteImmediate", "ScriptTransformation")
+"""What is no command itself, and may hold some: scripts, text that is run, and programs (`transform … using`)."""
 
 
 def named_relations(plan: Any) -> set[tuple[str, ...]]:
@@ -37,8 +40,22 @@ def named_relations(plan: Any) -> set[tuple[str, ...]]:
 
 def is_query(jvm: Any, plan: Any) -> bool:
     """Whether a plan only reads: whatever changes anything is a command in it, when it is analysed at the latest."""
-    command = jvm.java.lang.Class.forName(_COMMAND)
-    return not any(command.isInstance(node) or node.getClass().getSimpleName() in _RUNS_OTHERS for node in _nodes(plan))
+    changing = [jvm.java.lang.Class.forName(name) for name in (_COMMAND, _STATEMENT)]
+    return not any(
+        node.getClass().getSimpleName() in _RUNS_OTHERS or any(one.isInstance(node) for one in changing)
+        for node in _nodes(plan)
+    )
+
+
+def asks_for_names(plan: Any) -> bool:
+    """Whether a parsed plan is of `show tables`, `describe orders` and the like."""
+    return str(plan.getClass().getSimpleName()).startswith(("Show", "Describe"))
+
+
+def takes_where_for_a_name(plan: Any) -> bool:
+    """Whether Spark has taken `from orders where offset in (1, 2)` for an alias and a clause OFFSET."""
+    aliases = (node for node in _nodes(plan) if node.getClass().getSimpleName() == "SubqueryAlias")
+    return any(node.alias().lower() == "where" for node in aliases)
 
 
 def used_columns(plan: Any) -> dict[str, set[str]]:

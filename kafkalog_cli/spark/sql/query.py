@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.spark.arrow_types import arrow_of
+from kafkalog_cli.spark.failures import without_state
 from kafkalog_cli.spark.sql.catalog import TABLE_DATABASE, Catalog, Reading, View
-from kafkalog_cli.spark.sql.plans import VIEW, is_query, named_relations, used_columns
+from kafkalog_cli.spark.sql.plans import (
+    VIEW,
+    asks_for_names,
+    is_query,
+    named_relations,
+    takes_where_for_a_name,
+    used_columns,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +89,7 @@ def _caused() -> Iterator[None]:
         causes = _CAUSE.findall(str(error))
         if not causes or WORKER_TRACE in str(error):
             raise
-        raise KafkalogError(reason=f"Spark: {_without_state(causes[-1])}") from None
+        raise KafkalogError(reason=f"Spark: {without_state(causes[-1])}") from None
 
 
 def _rendered(render: Render, schema: Any, messages: Iterator[bytes]) -> Iterator[Any]:
@@ -105,6 +113,7 @@ def query(spark: SparkSession, catalog: Catalog, text: str, reading: Reading) ->
         with _plainly(catalog):
             session = spark._jsparkSession
             parsed = session.sessionState().sqlParser().parsePlan(text)
+            _check_form(parsed, catalog)
             for name in named_relations(parsed):
                 views.add(name, catalog)
             views.register_stand_ins()
@@ -114,6 +123,17 @@ def query(spark: SparkSession, catalog: Catalog, text: str, reading: Reading) ->
         yield result
     finally:
         views.drop()
+
+
+def _check_form(parsed: Any, catalog: Catalog) -> None:
+    """Raises UsageError for what is better said here than by Spark."""
+    if asks_for_names(parsed):
+        raise UsageError(reason=f"sql runs queries: {catalog.listed()}")
+    if takes_where_for_a_name(parsed):
+        raise UsageError(
+            reason="Spark takes `offset` behind `where` for its clause OFFSET here:"
+            " write `where (offset in …)`, with parentheses"
+        )
 
 
 def _planned(spark: SparkSession, parsed: Any) -> dict[str, set[str]]:
@@ -174,7 +194,7 @@ class _Views:
             if len(key) > 1:
                 self._spark.catalog.dropGlobalTempView(key[-1])
             else:
-                self._spark.catalog.dropTempView(_identifier(key))
+                self._spark.catalog.dropTempView(key[0])  # a name as it is, not an identifier in SQL
 
     def _create(self, key: tuple[str, ...], dataframe: DataFrame) -> None:
         if len(key) > 1:
@@ -206,12 +226,7 @@ def _reason(error: Any, catalog: Catalog) -> str:
         name = (error.getMessageParameters() or {}).get("relationName", "")
         parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)+)`", name)]
         return f"{catalog.about(name, parts or [name])}{where}"
-    return f"{_without_state(text)}{where}"
-
-
-def _without_state(text: str) -> str:
-    """The sentences of a message of Spark's, without the state of SQL and what comes behind."""
-    return re.split(r"\s*SQLSTATE:|\n", text, maxsplit=1)[0]
+    return f"{without_state(text)}{where}"
 
 
 def _arrow_schema(columns: Sequence[ResultColumn], schema: Any) -> Any:

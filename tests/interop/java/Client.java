@@ -31,11 +31,12 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * A client of one broker. Argument: its address. Each line of standard input, words separated by tabs:
- *   create TOPIC NAME=VALUE...       a topic of one partition with these settings
+ *   create TOPIC NAME=VALUE...       a topic of one partition, or partitions=, with these settings
  *   alter TOPIC NAME=VALUE...        give it these settings too
- *   delete-records TOPIC OFFSET      let its log start there
+ *   delete-records TOPIC OFFSET      let the log of its partition 0 start there
  *   produce TOPIC NAME=VALUE...      count=, per= (records a batch), seed=, codec=, idempotent=true, from= (the first
- *                                    timestamp), step= (ms to the next), transaction=ID end=commit|abort|open
+ *                                    timestamp), step= (ms to the next), transaction=ID end=commit|abort|open,
+ *                                    partition=, nulls=true: some keys are null or empty
  *   consume FOLDER ISOLATION TOPIC...   all records, into FOLDER/TOPIC.ISOLATION: offset, timestamp, key, value and
  *                                    headers, in hex
  *   consumed-group TOPIC GROUP       commit the end of the topic for a group
@@ -88,8 +89,10 @@ public final class Client {
     }
 
     private void create(String topic, Map<String, String> settings) throws Exception {
+        String partitions = settings.remove("partitions");
+        int count = partitions == null ? 1 : Integer.parseInt(partitions);
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
-            admin.createTopics(List.of(new NewTopic(topic, 1, (short) 1).configs(settings))).all().get();
+            admin.createTopics(List.of(new NewTopic(topic, count, (short) 1).configs(settings))).all().get();
         }
     }
 
@@ -155,9 +158,11 @@ public final class Client {
         Random chance = new Random(Long.parseLong(options.get("seed")));
         long from = Long.parseLong(options.getOrDefault("from", "1700000000000"));
         long step = Long.parseLong(options.getOrDefault("step", "1000"));
+        int partition = Integer.parseInt(options.getOrDefault("partition", "0"));
+        boolean nulls = options.containsKey("nulls");
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         for (int at = 0; at < count; at++) {
-            sent.add(producer.send(record(chance, topic, from + at * step)));
+            sent.add(producer.send(record(chance, topic, partition, from + at * step, nulls)));
             if (at % per == per - 1) {
                 producer.flush();
             }
@@ -168,15 +173,19 @@ public final class Client {
         }
     }
 
-    private static ProducerRecord<byte[], byte[]> record(Random chance, String topic, long timestamp) {
+    private static ProducerRecord<byte[], byte[]> record(
+            Random chance, String topic, int partition, long timestamp, boolean nulls) {
         byte[] key = ("key-" + chance.nextInt(40)).getBytes(StandardCharsets.UTF_8);
+        if (nulls && chance.nextInt(4) == 0) {
+            key = chance.nextBoolean() ? null : new byte[0];
+        }
         byte[] value = null;
         if (chance.nextInt(8) > 0) {
             value = new byte[chance.nextInt(120)];
             chance.nextBytes(value);
             Arrays.fill(value, value.length / 2, value.length, (byte) 'x');
         }
-        ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, 0, timestamp, key, value);
+        ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, partition, timestamp, key, value);
         for (int header = chance.nextInt(3); header > 0; header--) {
             record.headers().add("h" + chance.nextInt(2), chance.nextBoolean() ? null : new byte[] {(byte) header, -1});
         }

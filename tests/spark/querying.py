@@ -1,0 +1,63 @@
+"""Queries through the real command, `kafkalog sql`, and logs to ask."""
+
+import io
+import json
+
+from logs import BASE_TIME_MS, R, batch_v2
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+
+def kafkalog(*argv, out=None):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO() if out is None else out, io.BytesIO()
+    code = run([str(one) for one in argv], Environment(out, err))
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+def sql(path, query, *options, out=None):
+    return kafkalog("sql", *(path if isinstance(path, list) else [path]), query, *options, out=out)
+
+
+def rows(path, query, *options):
+    """The rows, each as its values in order; bytes as bytes."""
+    code, out, err = sql(path, query, "--format", "json", *options)
+    assert (code, err) == (0, ""), err
+    *lines, summary = map(json.loads, out.splitlines())
+    assert summary == {
+        "schema": "kafkalog.summary/1", "type": "summary", "rows": len(lines), "more_rows": summary["more_rows"],
+        "exit_code": 0,
+    }  # fmt: skip
+    return [tuple(plain(one) for one in line["row"].values()) for line in lines]
+
+
+def plain(value):
+    if isinstance(value, dict) and set(value) == {"encoding", "data"}:
+        assert value["encoding"] == "utf-8"
+        return value["data"].encode()
+    return value
+
+
+ORDERS = [
+    R(0, BASE_TIME_MS, b"a", b"one", ((b"h", b"1"), (b"g", None))), R(1, BASE_TIME_MS + 1, b"b", b"two"),
+    R(2, BASE_TIME_MS + 2, b"a", None), R(3, BASE_TIME_MS + 3, None, b"four"), R(4, BASE_TIME_MS + 4, b"c", b""),
+]  # fmt: skip
+OTHER = [R(0, BASE_TIME_MS, b"a", b"x"), R(1, BASE_TIME_MS + 9, b"z", b"y")]
+
+
+def log(folder, topic, data, partition=0):
+    (folder / f"{topic}-{partition}").mkdir(parents=True)
+    (folder / f"{topic}-{partition}" / f"{0:020d}.log").write_bytes(data)
+    return folder
+
+
+def make_shop(folder):
+    """Topics orders (two batches, lz4 and none), my-topic, a.b and topics."""
+    log(folder, "orders", batch_v2(ORDERS[:3], 3) + batch_v2(ORDERS[3:], producer=(9, 1, 4), epoch=2))
+    log(folder, "my-topic", batch_v2(OTHER))
+    log(folder, "a.b", batch_v2(OTHER[:1]))
+    log(folder, "topics", batch_v2(OTHER[:1]))
+    (folder / "orders-0.0123456789abcdef0123456789abcdef-delete").mkdir()
+    (folder / "orders-0.0123456789abcdef0123456789abcdef-delete" / f"{0:020d}.log").write_bytes(batch_v2(OTHER))
+    return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from kafkalog_cli.actions.partition_facts import Places
@@ -131,7 +132,7 @@ def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
 
 def apply_leftover(fs: WritableFilesystem, plan: PurgePlan, policy: LockPolicy) -> None:
     """Remove what an import left, while none is at work. Raises Locked, Refused, NotChanged, PartlyRemoved."""
-    log_dir, _, name = plan.path.rpartition("/")
+    log_dir, name = os.path.split(os.path.abspath(plan.path))  # noqa: PTH100 - links are not followed
     with lock_imports(fs, log_dir, policy) or Unlocked():
         if import_leftovers(fs, log_dir, [name]).place_of(name) is not None:
             raise Refused(path=plan.path, reason="an import was committed meanwhile, and waits for it")
@@ -141,7 +142,7 @@ def apply_leftover(fs: WritableFilesystem, plan: PurgePlan, policy: LockPolicy) 
 def _plan_leftover(fs: WritableFilesystem, partition: Partition, now_ms: int) -> PurgePlan:
     """A directory of an import: it goes if no import is committed that waits for it, or at work."""
     path = partition.path
-    log_dir, _, name = path.rpartition("/")
+    log_dir, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - links are not followed
     left = import_leftovers(fs, log_dir, [name])
     place = left.place_of(name)
     if place is not None:

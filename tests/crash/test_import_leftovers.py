@@ -188,6 +188,21 @@ def test_purge_says_what_goes(real):
     assert [path for path in real.iterdir() if is_staged(path.name)] == []
 
 
+def test_by_its_mere_name(real, monkeypatch):
+    """The record and the lock are those of the working directory: what a committed import waits for stays."""
+    names = [path.name for path in real.iterdir() if is_staged(path.name)]
+    waiting, stale = sorted(names, key=lambda name: name.startswith("kafkalog-rows"))
+    fs = RealFilesystem()
+    part = NewPartition("orders", 0, waiting)
+    with NewPartitions(fs, str(real)) as new:
+        monkeypatch.setattr(new, "complete", lambda: None)
+        new.publish("run", [part], {})
+    monkeypatch.chdir(real)
+    for name, code in ((waiting, 3), (stale, 0)):
+        assert kafkalog(fs, "purge", name, now_ms=later(real)).code == code
+    assert [path.name for path in real.iterdir() if is_staged(path.name)] == [waiting]
+
+
 def test_an_import_at_work_is_left_alone(real):
     names = sorted(path.name for path in real.iterdir() if is_staged(path.name))
     (real / ".lock").touch()

@@ -56,8 +56,10 @@ def findings_of(report: FileReport, *, has_tail_damage: bool, is_compacted: bool
     if closed:  # nothing else that is said of it can be known
         yield finding(FindingKind.NOT_READ, report.path, closed[0].message)
         return
-    is_orphan = any(note.kind is NoteKind.NO_LOG for note in report.notes)
-    if not is_orphan:
+    kinds = {note.kind for note in report.notes}
+    # A broker deletes a snapshot beyond the end unread; that of a log that grows meanwhile is of batches not seen yet.
+    is_unread = report.kind is FileKind.PRODUCER_SNAPSHOT and NoteKind.BEYOND_END in kinds
+    if NoteKind.NO_LOG not in kinds and not is_unread:
         yield from _of_entries(report, has_tail_damage=has_tail_damage)
     for note in report.notes:
         yield from _of_note(report, note, has_tail_damage=has_tail_damage, is_compacted=is_compacted)

@@ -60,7 +60,7 @@ CHANGES = {
 
 
 DROPPING = ("retain", "retain-nothing", "retain-at-once", "delete-records")
-EVERY = 5
+EVERY = 2
 """The change comes before so many a call; before each of them in `make test-crash`."""
 
 

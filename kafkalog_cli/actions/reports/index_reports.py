@@ -61,8 +61,8 @@ class PartitionReports:
         self, means: Means, path: str, wanted: frozenset[str] | None = None, observer: LogObserver | None = None
     ) -> None:
         self._means = means
+        self._files = DirectoryFiles(means.fs, path, directory_name(path), wanted)  # no newer than the log is then
         partition = self._open(path, wanted)
-        self._files = DirectoryFiles(means.fs, path, partition.directory, wanted)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
         try:
             found = log_range(means.fs, partition, means.limits, means.choice)

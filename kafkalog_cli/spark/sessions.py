@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
@@ -81,7 +82,9 @@ def command_session(
                 signal.signal(signal.SIGINT, interrupt)
             yield spark
         finally:
-            spark.stop()
+            with warnings.catch_warnings():  # where Java has ended already, PySpark warns of that
+                warnings.simplefilter("ignore")
+                spark.stop()
 
 
 @contextmanager

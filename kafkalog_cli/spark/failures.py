@@ -27,15 +27,27 @@ def told_plainly() -> Iterator[None]:
     """What Spark raises inside comes out as a KafkalogError, with the exit code of what was raised in a task."""
     try:
         yield
-    except (ConnectionRefusedError, ConnectionResetError):
-        raise KafkalogError(reason=_JAVA_ENDED) from None
-    except (KafkalogError, OSError):
-        raise
     except Exception as error:
+        if _came_of_an_interrupt(error):
+            raise KeyboardInterrupt from None
+        if isinstance(error, ConnectionRefusedError | ConnectionResetError):
+            raise KafkalogError(reason=_JAVA_ENDED) from None
+        if isinstance(error, KafkalogError | OSError):
+            raise
         found = plain_error(error)
         if found is None:
             raise
         raise found from None
+
+
+def _came_of_an_interrupt(error: BaseException) -> bool:
+    """Whether it was raised while Ctrl-C was cleaned up after, which ends Java as well."""
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, KeyboardInterrupt):
+            return True
+        at = at.__context__
+    return False
 
 
 def plain_error(error: BaseException) -> KafkalogError | None:

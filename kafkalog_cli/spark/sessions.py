@@ -10,7 +10,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 from kafkalog_cli.errors import KafkalogError
@@ -82,9 +82,16 @@ def command_session(
                 signal.signal(signal.SIGINT, interrupt)
             yield spark
         finally:
-            with warnings.catch_warnings():  # where Java has ended already, PySpark warns of that
-                warnings.simplefilter("ignore")
-                spark.stop()
+            _stop(spark)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Where Java has ended already, there is nothing to stop: what ended it, or why, is said elsewhere."""
+    from py4j.protocol import Py4JError
+
+    with warnings.catch_warnings(), suppress(Py4JError, ConnectionError):
+        warnings.simplefilter("ignore")
+        spark.stop()
 
 
 @contextmanager

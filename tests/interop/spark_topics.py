@@ -17,6 +17,7 @@ SMALL = {"internal.segment.bytes": 3000, "index.interval.bytes": 512}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FIRST_MS, STEP_MS = 1_700_000_000_000, 1_000
 CLEANED = "cleaned"
+SETTLED_SECONDS = 4
 
 
 class Log(NamedTuple):
@@ -88,9 +89,18 @@ def _thinned(client, data):
     client.do("create", CLEANED, **SMALL, **cleaning)
     for seed in range(6):
         client.do("produce", CLEANED, count=70, per=7, seed=seed, codec=CODECS[seed % 5])
-    until = time.monotonic() + 30
-    while not _is_settled(data) and time.monotonic() < until:
+    until = time.monotonic() + 60
+    last, since = None, time.monotonic()
+    while time.monotonic() < until:
+        found = _is_settled(data) and sorted(
+            (one.name, one.stat().st_mtime_ns) for one in (data / f"{CLEANED}-0").iterdir()
+        )
+        if found != last or not found:  # the cleaner goes on: for a moment a broker has not all that is there
+            last, since = found, time.monotonic()
+        elif time.monotonic() - since > SETTLED_SECONDS:
+            return
         time.sleep(0.3)
+    raise AssertionError("the cleaner does not come to an end")
 
 
 def _is_settled(data):

@@ -96,7 +96,8 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
 
 def _run(argv: list[str], environment: Environment) -> int:
     command = typer.main.get_command(app)
-    argv = [f" {word}" if word.startswith("-- ") else word for word in argv]  # a comment before a query, no option
+    if argv[:1] == ["sql"]:  # a comment before a query is no option
+        argv = [f" {word}" if word.startswith("-- ") else word for word in argv]
     try:
         result = command.main(args=argv, prog_name="kafkalog", standalone_mode=False, obj=environment)
     except KafkalogError as error:

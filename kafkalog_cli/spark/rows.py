@@ -25,9 +25,10 @@ from kafkalog_cli.storage.reading.record_arrow import headers_tell, record_batch
 from kafkalog_cli.storage.reading.scan import Chunk
 
 MOST_ROWS = 1 << 16
-ALONE_BYTES = 1 << 20
 MOST_BYTES = 32 << 20
 """Of one RecordBatch: Spark does not cut those that it gets."""
+ALONE_BYTES = 1 << 20
+"""One that is as large is not put together with others."""
 
 _MOST_MS = ((1 << 63) - 1) // 1000
 """Later, Spark's microseconds do not take a timestamp."""

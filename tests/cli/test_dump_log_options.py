@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from logs import BASE_TIME_MS, R, batch_v2
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -36,6 +37,15 @@ def test_a_decoder_option_takes_the_next_word():
     assert code == 0
     assert "payload: 6b65793a206e61c3af7665" in out
     assert dump("--files", SEGMENT, "--value-decoder-class=hex")[1] == out
+
+
+def test_a_word_that_begins_as_a_comment_does_stays_as_it_is(tmp_path):
+    """Only a query of `sql` begins with one."""
+    (tmp_path / "orders-0").mkdir()
+    data = batch_v2([R(0, BASE_TIME_MS, b"-- k", b"v"), R(1, BASE_TIME_MS, b" -- k", b"v")])
+    (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(data)
+    code, out, _ = dump(str(tmp_path), "--key", "-- k", "--print-data-log")
+    assert (code, out.count("| offset: 0 "), out.count("| offset: 1 ")) == (0, 1, 0)
 
 
 def test_options_cannot_be_abbreviated():

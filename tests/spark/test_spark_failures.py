@@ -1,14 +1,17 @@
 """What Spark raises, told plainly: the class, exit code and message of what was raised in a task."""
 
 import pickle
+import warnings
 
 import pytest
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors.exceptions.base import PythonException, SparkRuntimeException
 
 from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError, Locked, NoSpace, Unreadable
+from kafkalog_cli.spark import sessions
 from kafkalog_cli.spark.failures import plain_error, told_plainly
 
 TRACE = """An exception was thrown from the Python worker:
@@ -87,3 +90,34 @@ def test_errors_go_from_process_to_process():
     error = Unreadable(path="/x", reason="of the device")
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), again.details) == (Unreadable, str(error), error.details)
+
+
+def test_an_interrupt_stays_one():
+    """Ctrl-C ends Java as well: what cleaning up then raises is not what is told."""
+
+    def interrupted():
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ConnectionRefusedError
+
+    with pytest.raises(KeyboardInterrupt), told_plainly():
+        interrupted()
+    with pytest.raises(KafkalogError, match="its Java has ended in the middle"), told_plainly():
+        raise ConnectionRefusedError
+
+
+def test_stopping_what_has_ended_says_nothing(recwarn):
+    class Ended:
+        def __init__(self, error):
+            self.error = error
+
+        def stop(self):
+            warnings.warn("Unable to cleanly shutdown", RuntimeWarning, stacklevel=1)
+            raise self.error
+
+    for error in (ConnectionRefusedError(), Py4JNetworkError("gone")):
+        sessions._stop(Ended(error))
+    assert not recwarn.list
+    with pytest.raises(ValueError, match="other"):
+        sessions._stop(Ended(ValueError("other")))

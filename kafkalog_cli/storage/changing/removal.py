@@ -18,11 +18,7 @@ def remove_files(fs: WritableFilesystem, directory: str, files: Iterable[FileSta
     found = list(files)
     for file in found:
         now = fs.status(file.path)
-        if now is not None and (now.size_bytes, now.mtime_ms, now.inode) != (
-            file.size_bytes,
-            file.mtime_ms,
-            file.inode,
-        ):
+        if now is not None and _identity(now) != _identity(file):
             raise Refused(path=file.path, reason="it was changed since it was looked at")
     gone = 0
     try:

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from querying import make_shop
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +23,9 @@ def spark(tmp_path_factory):
     started = session("local[2]", settings=wanted)
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """The logs that queries are asked of."""
+    return make_shop(tmp_path_factory.mktemp("shop"))

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
-from querying import ORDERS, OTHER, kafkalog, log, make_shop, rows, sql
+from querying import ORDERS, OTHER, kafkalog, log, rows, sql
 from spark_reading import pa
 
 import kafkalog_cli as kl
@@ -25,11 +25,6 @@ class Terminal(io.BytesIO):
 @pytest.fixture(scope="module", autouse=True)
 def in_spark(spark):
     return spark
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    return make_shop(tmp_path_factory.mktemp("shop"))
 
 
 def test_answers(shop):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from querying import make_shop, rows, sql
+from querying import rows, sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -16,11 +16,6 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module", autouse=True)
 def in_spark(spark):
     return spark
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    return make_shop(tmp_path_factory.mktemp("shop"))
 
 
 def in_a_process(folder, *words):

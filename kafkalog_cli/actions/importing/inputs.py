@@ -166,10 +166,10 @@ def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
     wanted = [name for name in file.columns if name in columns]
     try:
         if file.format is FileFormat.JSON:
-            yield from (part.select(wanted) for part in line_batches(file.path))
+            parts = (part.select(wanted) for part in line_batches(file.path))
         else:
             parts = (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, wanted)
-            yield from (taken(part, file.path) for part in parts)
+        yield from (taken(part, file.path) for part in parts)
     except (OSError, ValueError) as error:
         raise BadInput(path=file.path, reason=f"it cannot be read: {error}") from error
 

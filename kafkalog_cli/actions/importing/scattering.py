@@ -12,7 +12,6 @@ from kafkalog_cli.actions.append.reading import NewRecord, Origin
 from kafkalog_cli.actions.export.request import FileFormat
 from kafkalog_cli.actions.export.writers import writer
 from kafkalog_cli.actions.importing.inputs import NO_OFFSET, PLACE_COLUMNS, InputFile
-from kafkalog_cli.actions.importing.taking import taken
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
@@ -72,8 +71,7 @@ class Scatter:
 
     def run(self, parts: Iterable[Any]) -> Iterator[Part]:
         """The files that were made. Raises BadInput, UsageError, OSError, SyncFailed."""
-        for given in parts:
-            part = taken(given, self._name)
+        for part in parts:
             check_columns(part.schema)
             if part.num_rows:
                 self._take(part)

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from kafkalog_cli.actions.importing.inputs import KNOWN_COLUMNS
 from kafkalog_cli.actions.importing.request import ImportRequest, topic_ids
 from kafkalog_cli.actions.importing.scattering import Part, Places
+from kafkalog_cli.actions.importing.taking import taken
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.importing.job import Import
@@ -102,7 +103,8 @@ class Writer(DataSourceArrowWriter):
         where = Where(log_dir, self._run, self._policy)
         shared = lock_imports(RealFilesystem(), log_dir, self._policy, exclusive=False)
         with shared or nullcontext():
-            return Sorted(scattered(where, places, number, f"task {number}", iterator))
+            name = f"task {number}"
+            return Sorted(scattered(where, places, number, name, (taken(part, name) for part in iterator)))
 
     def commit(self, messages: Sequence[Any]) -> None:
         """Build the partitions, and have them seen; warns of what a broker will do. Raises as `Import.commit`."""

@@ -106,6 +106,21 @@ def test_a_marker_that_is_gone_and_a_snapshot_without_the_transaction():
     assert shown(files(parts, **still))[3]["last_stable_offset"] == 4
 
 
+@pytest.mark.parametrize("snapshot_offset", range(16))
+@pytest.mark.parametrize("start", [0, 4, 5, 12])
+def test_a_snapshot_speaks_of_what_lies_below_its_offset_only(snapshot_offset, start):
+    """The transaction begins at offset 4 and no marker ends it: a snapshot at 4 or below does not know of it."""
+    parts = [PARTS[0], PARTS[1], PARTS[2], PARTS[4], PARTS[5], PARTS[6]]
+    entries = producer_snapshot([(2, 0, -1, -1, 0, BASE_TIME_MS, 0, -1)])
+    _, offsets, _, summary = shown(
+        files(parts, **{f"{FOLDER}/{snapshot_offset:020d}.snapshot": entries}), "--from", str(start)
+    )
+    if snapshot_offset <= 4:
+        assert (offsets, summary["last_stable_offset"]) == ([], 4)
+    else:
+        assert offsets == [offset for offset in SHOWN if offset >= start]
+
+
 @pytest.mark.parametrize("start", [3, 4, 7, 14])
 def test_a_transaction_that_is_open_before_the_start(start):
     """Nothing behind the first offset of an open transaction is stable, wherever the reading begins."""

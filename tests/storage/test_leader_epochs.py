@@ -1,5 +1,7 @@
 """Leader epochs against a literal twin of LeaderEpochFileCache, and its worked cases."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,11 +47,27 @@ steps = st.lists(
 
 @given(steps)
 def test_as_the_twin(taken):
+    compare_with_the_twin(taken)
+
+
+def test_every_short_sequence_of_steps_as_the_twin():
+    offsets = range(3)
+    every = [("assign", epoch, offset) for epoch in range(3) for offset in offsets]
+    every += [(verb, offset) for verb in ("from_end", "from_start") for offset in offsets]
+    for taken in product(every, repeat=3):
+        compare_with_the_twin(taken)
+
+
+def compare_with_the_twin(taken):
     epochs, twin = LeaderEpochs(), Twin()
     for verb, *arguments in taken:
+        before = list(twin.entries)
         getattr(twin, verb)(*arguments)
+        is_changed = verb == "from_start" and bool(before) and before[0][1] <= arguments[0]
         verb = {"from_end": "truncate_from_end", "from_start": "truncate_from_start"}.get(verb, verb)
+        epochs.is_changed = False
         getattr(epochs, verb)(*arguments)
+        assert epochs.is_changed == (is_changed or before != twin.entries)
         assert [tuple(entry) for entry in epochs.entries] == twin.entries
     assert LeaderEpochs.from_file(epochs.encode()).entries == epochs.entries
 

@@ -147,7 +147,7 @@ class AuditRun:
                 write_changes(self._out, found, quiet=self._options.quiet)
         self._out.flush()
         if found is not None and not found:
-            self._messages.tell("nothing-before", "the history has no run to compare these directories with")
+            self._messages.warn("nothing-before", "the history has no run to compare these directories with")
         if failure is not None:
             self._messages.exception(failure)
         return code

@@ -35,7 +35,7 @@ class DumpIndexRun:
         for reported in index_reports(means, paths, selection):
             if isinstance(reported, Ignored):
                 self._out.flush()
-                self._messages.tell("ignored", "no index, snapshot, checkpoint or metadata file", path=reported.path)
+                self._messages.warn("ignored", "no index, snapshot, checkpoint or metadata file", path=reported.path)
                 continue
             if isinstance(reported, Trouble):
                 self._out.flush()

@@ -106,7 +106,7 @@ class ExportRun:
 
     def _tell(self, result: ExportResult) -> None:
         for note in (*result.notes, *result.gaps):
-            self._messages.tell(note.kind, note.message, path=note.path)
+            self._messages.warn(note.kind, note.message, path=note.path)
         for damage in result.damage:
             self._messages.exception(damage)
         if result.untold:
@@ -115,7 +115,7 @@ class ExportRun:
             message = (
                 f"{len(result.completed)} files of an earlier run, which was cut off after its commit, are in place"
             )
-            self._messages.tell("completed", message)
+            self._messages.warn("completed", message)
         out = ResultStream(self._environment.stdout)
         if self._options.is_json:
             self._write_objects(JsonLines(out), result)

@@ -158,7 +158,7 @@ class FreeRun(LogRun[FreePlan]):
                 self._lock_one(plan)  # there may be room for it now
             remark = record_freed(self._environment.fs, freed, self.run_info(()), held=self._partition_locks[plan.path])
             if remark is not None:
-                self._messages.tell("epochs", remark.message, path=remark.path)
+                self._messages.warn("epochs", remark.message, path=remark.path)
                 self._failures.append(remark.code)
         except (KafkalogError, OSError) as error:
             self._fail(plan, error)
@@ -175,7 +175,7 @@ class FreeRun(LogRun[FreePlan]):
                 if lock is not None:
                     self._locks.enter_context(lock)
             except NoSpace:
-                self._messages.tell("no-lock", "there is no room for the lock, so nobody else has it", path=log_dir)
+                self._messages.warn("no-lock", "there is no room for the lock, so nobody else has it", path=log_dir)
             except KafkalogError as error:
                 self._messages.exception(error)
                 self._failures.append(error.exit_code)

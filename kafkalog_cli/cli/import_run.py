@@ -91,13 +91,13 @@ class ImportRun:
         options = self._options
         for name in result.completed.placed:
             told = "of an earlier run, which was cut off after its commit: it has its place now"
-            self._messages.tell("completed", told, path=f"{options.log_dir}/{name}")
+            self._messages.warn("completed", told, path=f"{options.log_dir}/{name}")
         for name in result.completed.lost:
             told = "of an earlier run, which was cut off after its commit: a broker was started before it was complete"
             step = "import its records again"
-            self._messages.tell("lost", f"{told}, and removed it", path=f"{options.log_dir}/{name}", next_step=step)
+            self._messages.warn("lost", f"{told}, and removed it", path=f"{options.log_dir}/{name}", next_step=step)
         for note in result.notes:
-            self._messages.tell(note.kind, note.message, path=note.path)
+            self._messages.warn(note.kind, note.message, path=note.path)
         out = ResultStream(self._environment.stdout)
         if options.is_json:
             lines = JsonLines(out)

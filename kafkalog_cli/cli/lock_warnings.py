@@ -44,4 +44,4 @@ class LockWarnings:
         except OSError:
             return
         if owner is not None:
-            self._messages.tell("locked", lock_sentence(owner), path=log_dir)
+            self._messages.warn("locked", lock_sentence(owner), path=log_dir)

@@ -104,7 +104,7 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
         if not plan.is_refused:
             self.count(plan, done)
         if done is not None and done.marker is Marker.AWAY:
-            self._messages.tell("marker", MARKER_STAYS_AWAY, path=plan.log_dir)
+            self._messages.warn("marker", MARKER_STAYS_AWAY, path=plan.log_dir)
         return plan.exit_code
 
 

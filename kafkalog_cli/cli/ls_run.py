@@ -124,7 +124,7 @@ class LsRun:
             message = f"cannot tell whether a broker is running on it: {root.lock_problem}"
         else:
             message = lock_sentence(owner)
-        self._tell("locked", root.path, message)
+        self._tell("locked", root.path, message, is_warning=True)
 
     def _fail(self, error: KafkalogError) -> None:
         self._codes.append(error.exit_code)
@@ -135,13 +135,16 @@ class LsRun:
             JsonLines(self._errors).exception(error)
         self._errors.flush()
 
-    def _tell(self, kind: str, path: str, message: str, position: int | None = None) -> None:
+    def _tell(
+        self, kind: str, path: str, message: str, position: int | None = None, *, is_warning: bool = False
+    ) -> None:
         if self._json is None:
             where = f"at byte {position}: " if position else ""
             self._errors.write(f"kafkalog: {printable(path)}: {where}{printable(message)}\n")
         else:
             details = {} if position is None else {"position": position}
-            JsonLines(self._errors).error(kind, message, path=path, **details)
+            lines = JsonLines(self._errors)
+            (lines.warning if is_warning else lines.error)(kind, message, path=path, **details)
         self._errors.flush()
 
 

@@ -251,7 +251,7 @@ class PartitionRun(Generic[ResultT]):
     def _take(self, outcome: Outcome[ResultT]) -> None:
         self._progress.erase()
         for kind, message, path in outcome.work.told:
-            self._messages.tell(kind, message, path=path)
+            self._messages.warn(kind, message, path=path)
         if outcome.error is not None:
             self._codes.append(outcome.error.exit_code)
             if not outcome.is_told:

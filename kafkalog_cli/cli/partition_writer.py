@@ -92,7 +92,7 @@ class PartitionWriter(PartitionRun[ResultT]):
             kind = partition.directory.kind
             is_foreign = partition.directory.is_metadata_log or kind in (DirectoryKind.DELETE, DirectoryKind.FUTURE)
             if is_foreign and partition.path not in self._named:
-                self._messages.tell("skipped", "left alone: it is no partition of a topic's", path=partition.path)
+                self._messages.warn("skipped", "left alone: it is no partition of a topic's", path=partition.path)
             else:
                 kept.append(partition)
         if not kept:

@@ -149,7 +149,8 @@ class ReadRun:
     def _tell_notes(self, log: LogRead) -> None:
         while log.notes:
             note = log.notes.popleft()
-            self._tell(note.kind, note.message, note.path, None)
+            self._out.flush()
+            self._messages.warn(note.kind, note.message, path=note.path)
 
     def _tell(self, kind: str, message: str, path: str, position: int | None) -> None:
         self._out.flush()

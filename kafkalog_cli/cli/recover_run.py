@@ -137,7 +137,7 @@ class RecoverRun(PartitionWriter[Recovered]):
         self._changed += done is not None
         if done is not None and done.marker is Marker.AWAY and plan.log_dir not in self._without_marker:
             self._without_marker.add(plan.log_dir)
-            self._messages.tell("marker", MARKER_STAYS_AWAY, path=plan.log_dir)
+            self._messages.warn("marker", MARKER_STAYS_AWAY, path=plan.log_dir)
         return ExitCode.REFUSED if plan.is_refused else ExitCode.OK
 
     def _check(self, work: Work, plan: RecoverPlan) -> None:

@@ -90,7 +90,7 @@ class SqlRun:
             JsonLines(self._out).summary(ExitCode.OK, rows=written.rows, more_rows=written.more, **file)
         self._out.flush()
         if written.more and not self._options.is_json:
-            self._messages.tell("more-rows", f"there are more than these {written.rows} rows: --max-rows N shows more")
+            self._messages.warn("more-rows", f"there are more than these {written.rows} rows: --max-rows N shows more")
 
     def _write_table(self, result: Result) -> Written:
         most = self._options.max_rows or DEFAULT_MOST_ROWS

@@ -36,19 +36,31 @@ class Messages:
         exit_code: ExitCode | None = None,
         next_step: str = "",
     ) -> None:
-        """One message: `kind` is a word for programs, `position` the byte of the file that it is about.
+        """Print an error or damage: `kind` is a word for programs, `position` the byte of the file concerned.
 
         `exit_code`: the run ends with it. `next_step`: what can be done.
         """
+        details = {"position": position, "exit_code": exit_code and int(exit_code), "next_step": next_step or None}
         if self._json is not None:
-            fields = {"position": position, "exit_code": exit_code and int(exit_code), "next_step": next_step or None}
-            self._json.error(kind, message, path=path, **{k: v for k, v in fields.items() if v is not None})
+            self._json.error(kind, message, path=path, **{k: v for k, v in details.items() if v is not None})
         else:
-            where = "" if path is None else f"{printable(path)}: "
-            where += "" if position is None else f"at byte {position}: "
-            self._stream.write(f"kafkalog: {where}{printable(message)}\n")
-            self._next(next_step)
+            self._text(message, path, position, next_step)
         self._stream.flush()
+
+    def warn(self, kind: str, message: str, *, path: str | None = None, next_step: str = "") -> None:
+        """Print a warning: a fact that the run goes on with. The arguments are those of `tell`."""
+        if self._json is not None:
+            details = {"next_step": next_step} if next_step else {}
+            self._json.warning(kind, message, path=path, **details)
+        else:
+            self._text(message, path, None, next_step)
+        self._stream.flush()
+
+    def _text(self, message: str, path: str | None, position: int | None, next_step: str) -> None:
+        where = "" if path is None else f"{printable(path)}: "
+        where += "" if position is None else f"at byte {position}: "
+        self._stream.write(f"kafkalog: {where}{printable(message)}\n")
+        self._next(next_step)
 
     def exception(self, error: KafkalogError) -> None:
         """An error of the caller or of the machine."""

@@ -15,6 +15,7 @@ Fields = Mapping[str, object]
 
 SUMMARY = "kafkalog.summary/1"
 ERROR = "kafkalog.error/1"
+WARNING = "kafkalog.warning/1"
 """Names of the schemas that every command shares; `docs/schemas` has one file for each name in the code."""
 
 _ESCAPED_TOO = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -40,11 +41,20 @@ class JsonLines:
         self.object(SUMMARY, "summary", {**counts, "exit_code": int(exit_code)})
 
     def error(self, kind: str, message: str, *, path: str | None = None, **details: Any) -> None:
-        """A line for stderr: `kind` is a word for programs, `message` the sentence for people."""
+        """Write a line for stderr about an error or damage: `kind` is a word for programs, `message` a sentence."""
+        self._message(ERROR, "error", kind, message, path, details)
+
+    def warning(self, kind: str, message: str, *, path: str | None = None, **details: Any) -> None:
+        """Write a line for stderr about a fact that does not end the run, as `error` does for one that may."""
+        self._message(WARNING, "warning", kind, message, path, details)
+
+    def _message(  # noqa: PLR0913, PLR0917
+        self, schema_name: str, type_: str, kind: str, message: str, path: str | None, details: Mapping[str, Any]
+    ) -> None:
         fields: dict[str, Any] = {"kind": kind, "message": message}
         if path is not None:
             fields.update(json_path(path))
-        self.object(ERROR, "error", {**fields, **details})
+        self.object(schema_name, type_, {**fields, **details})
 
     def fault(self, path: str, fault: Fault) -> None:
         """A line for stderr about damage; `position` in bytes."""

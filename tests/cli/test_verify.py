@@ -3,8 +3,10 @@
 import io
 import json
 import shutil
+import zlib
 from pathlib import Path
 
+import crc32c
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -166,3 +168,65 @@ def test_a_file_that_cannot_be_read_is_in_the_schema_too(schemas):
     line = {"schema": "kafkalog.verification/1", "type": "verification", **verification_object(found)}
     assert line["exit_code"] == 1
     assert next(schemas["kafkalog.verification/1"].iter_errors(line), None) is None
+
+
+def stored_and_computed(data, position, size, magic):
+    """The CRC in a batch's header, and that of its bytes, by zlib and crc32c alone."""
+    at, crc = (17, crc32c.crc32c) if magic == 2 else (12, zlib.crc32)
+    batch = data[position : position + size]
+    return int.from_bytes(batch[at : at + 4], "big"), crc(batch[at + 4 :])
+
+
+@pytest.mark.parametrize(
+    ("case", "magic"), [("v0/data/v0-none-0", 0), ("v1/data/v1-gzip-0", 1), ("v2-none/data/v2-none-0", 2)]
+)
+def test_a_wrong_checksum_says_which_was_expected_and_which_was_got(corpus, tmp_path, case, magic):
+    folder = tmp_path / case.rpartition("/")[2]
+    shutil.copytree(corpus / case, folder)
+    last = sorted(folder.glob("*.log"))[-1]
+    data = bytearray(last.read_bytes())
+    for end in (12 + int.from_bytes(data[8:12], "big"), len(data)):  # the last batch is the log's tail
+        data[end - 1] ^= 1
+    last.write_bytes(data)
+    _, lines, _ = objects(folder)
+    found = [line for line in lines if line["type"] == "finding" and line["kind"] in ("crc-mismatch", "bad-tail-batch")]
+    assert {line["kind"] for line in found} == {"crc-mismatch", "bad-tail-batch"}
+    for line in found:
+        data = Path(line["path"]).read_bytes()
+        size = 12 + int.from_bytes(data[line["position"] + 8 : line["position"] + 12], "big")
+        stored, computed = stored_and_computed(data, line["position"], size, magic)
+        assert (line["got"], line["expected"]) == (str(stored), str(computed))
+        assert stored != computed
+
+
+def test_a_wrong_checksum_of_0_7_says_both_too(corpus, tmp_path):
+    source = next(path for path in sorted((corpus / "format-0.7").rglob("*.kafka")) if path.stat().st_size)
+    folder = tmp_path / "topic-0"
+    folder.mkdir()
+    data = bytearray(source.read_bytes())
+    size = 4 + int.from_bytes(data[:4], "big")
+    data[size - 1] ^= 1
+    (folder / source.name).write_bytes(data)
+    _, lines, _ = objects(folder)
+    found = next(line for line in lines if line.get("kind") in ("crc-mismatch", "bad-tail-batch"))
+    at = 5 + data[4]
+    assert found["got"] == str(int.from_bytes(data[at : at + 4], "big"))
+    assert found["expected"] == str(zlib.crc32(data[at + 4 : size]))
+
+
+def test_values_that_are_known_are_in_the_object(corpus):
+    """What a message says in words has its fields too."""
+    known = {
+        "crc-mismatch", "bad-tail-batch", "unknown-magic", "offsets-not-ascending", "offset-index-inexact", "torn-tail",
+        "zero-tail", "high-watermark-beyond-end", "recovery-point-beyond-end", "end-not-seen",
+        "producer-snapshot-beyond-end",
+    }  # fmt: skip
+    seen = set()
+    for case in sorted([*corpus.glob("crash-*/before"), *corpus.glob("clean-*/before")]):
+        for level in ("quick", "normal"):
+            for line in objects(case, "--level", level)[1]:
+                if line.get("kind") in known:
+                    assert line["expected"] is not None, line
+                    assert line["got"] is not None, line
+                    seen.add(line["kind"])
+    assert seen == known

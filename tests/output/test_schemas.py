@@ -136,7 +136,7 @@ def test_reads(corpus):
     for name, end, stable in (("tx-0", 282, 189), ("tx2-0", 42, None)):
         code, out, err = kafkalog("read", str(corpus / "txn" / "data" / name), "--isolation", "read_committed")
         assert check(out) == {"kafkalog.record/1", "kafkalog.summary/1"}
-        assert check(err) <= {"kafkalog.error/1"}
+        assert check(err) <= {"kafkalog.warning/1"}
         *records, summary = map(json.loads, out)
         assert {key: summary[key] for key in summary if key not in ("schema", "type")} == {
             "records": len(records), "next_offset": stable or end, "log_start_offset": 0, "log_end_offset": end,
@@ -154,7 +154,9 @@ def test_recoveries(corpus, tmp_path, options):
         seen |= check(out) | check(err)
         assert json.loads(out[-1])["exit_code"] == code
     kind = "kafkalog.salvage/1" if options == ["--salvage"] else "kafkalog.recovery/1"
-    assert {kind, "kafkalog.summary/1"} <= seen <= {kind, "kafkalog.summary/1", "kafkalog.error/1", PROGRESS}
+    assert {kind, "kafkalog.summary/1"} <= seen <= {
+        kind, "kafkalog.summary/1", "kafkalog.error/1", "kafkalog.warning/1", PROGRESS,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("dry_run", [["--dry-run"], []])
@@ -177,7 +179,7 @@ def test_changes_of_logs(corpus, tmp_path, dry_run):
         code, out, err = kafkalog(*argv)
         seen |= check(out) | check(err)
         assert json.loads(out[-1])["exit_code"] == code
-    kinds = {"roll", "retention", "truncation", "deleted-records", "appended", "summary", "error"}
+    kinds = {"roll", "retention", "truncation", "deleted-records", "appended", "summary", "warning"}
     assert seen - {PROGRESS} == {f"kafkalog.{kind}/1" for kind in kinds}
 
 

@@ -204,7 +204,8 @@ class PartitionReports:
             return replace(report, worst_entry=ExitCode.OK)
         if offset > watch.log.end:
             message = f"the state at offset {offset}, beyond the end of the log, {watch.log.end}: a broker deletes it"
-            notes.append(Note(message, ExitCode.CORRUPTION, NoteKind.BEYOND_END))
+            expected, got = f"at most {watch.log.end}", str(offset)
+            notes.append(Note(message, ExitCode.CORRUPTION, NoteKind.BEYOND_END, expected, got))
         elif offset <= watch.log.first and self._segments:
             message = f"not above the first offset of the log, {watch.log.first}: a broker deletes it"
             notes.append(Note(message, kind=NoteKind.BELOW_START))

@@ -95,17 +95,19 @@ class NoteKind(Enum):
 
 
 class Note(NamedTuple):
-    """A sentence about a whole file; `code` OK: for information."""
+    """A sentence about a whole file; `code` OK: for information. `expected` and `got` are "" where it says all."""
 
     message: str
     code: ExitCode = ExitCode.OK
     kind: NoteKind = NoteKind.OTHER
+    expected: str = ""
+    got: str = ""
 
 
 def fault_note(fault: Fault, code: ExitCode = ExitCode.CORRUPTION) -> Note:
     """A note about a fault in a sidecar file."""
     where = f"at byte {fault.position}: " if fault.position else ""
-    return Note(f"{where}{fault.message}", code)
+    return Note(f"{where}{fault.message}", code, expected=fault.expected, got=fault.got)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,11 +172,9 @@ class SegmentReports:
             return
         if end <= last_offset:
             message = f"after a clean shutdown a broker takes {end} for the end of the log"
-            self.say(
-                Note(
-                    f"{message}, though batches go on to offset {last_offset}", ExitCode.WARNINGS, NoteKind.END_NOT_SEEN
-                )
-            )
+            message += f", though batches go on to offset {last_offset}"
+            expected, got = str(last_offset + 1), str(end)
+            self.say(Note(message, ExitCode.WARNINGS, NoteKind.END_NOT_SEEN, expected, got))
 
     def _missing(self, log: ReadableFile, base_offset: int) -> Iterator[FileReport]:
         """Indexes that a broker would have beside a log with batches."""

@@ -352,7 +352,8 @@ def _joined(matrices: list[Any]) -> Iterator[BatchColumns]:
 
 def _crc_fault(batch: Batch) -> Fault:
     message = "CRC mismatch, and an offset that the segment cannot hold"
-    return Fault(FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes)
+    expected, got = "an offset of this segment", str(batch.last_offset)
+    return Fault(FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes, expected, got)
 
 
 def _last_good_row(batches: BatchColumns) -> int | None:

@@ -139,7 +139,8 @@ def _segment_sizes(fs: Filesystem, segment: Segment) -> Iterator[Finding]:
             yield finding(_MISSING[kind], path, "missing")
         elif status is not None and status.size_bytes % entry_bytes:
             message = f"{status.size_bytes} bytes are not a multiple of {entry_bytes}"
-            yield finding(inexact, status.path, message)
+            expected, got = f"a multiple of {entry_bytes} bytes", f"{status.size_bytes} bytes"
+            yield finding(inexact, status.path, message, expected=expected, got=got)
 
 
 def bad_names(fs: Filesystem, partition: Partition) -> Iterator[Finding]:

@@ -88,7 +88,7 @@ def _of_entries(report: FileReport, *, has_tail_damage: bool) -> Iterator[Findin
     message = f"entry {first.number}, {_fields(first)}: {first.verdict.value}{detail}"
     if count > 1:
         message += f"; {counted(count - 1, 'more entry', 'more entries')} like it"
-    yield finding(kind, report.path, message, offsets=_offsets(first))
+    yield finding(kind, report.path, message, got=_fields(first), offsets=_offsets(first))
 
 
 def _of_note(report: FileReport, note: Note, *, has_tail_damage: bool, is_compacted: bool | None) -> Iterator[Finding]:
@@ -96,20 +96,26 @@ def _of_note(report: FileReport, note: Note, *, has_tail_damage: bool, is_compac
         return
     if note.kind is NoteKind.OFFSET_GAP:
         kind = FindingKind.MISSING_OFFSETS if is_compacted is False else FindingKind.OFFSET_GAP
-        yield finding(kind, report.path, note.message)
+        yield finding(kind, report.path, note.message, expected=note.expected, got=note.got)
         return
     if note.kind is NoteKind.BEYOND_END and has_tail_damage:
-        yield finding(FindingKind.ENTRIES_BEHIND_TAIL, report.path, note.message)
+        yield finding(FindingKind.ENTRIES_BEHIND_TAIL, report.path, note.message, expected=note.expected, got=note.got)
         return
     if note.kind in _NOTES:
-        yield finding(_NOTES[note.kind], report.path, note.message)
+        yield finding(_NOTES[note.kind], report.path, note.message, expected=note.expected, got=note.got)
         return
     if note.code is ExitCode.OK:
         return
     if note.code is ExitCode.FAILURE or report.kind not in _KINDS:
-        yield finding(FindingKind.NOT_READ, report.path, note.message)
+        yield finding(FindingKind.NOT_READ, report.path, note.message, expected=note.expected, got=note.got)
         return
-    yield finding(_KINDS[report.kind][0 if note.code is ExitCode.CORRUPTION else 1], report.path, note.message)
+    yield finding(
+        _KINDS[report.kind][0 if note.code is ExitCode.CORRUPTION else 1],
+        report.path,
+        note.message,
+        expected=note.expected,
+        got=note.got,
+    )
 
 
 def _fields(entry: Entry) -> str:

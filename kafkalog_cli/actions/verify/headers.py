@@ -74,8 +74,8 @@ class HeaderCheck:
         totals.segments += 1
         totals.bytes += segment.log.size_bytes
         if segment.log.size_bytes > MAX_SEGMENT_BYTES:
-            message = f"{segment.log.size_bytes} bytes"
-            yield finding(FindingKind.SEGMENT_TOO_LARGE, path, message, expected="under 2 GiB")
+            message = got = f"{segment.log.size_bytes} bytes"
+            yield finding(FindingKind.SEGMENT_TOO_LARGE, path, message, expected="under 2 GiB", got=got)
         if self.end_offset is None:
             self.end_offset = segment.base_offset
         elif segment.base_offset > self.end_offset:
@@ -156,11 +156,12 @@ def _problem(path: str, stretch: Stretch) -> Finding | None:
         message = f"offsets do not go up: {first} to {last} after {before}"
         offsets = (min(first, last), max(first, last))
         kind, position = FindingKind.OFFSETS_NOT_ASCENDING, stretch.position[row]
-        return finding(kind, path, message, position=position, expected=f"above {before}", offsets=offsets)
+        return finding(kind, path, message, position=position, expected=f"above {before}",
+                       got=f"{first} to {last}", offsets=offsets)  # fmt: skip
     magic: Any = stretch.batches.magic
     if int(magic.max() if hasattr(magic, "max") else max(magic)) <= MAX_MAGIC:
         return None
     row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
     message = "a batch with a magic that no Kafka has written"
-    position = stretch.position[row]
-    return finding(FindingKind.UNKNOWN_MAGIC, path, message, position=position, expected="0 to 2")
+    position, got = stretch.position[row], str(int(magic[row]))
+    return finding(FindingKind.UNKNOWN_MAGIC, path, message, position=position, expected="0 to 2", got=got)

@@ -8,17 +8,19 @@ from typing import Any
 
 from kafkalog_cli.actions.reports.log_questions import NO_LEADER_EPOCH
 from kafkalog_cli.actions.reports.segment_walk import Damaged, SegmentWalk, Stretch
+from kafkalog_cli.actions.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.records import RecordsCheck
 from kafkalog_cli.actions.verify.times import TimesSeen
 from kafkalog_cli.actions.verify.txns import AbortedCheck
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, BatchColumns
+from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Segment
+from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
 
 MAX_TOLD = 20
@@ -90,7 +92,8 @@ class LogCheck:
         self.totals.segments += 1
         self.totals.bytes += segment.log.size_bytes
         if segment.log.size_bytes > MAX_SEGMENT_BYTES:
-            self._find(FindingKind.SEGMENT_TOO_LARGE, f"{segment.log.size_bytes} bytes", expected="under 2 GiB")
+            message = f"{segment.log.size_bytes} bytes"
+            self._find(FindingKind.SEGMENT_TOO_LARGE, message, expected="under 2 GiB", got=message)
         return True
 
     def see(self, stretch: Stretch) -> None:
@@ -137,7 +140,7 @@ class LogCheck:
         self._is_last = is_last
         self._times = TimesSeen(self._now_ms, "batch")
         self._records = RecordsCheck(self._now_ms)
-        self._bad: list[tuple[int, int, int, int]] = []
+        self._bad: list[BadBatch] = []
         self._bad_count = 0
         self._last_good = -1
         self._seen_bytes = 0
@@ -160,8 +163,11 @@ class LogCheck:
             self._bad_count += 1
             if len(self._bad) < MAX_TOLD:
                 first, last = int(batches.base_offset[row]), int(batches.last_offset[row])
-                position = int(batches.position[row])
-                self._bad.append((position, int(batches.size_bytes[row]), last if first == NO_OFFSET else first, last))
+                first = last if first == NO_OFFSET else first
+                position, size, magic = (
+                    int(column[row]) for column in (batches.position, batches.size_bytes, batches.magic)
+                )
+                self._bad.append(BadBatch(position, size, magic, (min(first, last), max(first, last))))
 
     def _look_at_counts(self, batches: BatchColumns) -> None:
         """A batch cannot have more records than offsets."""
@@ -180,7 +186,10 @@ class LogCheck:
             span = batch.last_offset - batch.base_offset + 1
             message = f"a batch says that it has {batch.records_count} records in {span} offsets"
             offsets = (batch.base_offset, max(batch.last_offset, batch.base_offset))
-            self._find(FindingKind.RECORD_COUNT, message, position=batch.position, offsets=offsets)
+            expected, got = f"at most {span}", str(batch.records_count)
+            self._find(
+                FindingKind.RECORD_COUNT, message, position=batch.position, expected=expected, got=got, offsets=offsets
+            )
 
     def _look_at_epochs(self, batches: BatchColumns) -> None:
         """Leader epochs do not go back in a log; -1 is none."""
@@ -282,11 +291,12 @@ class LogCheck:
         if walk.damaged_count > len(walk.damaged):
             more = walk.damaged_count - len(walk.damaged)
             self._find(FindingKind.DAMAGED_RANGE, f"{more} more places with bytes of no batch, batches follow")
-        for position, size, first, last in self._bad:
-            is_tail = self._is_last and position > self._last_good
+        for bad in self._bad:
+            is_tail = self._is_last and bad.position > self._last_good
             kind = FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
-            message = f"the CRC of a batch of {size} bytes does not match"
-            self._find(kind, message, position=position, offsets=(min(first, last), max(first, last)))
+            message = f"the CRC of a batch of {bad.size_bytes} bytes does not match"
+            expected, got = checksums_of(walk.file, bad)
+            self._find(kind, message, position=bad.position, expected=expected, got=got, offsets=bad.offsets)
         if self._bad_count > len(self._bad):
             message = f"{self._bad_count - len(self._bad)} more batches whose CRC does not match"
             self._find(FindingKind.CRC_MISMATCH, message)
@@ -294,7 +304,9 @@ class LogCheck:
             self._tell_end(walk, walk.fault)
         if walk.unknown_magic_at is not None:
             message, position = "a batch with a magic that no Kafka has written", walk.unknown_magic_at
-            self._find(FindingKind.UNKNOWN_MAGIC, message, position=position, expected="0 to 2")
+            header = header_at(walk.file, position)
+            got = str(header.magic) if isinstance(header, Batch) else ""
+            self._find(FindingKind.UNKNOWN_MAGIC, message, position=position, expected="0 to 2", got=got)
 
     def _tell_range(self, file: ReadableFile, damaged: Damaged) -> None:
         unreadable = next(unreadable_ranges(file, damaged.start, damaged.end), None)
@@ -304,7 +316,13 @@ class LogCheck:
         zeroed = begins_with_zeros(file, damaged.start, damaged.end)
         kind = FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
         message = f"{damaged.end - damaged.start} bytes of no batch, valid batches follow"
-        self._find(kind, message, position=damaged.start, expected="a batch", got="zeros" if zeroed else "")
+        self._find(
+            kind,
+            message,
+            position=damaged.start,
+            expected="a batch",
+            got="zeros" if zeroed else f"{damaged.end - damaged.start} bytes",
+        )
 
     def _tell_end(self, walk: SegmentWalk, fault: Fault) -> None:
         """What ended the last chain of the segment."""
@@ -360,7 +378,8 @@ def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
     if kind not in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
         return fault
     rest = size_bytes - fault.position
-    return fault._replace(message=f"zeros where a batch should be, {rest} bytes before the end of the file")
+    message = f"zeros where a batch should be, {rest} bytes before the end of the file"
+    return fault._replace(message=message, expected="a batch", got=f"{rest} bytes that begin with zeros")
 
 
 def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:

@@ -260,7 +260,8 @@ def _epoch_faults(means: Means, partition: Partition, log: LogRange | None) -> I
     for entry in entries:
         if log is not None and entry.start_offset > log.end:
             message = f"epoch {entry.epoch} starts at {entry.start_offset}, the log ends at {log.end}"
-            yield finding(FindingKind.ENTRIES_BEHIND_TAIL, path, message)
+            expected, got = f"at most {log.end}", str(entry.start_offset)
+            yield finding(FindingKind.ENTRIES_BEHIND_TAIL, path, message, expected=expected, got=got)
 
 
 def _gap_findings(gaps: Gaps, is_compacted: bool | None) -> Iterator[Finding]:

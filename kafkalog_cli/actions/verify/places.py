@@ -157,7 +157,8 @@ def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMet
         other = metadata.topic_of_id(topic_id)
         if other is not None:
             message = f"topic id {topic_id} is that of {other.name} in the metadata log"
-            return finding(FindingKind.TOPIC_ID_DIFFERS, path, message)
+            expected, got = f"a topic id of {partition.topic}", topic_id
+            return finding(FindingKind.TOPIC_ID_DIFFERS, path, message, expected=expected, got=got)
         return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log has no such topic (any more)")
     if partition.number not in named.partitions:
         message = f"the metadata log has no partition {partition.number} of {partition.topic}"

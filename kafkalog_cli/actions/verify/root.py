@@ -131,7 +131,8 @@ def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange 
     for file, offset, kind in values:
         path = f"{root.path.rstrip('/')}/{file.value}"
         if offset is not None and offset < 0:
-            yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, f"{topic}-{number}: {offset} is no offset")
+            message = f"{topic}-{number}: {offset} is no offset"
+            yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected="0 or more", got=str(offset))
         elif offset is not None and log is not None and offset > log.end:
             message = f"{topic}-{number}: {offset} is beyond the end of the log, {log.end}"
             expected = f"at most {log.end}"
@@ -141,7 +142,8 @@ def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange 
     if root.shutdown is Shutdown.CLEAN and start is not None and watermark is not None and start > watermark:
         path = f"{root.path.rstrip('/')}/{FileKind.LOG_START_CHECKPOINT.value}"
         message = f"{topic}-{number}: the log starts at {start}, above the high watermark, {watermark}"
-        yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message)
+        expected, got = f"at most {watermark}", str(start)
+        yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected=expected, got=got)
 
 
 def findings_across(roots: Sequence[RootState]) -> dict[str, list[Finding]]:

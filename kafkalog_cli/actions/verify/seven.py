@@ -8,6 +8,7 @@ from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.reports.segment_walk import good_rows
+from kafkalog_cli.actions.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.log import MAX_TOLD, Totals, begins_with_zeros
@@ -69,7 +70,7 @@ class SevenCheck:
         totals.bytes += segment.log.size_bytes
         seen, records = DamageSeen(), RecordsCheck(self._now_ms, has_offsets=False)
         reader = RecordReader(limits)
-        bad: list[tuple[int, int]] = []
+        bad: list[BadBatch] = []
         found: list[Finding] = []
         scans = ScanOn(
             file, 0, file.size_bytes, limits,
@@ -94,9 +95,11 @@ class SevenCheck:
             zeros = begins_with_zeros(file, broken.position, file.size_bytes)
             found.append(of_fault(path, broken, kinds[zeros]))
         code = seen.exit_code(self._means.fs, file, scans.valid_bytes, limits)
-        for position, size in bad[:MAX_TOLD]:
+        for one in bad[:MAX_TOLD]:
             kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
-            found.append(finding(kind, path, f"the CRC of a message of {size} bytes does not match", position=position))
+            message = f"the CRC of a message of {one.size_bytes} bytes does not match"
+            expected, got = checksums_of(file, one)
+            found.append(finding(kind, path, message, position=one.position, expected=expected, got=got))
         if len(bad) > MAX_TOLD:
             message = f"{len(bad) - MAX_TOLD} more messages whose CRC does not match"
             found.append(finding(FindingKind.CRC_MISMATCH, path, message))
@@ -122,6 +125,10 @@ _TAIL = (FindingKind.TORN_TAIL, FindingKind.ZERO_TAIL)
 _MID_LOG = (FindingKind.DAMAGED_RANGE, FindingKind.ZEROED_RANGE)
 
 
-def _bad_crcs(batches: BatchColumns) -> list[tuple[int, int]]:
-    """Position and size of what does not match its CRC."""
-    return [(batch.position, batch.size_bytes) for batch in batches.rows() if not batch.valid]
+def _bad_crcs(batches: BatchColumns) -> list[BadBatch]:
+    """The messages that do not match their CRCs."""
+    return [
+        BadBatch(batch.position, batch.size_bytes, batch.magic, is_seven=True)
+        for batch in batches.rows()
+        if not batch.valid
+    ]

@@ -40,7 +40,8 @@ def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batc
     offset, size, _, magic = _START.unpack_from(buffer)
     if size < MINIMUM_ENTRY_SIZE:
         message = f"Found record size {size} smaller than minimum record overhead ({MINIMUM_ENTRY_SIZE})"
-        return Fault(FaultKind.SIZE_TOO_SMALL, position, message, got=str(size))
+        expected = f"at least {MINIMUM_ENTRY_SIZE}"
+        return Fault(FaultKind.SIZE_TOO_SMALL, position, message, expected=expected, got=str(size))
     if position > end - LOG_OVERHEAD_BYTES - size:
         return None
     if magic < 0:

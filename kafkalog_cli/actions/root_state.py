@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any
 
 from kafkalog_cli.errors import Unreadable
+from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.storage.checkpoints import (
     HighWatermark,
@@ -41,6 +42,8 @@ class RootState:
     lines: tuple[tuple[FileKind, int], ...] = ()
     faults: tuple[tuple[str, Fault], ...] = ()
     """What is wrong with a checkpoint, by its path: then the lines that it seems not to have may be lost."""
+    readings: tuple[tuple[FileKind, BrokerReading], ...] = ()
+    """What a broker gets from each damaged checkpoint."""
 
     def line(self, kind: FileKind) -> int | None:
         """The partition's offset in a checkpoint, None without one."""
@@ -53,8 +56,25 @@ class RootState:
                 raise Unreadable(path=path, reason=fault.message.removeprefix("cannot be read: "))
 
     @property
+    def broker_start(self) -> StartState:
+        """What a broker knows of the partition when it starts: of a file that throws when it is read, no line."""
+        unread = dict(self.readings)
+        known = {kind: offset for kind, offset in self.lines if kind not in unread}
+        recovery_point = known.get(FileKind.RECOVERY_POINT_CHECKPOINT, 0)
+        return StartState(self.is_clean, recovery_point, known.get(FileKind.LOG_START_CHECKPOINT, 0))
+
+    @property
+    def failing_checkpoint(self) -> tuple[str, Fault, BrokerReading] | None:
+        """The first checkpoint with which a broker's start fails: its path, the problem, and how it fails."""
+        for kind, reading in self.readings:
+            if kind.value in _OF_START and reading in (BrokerReading.FAILS, BrokerReading.OUT_OF_MEMORY):
+                path, fault = next((path, fault) for path, fault in self.faults if path.endswith(f"/{kind.value}"))
+                return path, fault, reading
+        return None
+
+    @property
     def start(self) -> StartState:
-        """What a broker knows of the partition when it starts: 0 where there is no line."""
+        """What the checkpoints say of the partition, also beside damaged lines: 0 where there is no line."""
         recovery_point = self.line(FileKind.RECOVERY_POINT_CHECKPOINT) or 0
         return StartState(self.is_clean, recovery_point, self.log_start)
 
@@ -114,7 +134,8 @@ class Roots:
         is_clean, checkpoints = self._of(log_dir)
         found = ((kind, checkpoints.offset(kind, partition.topic, partition.number)) for kind in _LINES)
         lines = tuple((kind, offset) for kind, offset in found if offset is not None)
-        return RootState(log_dir, partition.topic, partition.number, is_clean, lines, checkpoints.faults)
+        faults, readings = checkpoints.faults, checkpoints.readings
+        return RootState(log_dir, partition.topic, partition.number, is_clean, lines, faults, readings)
 
     def _of(self, log_dir: str) -> tuple[bool, RootCheckpoints]:
         path = os.path.realpath(log_dir)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import NamedTuple
 
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
@@ -12,17 +13,20 @@ from kafkalog_cli.actions.partition_facts import gather_facts
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.recover.recover import RecoverRequest, apply_recovery, plan_recovery
 from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.partition_run import Work
+from kafkalog_cli.cli.partition_run import Work, of_the_system
 from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions, learn_roots
-from kafkalog_cli.errors import ExitCode, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.output.recover_json import RECOVERY, plan_object
 from kafkalog_cli.output.recover_text import plan_lines, plan_words
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.changing.changes import Cut
 from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.storage.checkpoints import rebuild_damaged
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
@@ -85,15 +89,39 @@ class RecoverRun(PartitionWriter[Recovered]):
         self._recovery = options
         self._roots = Roots(environment.fs)
         self._changed = 0
+        self._rebuilt = 0
         self._without_marker: set[str | None] = set()
 
     def run(self, paths: list[str]) -> int:
         """Recover what `paths` name; the exit code."""
         partitions = self.ours(paths)
+        if self._recovery.dry_run and self._recovery.mode is RecoverMode.REPAIR:
+            self._tell_damaged_checkpoints(partitions)
         self._request = self._recovery.request(self._environment, self._clock.now_ms, partitions)
         code = self.work(partitions)
         self.summary(code, partitions=len(partitions), changed=self._changed)
         return code
+
+    def _lock(self, log_dir: str) -> KafkalogError | None:
+        """See PartitionWriter. What the checkpoints say beside damaged lines is noted before they are rebuilt."""
+        error = super()._lock(log_dir)
+        if error is not None or self._recovery.mode is not RecoverMode.REPAIR:
+            return error
+        self._roots.checkpoints(log_dir)
+        try:
+            for one in rebuild_damaged(self._fs, log_dir, self._run_id):
+                kept = counted(one.lines, "line", "lines")
+                message = (
+                    f"a broker cannot read it ({one.fault.message}): rebuilt from the {kept} that can be read;"
+                    f" undo: mv {quote(one.kept_as)} {quote(one.path)}"
+                )
+                self._messages.tell("checkpoint-rebuilt", message, path=one.path)
+                self._rebuilt += 1
+        except KafkalogError as failure:
+            return failure
+        except OSError as failure:
+            return of_the_system(log_dir, failure)
+        return None
 
     def learn(self, partitions: Sequence[Partition]) -> None:
         """See PartitionRun: a marker that a task has taken away for a while is no unclean stop."""
@@ -120,6 +148,18 @@ class RecoverRun(PartitionWriter[Recovered]):
         with self.locked(work):
             run = self.run_info(plan.settings)
             return Recovered(plan, apply_recovery(work.fs, plan, run, self._request, held=work.lock))
+
+    def _tell_damaged_checkpoints(self, partitions: Sequence[Partition]) -> None:
+        """Say which checkpoints would be rebuilt."""
+        log_dirs = (log_dir_of(self._fs, partition.path) for partition in partitions)
+        for log_dir in dict.fromkeys(log_dirs):
+            checkpoints = self._roots.checkpoints(log_dir)
+            for path, fault in () if checkpoints is None else checkpoints.faults:
+                if fault.kind is not FaultKind.UNREADABLE:
+                    message = (
+                        f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
+                    )
+                    self._messages.tell("checkpoint-damaged", message, path=path)
 
     def _tell_cut_off(self, work: Work) -> None:
         """What keeps a partition from being recovered may be what an earlier run keeps of it."""

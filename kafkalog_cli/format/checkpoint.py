@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum, unique
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -14,6 +15,25 @@ VERSION = 0
 
 _MAX_MALFORMED_LINES = 100
 """After so many the file is no checkpoint: the rest is not looked at."""
+
+
+_READ_AHEAD_CHARS = 8192
+"""BufferedReader decodes so many characters at once: bytes that are no UTF-8 fail the lines before them too."""
+_HEAP_ENTRIES = 1 << 28
+"""A list of so many entries does not fit into the heap of 1 GiB that Kafka's start script gives a broker."""
+
+
+@unique
+class BrokerReading(Enum):
+    """What a broker gets from a checkpoint file (CheckpointFile, CheckpointFileWithFailureHandler)."""
+
+    ENTRIES = "entries"
+    FAILS = "fails"
+    """An IOException: the whole log directory goes offline."""
+    THROWS = "throws"
+    """A RuntimeException: LogManager takes 0 for every partition, and every other reader fails."""
+    OUT_OF_MEMORY = "out-of-memory"
+    """The count on the second line is so large that the broker ends."""
 
 
 class PartitionOffset(NamedTuple):
@@ -49,6 +69,51 @@ def decode_leader_epochs(data: bytes) -> tuple[list[EpochEntry], list[Fault]]:
     here (LeaderEpochFileCache drops what does not fit).
     """
     return _decode(data, _epoch_entry)
+
+
+def broker_reading(data: bytes, fields: int = 3) -> BrokerReading:
+    """What a broker gets from these bytes: the first problem decides, as it stops there.
+
+    `fields` are those of an entry: 3 in an offset checkpoint, 2 in `leader-epoch-checkpoint`.
+    """
+    end, is_utf8 = _decodable(data)
+    expected_count = count = 0
+    for number, (_, raw) in enumerate(lines(data[:end])):
+        line = raw.decode()
+        if number == 0:
+            if parse_int(line) != VERSION:
+                return BrokerReading.FAILS
+        elif number == 1:
+            given = parse_int(line)
+            if given is None:
+                return BrokerReading.FAILS
+            if given < 0:  # new ArrayList(-1)
+                return BrokerReading.THROWS
+            if given >= _HEAP_ENTRIES:
+                return BrokerReading.OUT_OF_MEMORY
+            expected_count = given
+        else:
+            words = split_white_space(line)
+            if len(words) != fields:
+                return BrokerReading.FAILS
+            if parse_int(words[-2]) is None or parse_long(words[-1]) is None:
+                return BrokerReading.THROWS
+            count += 1
+    return BrokerReading.ENTRIES if is_utf8 and count == expected_count else BrokerReading.FAILS
+
+
+def _decodable(data: bytes) -> tuple[int, bool]:
+    """How many bytes of lines a broker reads before it meets bytes that are no UTF-8; and whether there are none."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        text = data[: error.start].decode()
+        # Java counts UTF-16 units, and of a block that cannot be decoded it has no line.
+        units = text.encode("utf-16-le")
+        whole = units[: len(units) // 2 // _READ_AHEAD_CHARS * _READ_AHEAD_CHARS * 2]
+        kept = whole.decode("utf-16-le", "ignore").encode()
+        return max(kept.rfind(b"\n"), kept.rfind(b"\r")) + 1, False
+    return len(data), True
 
 
 def can_name(topic: str) -> bool:

@@ -48,7 +48,7 @@ def plan_words(plan: RecoverPlan) -> str:
 
 def remark_lines(partition_path: str, remark: Remark) -> Iterator[str]:
     """A remark, and what to do next if it says so."""
-    name = remark.path.removeprefix(partition_path).lstrip("/") or "partition"
+    name = "partition" if remark.path == partition_path else remark.path.removeprefix(f"{partition_path}/")
     at = "" if remark.position is None else f" at byte {remark.position}"
     yield f"  {printable(name)}{at}: {printable(remark.message)}"
     if remark.next_step:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
 from kafkalog_cli.format import checkpoint
-from kafkalog_cli.format.checkpoint import PartitionOffset
+from kafkalog_cli.format.checkpoint import BrokerReading, PartitionOffset
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import lines
 from kafkalog_cli.storage.changing.durable import sync, sync_directory
@@ -90,6 +90,8 @@ class RootCheckpoints:
     log_dir: str
     offsets: dict[FileKind, dict[tuple[str, int], int]]
     faults: tuple[tuple[str, Fault], ...] = ()
+    readings: tuple[tuple[FileKind, BrokerReading], ...] = ()
+    """What a broker gets from the damaged files."""
 
     def offset(self, kind: FileKind, topic: str, partition: int) -> int | None:
         """The offset in a partition's line, None if it has none."""
@@ -122,10 +124,12 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
     """The checkpoints as they are; nothing is raised: a missing file has no lines, a damaged one has faults."""
     offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
     faults: list[tuple[str, Fault]] = []
+    readings: list[tuple[FileKind, BrokerReading]] = []
     for kind in OFFSET_CHECKPOINTS:
         path = _path(log_dir, kind)
         try:
-            entries, found = checkpoint.decode_offsets(read_all(fs, path))
+            data = read_all(fs, path)
+            entries, found = checkpoint.decode_offsets(data)
         except PathNotFound:
             continue
         except (KafkalogError, OSError) as error:
@@ -133,7 +137,9 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
             continue
         offsets[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
         faults += [(path, fault) for fault in found]
-    return RootCheckpoints(log_dir, offsets, tuple(faults))
+        if found:
+            readings.append((kind, checkpoint.broker_reading(data)))
+    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings))
 
 
 def read_old_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]) -> tuple[OldLines, ...]:
@@ -179,6 +185,45 @@ def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines])
             data = b"" if not rows and before.size_bytes == 0 else _encode(rows)
             is_same = hashlib.sha256(data).hexdigest() == before.sha256
             _replace(fs, log_dir, file, data, before.mtime_ns if is_same else None)
+
+
+class Rebuilt(NamedTuple):
+    """A damaged checkpoint after `rebuild_damaged`: what was wrong, where the old file is, how many lines were kept."""
+
+    path: str
+    fault: Fault
+    kept_as: str
+    lines: int
+
+
+def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str) -> list[Rebuilt]:
+    """Write each checkpoint that a broker cannot read again, with the lines that can be read; of two the last.
+
+    The old file stays beside it as a plain file with the run's id in its name, which a broker ignores. The caller
+    holds byte 0 of `.lock`. A file that the disk does not give, and a link, are left alone. Raises as `change_lines`.
+    """
+    rebuilt = []
+    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+        for kind in OFFSET_CHECKPOINTS:
+            path = _path(log_dir, kind)
+            status = fs.status(path)
+            if status is None or status.is_symlink or not status.is_file:
+                continue
+            try:
+                data = read_all(fs, path)
+            except (KafkalogError, OSError):
+                continue
+            entries, faults = checkpoint.decode_offsets(data)
+            if not faults:
+                continue
+            offsets = {(e.topic, e.partition): e for e in entries if checkpoint.can_name(e.topic) and e.offset >= 0}
+            file = _File(kind, path, data, fs.attributes(path), [])
+            kept_as = f"{path}.damaged-{run_id}"
+            fs.link(path, kept_as)
+            sync_directory(fs, log_dir)
+            _replace(fs, log_dir, file, checkpoint.encode_offsets(list(offsets.values())), None)
+            rebuilt.append(Rebuilt(path, faults[0], kept_as, len(offsets)))
+    return rebuilt
 
 
 class _Row(NamedTuple):

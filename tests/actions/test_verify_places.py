@@ -276,7 +276,7 @@ def test_damaged_files_at_the_root(disk):
     (disk / "meta.properties").write_text("version=1\n")
     (disk / "lost+found").mkdir()
     assert sorted(set(told(disk))) == [
-        ("checkpoint-damaged", "disk/recovery-point-offset-checkpoint"),
+        ("checkpoint-malformed", "disk/recovery-point-offset-checkpoint"),
         ("checkpoints-disagree", "disk/replication-offset-checkpoint"),
         ("foreign-directory", "disk/lost+found"),
         ("meta-properties", "disk/meta.properties"),

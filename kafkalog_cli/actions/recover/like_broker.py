@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import ExitCode, Unreadable
+from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
@@ -57,6 +61,29 @@ def plan_like_broker(
         removed=loaded.removed,
         remarks=tuple(_remarks(fs, partition, loaded, settings.limits)),
         fingerprints=prints,
+    )
+
+
+def refused_by_checkpoint(partition: Partition, root: RootState) -> RecoverPlan | None:
+    """The refusal where a broker fails at a checkpoint of the log directory, before it loads a partition; else None."""
+    failing = root.failing_checkpoint
+    if failing is None:
+        return None
+    path, fault, reading = failing
+    if reading is BrokerReading.OUT_OF_MEMORY:
+        effect = "a broker runs out of memory when it reads this file, and does not start"
+    else:
+        effect = "a broker takes the whole log directory offline, and does not start if it has no other"
+    command = f"`kafkalog recover {quote(root.log_dir or '')}`, without --like-broker,"
+    step = f"{command} rebuilds the file from the lines that can be read"
+    remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, next_step=step)
+    return RecoverPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        mode=RecoverMode.LIKE_BROKER,
+        remarks=(remark,),
+        is_refused=True,
     )
 
 

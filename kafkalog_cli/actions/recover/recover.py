@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.actions.log_request import LogRequest
-from kafkalog_cli.actions.recover.like_broker import plan_like_broker
+from kafkalog_cli.actions.recover.like_broker import plan_like_broker, refused_by_checkpoint
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.recover.repair import Scope, plan_repair
 from kafkalog_cli.actions.root_state import RootState
@@ -31,7 +31,9 @@ def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request
     used = request.used_settings(log_dir, partition.topic)
     settings = request.load_settings_of(used)
     if request.mode is RecoverMode.LIKE_BROKER:
-        plan = plan_like_broker(fs, partition, start, settings, has_root=log_dir is not None)
+        plan = refused_by_checkpoint(partition, root) or plan_like_broker(
+            fs, partition, root.broker_start, settings, has_root=log_dir is not None
+        )
     else:
         since = start.recovery_point if request.since_recovery_point else None
         scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since)

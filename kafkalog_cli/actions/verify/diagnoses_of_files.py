@@ -137,8 +137,13 @@ FILE_DIAGNOSES = {
     ),
     FindingKind.CHECKPOINT_DAMAGED: Diagnosis(
         _WARNING,
-        "a broker takes 0 for every partition of it: it recovers all, and forgets log starts and high watermarks",
-        "restore the file, or let the broker write it anew",
+        "a broker takes 0 for every partition in the file: it recovers all logs, or forgets all log starts",
+        "`kafkalog recover` rebuilds the file from the lines that can be read",
+    ),
+    FindingKind.CHECKPOINT_MALFORMED: Diagnosis(
+        _CORRUPTION,
+        "a broker takes the whole log directory offline when it reads the file, and stops if it has no other",
+        "`kafkalog recover` rebuilds the file from the lines that can be read",
     ),
     FindingKind.META_PROPERTIES: Diagnosis(
         _CORRUPTION, _REFUSES, "restore the file from a backup, or format the directory anew"

@@ -100,6 +100,7 @@ class FindingKind(Enum):
     CLEANER_BEYOND_END = "cleaner-offset-beyond-end"
     CHECKPOINTS_DISAGREE = "checkpoints-disagree"
     CHECKPOINT_DAMAGED = "checkpoint-damaged"
+    CHECKPOINT_MALFORMED = "checkpoint-malformed"
     META_PROPERTIES = "meta-properties"
     META_PROPERTIES_MISSING = "meta-properties-missing"
     META_PROPERTIES_DIFFER = "meta-properties-differ"

@@ -10,6 +10,7 @@ from kafkalog_cli.actions.listing.root import RootState, Shutdown
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.root_checkpoints import damaged_checkpoint_finding
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.fault import FaultKind
@@ -37,15 +38,7 @@ def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
         who = "a broker" if root.lock_owner.is_exclusive else "a kafkalog command"
         pid = "" if root.lock_owner.pid is None else f", pid {root.lock_owner.pid}"
         yield finding(FindingKind.LOCKED, root.path, f"locked by {who}{pid}")
-    foreign = {f"{root.path.rstrip('/')}/{name}" for name in root.foreign}
-    for located in root.faults:
-        name = classify_file(located.path.rpartition("/")[2])
-        if located.path in foreign:
-            yield finding(FindingKind.FOREIGN_DIRECTORY, located.path, "is no partition directory")
-        elif located.fault.kind is FaultKind.UNREADABLE:
-            yield finding(FindingKind.NOT_READ, located.path, located.fault.message)
-        elif located.fault.message not in _ACCEPTED:
-            yield of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
+    yield from _fault_findings(fs, root)
     names = {classify_file(file.path.rpartition("/")[2]).kind for file in root.files}
     if FileKind.META_PROPERTIES not in names and not names.isdisjoint(OFFSET_CHECKPOINTS):
         path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
@@ -65,6 +58,21 @@ def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
             yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "was being written")
         else:
             yield finding(FindingKind.UNKNOWN_FILE, path, "no file of Kafka has such a name")
+
+
+def _fault_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
+    """What is wrong with a file or a directory at the root."""
+    foreign = {f"{root.path.rstrip('/')}/{name}" for name in root.foreign}
+    for located in root.faults:
+        name = classify_file(located.path.rpartition("/")[2])
+        if located.path in foreign:
+            yield finding(FindingKind.FOREIGN_DIRECTORY, located.path, "is no partition directory")
+        elif located.fault.kind is FaultKind.UNREADABLE:
+            yield finding(FindingKind.NOT_READ, located.path, located.fault.message)
+        elif name.kind in OFFSET_CHECKPOINTS:
+            yield damaged_checkpoint_finding(fs, root.path, name.kind, located)
+        elif located.fault.message not in _ACCEPTED:
+            yield of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
 
 
 def _cut_off_import(root: RootState) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """Runs the queries of bench/compare_spark.py one after the other in one process; prints seconds and answers as JSON.
 
 `spark_queries.py ours|peer|core RUNS JSON`: ours are by the source `kafkalog` (count(*) by a view of `kafkalog sql`,
-the lengths by the column value_size), the peer's by Spark's Kafka source, the core's by the library without Spark.
+the lengths by the column value_size, the time range by the options since and until beside the filter), the peer's by
+Spark's Kafka source, the core's by the library without Spark.
 The session is started, and each query run once and once more, before it is measured.
 """
 
@@ -30,6 +31,7 @@ def kafkalog_queries(given: dict[str, Any]) -> dict[str, Query]:
     from kafkalog_cli.storage.fs import RealFilesystem
 
     spark = session(MASTER)
+    in_time = {"since": str(given["since_ms"]), "until": str(given["until_ms"])}
     topics = Catalog(RealFilesystem(), [given["data"]])
 
     def count() -> int:
@@ -41,7 +43,7 @@ def kafkalog_queries(given: dict[str, Any]) -> dict[str, Query]:
         return found.options(**options).load(given["data"])
 
     return {
-        **_common(f, read, given),
+        **_common(f, read, given, in_time),
         "count(*)": count,
         "sum(length(value))": lambda: read(given["plain"], "value_size").select(f.sum("value_size")).first()[0],
         "write Parquet": lambda: _exported(given, spark),
@@ -69,10 +71,11 @@ def peer_queries(given: dict[str, Any]) -> dict[str, Query]:
             read(given["plain"], "", includeHeaders="true").select(*wanted, "headers").write.parquet(f"{out}/parquet")
         return int(given["records"])
 
-    return {**_common(f, read, given), "write Parquet": write}
+    return {**_common(f, read, given, {}), "write Parquet": write}
 
 
-def _common(f: Any, read: Callable[..., Any], given: dict[str, Any]) -> dict[str, Query]:
+def _common(f: Any, read: Callable[..., Any], given: dict[str, Any], in_time: dict[str, str]) -> dict[str, Query]:
+    """Queries of both sources; `in_time` are the options by which a source takes only records of the time range."""
     plain, since, until = given["plain"], given["since_ms"], given["until_ms"]
     between = (f.col("timestamp") >= f.timestamp_millis(f.lit(since))) & (
         f.col("timestamp") < f.timestamp_millis(f.lit(until))
@@ -87,7 +90,7 @@ def _common(f: Any, read: Callable[..., Any], given: dict[str, Any]) -> dict[str
     return {
         "count(*)": lambda: read(plain, "partition").count(),
         "sum(length(value))": lambda: read(plain, "value").select(f.sum(f.length("value"))).first()[0],
-        "time range, 1 %": lambda: read(plain, "timestamp").where(between).count(),
+        "time range, 1 %": lambda: read(plain, "timestamp", **in_time).where(between).count(),
         "time range by options": lambda: read(plain, "partition", **times).count(),
         "group by key, lz4": groups,
     }

@@ -16,7 +16,7 @@ from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
 from kafkalog_cli.spark.options import Partitioner, SourceOptions
 from kafkalog_cli.spark.partition_counts import partition_counts
-from kafkalog_cli.spark.pushdown import Pruning
+from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
@@ -80,8 +80,8 @@ def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | N
     return list(found.values())
 
 
-def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions, pruning: Pruning) -> list[LogRange]:
-    """What is to be read of each partition; none of those that the filters leave nothing of.
+def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[LogRange]:
+    """What is to be read of each partition; none of those in which the options leave nothing.
 
     Raises OffsetOutOfRange for offsets that are not on the disk (with failOnDataLoss), UsageError for limits that do
     not fit the partitions, and what `log_bounds` and `open_read` raise.
@@ -90,18 +90,18 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
         check_limit(limit, {name_of(one) for one in partitions}, position)
     found = []
     views = BrokerViews(fs)
-    for one in _of_keys(fs, [one for one in partitions if pruning.takes(one.topic, one.number)], options, pruning):
+    for one in _of_keys(fs, partitions, options):
         if one.segments:
             whole = _range(fs, one, options, views.of(one))
-            wanted = _pruned(fs, whole, pruning)
+            wanted = _cut(fs, whole, options.records)
             if wanted is not None:
                 found.append(wanted)
     return found
 
 
-def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions, pruning: Pruning) -> list[Partition]:
-    """Those that a record with one of the keys can be in; all where nobody says how producers choose partitions."""
-    if pruning.keys is None or options.partitioner is not Partitioner.MURMUR2:
+def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[Partition]:
+    """Those that a record with one of the keys can be in; all where no keys are asked for."""
+    if options.keys is None or options.partitioner is not Partitioner.MURMUR2:
         return partitions
     counts = partition_counts(fs, partitions, options.num_partitions)
     kept = []
@@ -112,7 +112,7 @@ def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions
                 reason=f"partitioner murmur2: {name_of(one)} is there, but {one.topic}"
                 f" is said to have {count} partitions"
             )
-        if one.number in {partition_of_key(key, count) for key in pruning.keys}:
+        if one.number in {partition_of_key(key, count) for key in options.keys}:
             kept.append(one)
     return kept
 
@@ -236,15 +236,15 @@ def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
     return found
 
 
-def _pruned(fs: Filesystem, whole: LogRange, pruning: Pruning) -> LogRange | None:
-    """What filters leave of a range, None for nothing."""
-    first = max(whole.first, pruning.first_offset)
-    ends = [one for one in (whole.end, pruning.end_offset) if one is not None]
+def _cut(fs: Filesystem, whole: LogRange, wanted: RecordRange) -> LogRange | None:
+    """The offsets of a range in which wanted records can lie, None for nothing."""
+    first = max(whole.first, wanted.from_offset)
+    ends = [one for one in (whole.end, wanted.to_offset) if one is not None]
     end = min(ends) if ends else None
-    if pruning.is_nothing or (end is not None and first >= end):
+    if wanted.is_empty or (end is not None and first >= end):
         return None
-    if pruning.since_ms is not None and pruning.since_ms >= 0:
-        found = _first_since(fs, whole, pruning.since_ms)
+    if wanted.since_ms is not None and wanted.since_ms >= 0:
+        found = _first_since(fs, whole, wanted.since_ms)
         if found is None or (end is not None and found >= end):
             return None
         first = max(first, found)

@@ -19,6 +19,7 @@ from kafkalog_cli.spark.offset_limits import (
     starting_limit,
     streams_start,
 )
+from kafkalog_cli.spark.record_range import OF_RECORDS, RecordRange, keys_of, range_of
 from kafkalog_cli.spark.schema import FAULT, Column, columns_named, default_columns
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
@@ -35,10 +36,12 @@ OF_CONNECTIONS = (
 OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """Of no use in a batch."""
 OURS = (
-    "path", "paths", "isolation", "includeBatchMetadata", "includeControl", "mode", "columns", "pushdown",
-    "partitioner", "numPartitions",
+    "path", "paths", "isolation", "includeBatchMetadata", "includeControl", "mode", "columns", *OF_RECORDS,
+    "keys", "partitioner", "numPartitions",
 )  # fmt: skip
-KNOWN = {name.lower(): name for name in (*STRATEGIES, *OF_RANGES, *OF_CONNECTIONS, *OF_STREAMS, *OURS)}
+OF_FILTERS = ("pushdown",)
+"""Taken, for jobs have it, and of no use: no filter is handed down (see `record_range`)."""
+KNOWN = {name.lower(): name for name in (*STRATEGIES, *OF_RANGES, *OF_CONNECTIONS, *OF_STREAMS, *OURS, *OF_FILTERS)}
 
 REFUSED_OF_KAFKA = {
     "auto.offset.reset": "set the option 'startingOffsets' instead",
@@ -75,7 +78,11 @@ class TopicChoice(NamedTuple):
 
 
 class SourceOptions(NamedTuple):
-    """The options, checked. `max_offsets` are those of a micro-batch of a stream, None: no limit."""
+    """The options, checked.
+
+    `keys`: only partitions that a record with such a key can lie in. `max_offsets` are those of a micro-batch of a
+    stream, None: no limit.
+    """
 
     paths: tuple[str, ...]
     topics: TopicChoice
@@ -88,7 +95,8 @@ class SourceOptions(NamedTuple):
     include_control: bool
     mode: Mode
     columns: tuple[Column, ...]
-    pushdown: bool
+    records: RecordRange
+    keys: frozenset[bytes] | None
     partitioner: Partitioner
     num_partitions: int | None
     max_offsets: int | None = None
@@ -107,7 +115,7 @@ def stream_options(given: Mapping[str, Any]) -> SourceOptions:
     """The options of a stream, which has no end. Raises UsageError as `read_options` does."""
     options = {str(key).lower(): str(value) for key, value in given.items()}
     _check_names(options)
-    for name in ("minOffsetsPerTrigger", "maxTriggerDelay", "partitioner", "numPartitions"):
+    for name in ("minOffsetsPerTrigger", "maxTriggerDelay", *OF_RECORDS, "keys", "partitioner", "numPartitions"):
         if name.lower() in options:
             raise UsageError(reason=f"option '{name}' is not for streams here")
     found = _options(options, streams_start(options), OffsetLimit(LimitKind.LATEST))
@@ -116,6 +124,7 @@ def stream_options(given: Mapping[str, Any]) -> SourceOptions:
 
 def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit) -> SourceOptions:
     mode = _word(options, "mode", Mode, Mode.FAILFAST)
+    flag(options, "pushdown", default=False)
     return SourceOptions(
         _paths(options),
         _topics(options),
@@ -128,10 +137,25 @@ def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit
         flag(options, "includeControl", default=False),
         mode,
         _columns(options, mode),
-        flag(options, "pushdown", default=True),
-        _word(options, "partitioner", Partitioner, Partitioner.NONE),
+        range_of(options),
+        _keys(options),
+        _partitioner(options),
         positive(options, "numPartitions"),
     )
+
+
+def _partitioner(options: dict[str, str]) -> Partitioner:
+    return _word(options, "partitioner", Partitioner, Partitioner.NONE)
+
+
+def _keys(options: dict[str, str]) -> frozenset[bytes] | None:
+    keys = keys_of(options)
+    if keys is not None and _partitioner(options) is Partitioner.NONE:
+        raise UsageError(
+            reason="option 'keys' chooses partitions, and nothing says how producers chose them:"
+            " add option('partitioner', 'murmur2') where they used Kafka's default hash"
+        )
+    return keys
 
 
 def check_faults_are_shown(columns: tuple[Column, ...], mode: Mode) -> None:

@@ -1,4 +1,4 @@
-"""Sessions of Spark as the source needs them: the right Java and Python, filters handed down, times in UTC."""
+"""Sessions of Spark as the source needs them: the right Java and Python, times in UTC."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 
 SETTINGS = {
-    "spark.sql.python.filterPushdown.enabled": "true",  # false by default: the source would be refused
     "spark.sql.session.timeZone": "UTC",
     "spark.speculation": "false",
     "spark.ui.enabled": "false",

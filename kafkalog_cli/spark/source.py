@@ -11,7 +11,6 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
 from kafkalog_cli.spark.planned import carried, planned
-from kafkalog_cli.spark.pushdown import Pruning, push
 from kafkalog_cli.spark.rows import Wanted, rows_of
 from kafkalog_cli.spark.schema import Column, columns_of, headers_tell_all, spark_schema
 from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, tasks_of
@@ -44,7 +43,7 @@ class KafkalogDataSource(DataSource):
                 raise error from None
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """A reader of what comes to the logs, micro-batch by micro-batch. Filters are not handed down to it."""
+        """A reader of what comes to the logs, micro-batch by micro-batch."""
         from kafkalog_cli.spark.stream import StreamReader
 
         options = stream_options(self.options)
@@ -53,11 +52,11 @@ class KafkalogDataSource(DataSource):
         return StreamReader(options, columns)
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """A reader of these columns. Filters are handed down to it unless option("pushdown", "false") says no."""
+        """A reader of these columns."""
         options = read_options(self.options)
         columns = columns_of(schema)
         check_faults_are_shown(columns, options.mode)
-        return (PushdownReader if options.pushdown else Reader)(options, columns)
+        return Reader(options, columns)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """A writer of rows as new partitions of a log directory; the columns are in docs/spark.md."""
@@ -67,17 +66,19 @@ class KafkalogDataSource(DataSource):
 
 
 class Reader(DataSourceReader):
-    """Plans the tasks, and reads them. What it holds goes to every worker."""
+    """Plans the tasks, and reads them. What it holds goes to every worker.
+
+    It has no `pushFilters`: all scans of one `load()` would see the filters of one of them (see `record_range`).
+    """
 
     def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._pruning = Pruning()
 
     def partitions(self) -> list[Any]:
         """A partition of Spark's for each task; its value is a tuple of `splits.Piece`s."""
         fs, options = RealFilesystem(), self._options
-        ranges = ranges_of(fs, partitions_of(fs, options), options, self._pruning)
+        ranges = ranges_of(fs, partitions_of(fs, options), options)
         times = TIMES_OF_HEADERS if headers_tell_all(self._columns) else 1
         tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records, times=times)
         return planned(tasks)
@@ -87,15 +88,6 @@ class Reader(DataSourceReader):
         options = self._options
         wanted = Wanted(
             self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss,
-            self._pruning.since_ms, self._pruning.until_ms,
+            options.records.since_ms, options.records.until_ms,
         )  # fmt: skip
         return rows_of(RealFilesystem(), *carried(partition), wanted)
-
-
-class PushdownReader(Reader):
-    """Takes filters. Spark refuses such a reader where `spark.sql.python.filterPushdown.enabled` is false."""
-
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802 - Spark's name
-        """Take what filters leave, and give back those that Spark has to see to."""
-        self._pruning, left = push(filters, self._options.mode)
-        return iter(left)

@@ -22,17 +22,16 @@ def source(path, **options):
     return KafkalogDataSource({"path": str(path), **options})
 
 
-def tasks(path, schema=None, where=(), **options):
-    """(reader, partitions), and the filters that Spark has to see to."""
+def tasks(path, schema=None, **options):
+    """(reader, partitions)."""
     made = source(path, **options)
     reader = PICKLER.loads(PICKLER.dumps(made)).reader(schema if schema is not None else made.schema())
-    left = list(reader.pushFilters(list(where))) if where else []
-    return reader, reader.partitions(), left
+    return reader, reader.partitions()
 
 
-def rows(path, schema=None, where=(), **options):
+def rows(path, schema=None, **options):
     """All rows as one Arrow table with timestamps as microseconds, not every one of which is a datetime."""
-    reader, parts, _ = tasks(path, schema, where, **options)
+    reader, parts = tasks(path, schema, **options)
     return rows_of(reader, parts)
 
 

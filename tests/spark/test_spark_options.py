@@ -9,6 +9,7 @@ from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.offset_limits import LimitKind, TopicPartition
 from kafkalog_cli.spark.options import OF_RANGES, OURS, STRATEGIES, Mode, Partitioner, read_options
+from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.spark.schema import BY_NAME
 
 REFUSED = [
@@ -61,6 +62,7 @@ REFUSED = [
     ({"isolation": "read_committed", "kafka.isolation.level": "read_uncommitted"}, "say different things"),
     ({"mode": "strict"}, "mode is one of failfast, dropmalformed, permissive; not strict"),
     ({"partitioner": "crc32"}, "partitioner is one of none, murmur2; not crc32"),
+    ({"pushdown": "perhaps"}, "pushdown is true or false, not perhaps"),
     ({"columns": "key,size"}, "there is no column size"),
     ({"columns": "key,key"}, "each column once"),
     ({"path": ""}, "option 'path' must be given"),
@@ -83,7 +85,7 @@ def test_defaults_and_a_job_as_it_is():
     found = read_options({"path": "x"})
     assert (found.starting.kind, found.ending.kind) == (LimitKind.EARLIEST, LimitKind.LATEST)
     assert (found.fail_on_data_loss, found.mode, found.partitioner) == (True, Mode.FAILFAST, Partitioner.NONE)
-    assert (found.isolation, found.pushdown) == (Isolation.READ_UNCOMMITTED, True)
+    assert (found.isolation, found.records, found.keys) == (Isolation.READ_UNCOMMITTED, RecordRange(), None)
     of_a_job = {"kafka.bootstrap.servers": "b:9092", "kafka.security.protocol": "SSL", "groupIdPrefix": "g"}
     of_a_job |= {"kafka.isolation.level": "read_committed", "fetchOffset.numRetries": "3", "SUBSCRIBE": "a, b"}
     found = read_options({"path": "x", **of_a_job})

@@ -199,7 +199,7 @@ def test_batches_are_neither_too_large_nor_too_small(tmp_path, monkeypatch):
     folder = log_dir(tmp_path, data)
 
     def sizes():
-        reader, parts, _ = tasks(folder)
+        reader, parts = tasks(folder)
         return [batch.num_rows for part in parts for batch in reader.read(part)]
 
     assert sizes() == [1000]
@@ -208,7 +208,7 @@ def test_batches_are_neither_too_large_nor_too_small(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MOST_BYTES", 8000)
     assert max(sizes()) < 8000 // 120 < sum(sizes()) == 1000
     log_dir(tmp_path / "large", batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 5000) for i in range(5)]))
-    reader, (part,), _ = tasks(tmp_path / "large")
+    reader, (part,) = tasks(tmp_path / "large")
     assert [batch.num_rows for batch in reader.read(part)] == [1] * 5
 
 
@@ -259,8 +259,8 @@ def test_what_went_since_it_was_planned(tmp_path):
     log_dir(tmp_path, data[2] + data[3], base=2)
     planned = {loss: tasks(folder, subset("offset"), failOnDataLoss=loss) for loss in ("true", "false")}
     (folder / "orders-0" / f"{0:020d}.log").unlink()
-    reader, (part,), _ = planned["true"]
+    reader, (part,) = planned["true"]
     with pytest.raises(OffsetOutOfRange, match="offset 0 is outside the log, valid range is 2 to 4"):
         list(reader.read(part))
-    reader, (part,), _ = planned["false"]
+    reader, (part,) = planned["false"]
     assert [batch.to_pydict() for batch in reader.read(part)] == [{"offset": [2, 3]}]

@@ -73,7 +73,7 @@ def test_an_export_is_planned_with_one_look_at_the_log_directory(folder, wanted)
 def test_so_is_a_read_and_each_of_its_tasks(folder, monkeypatch, options, count):
     fs = Counting()
     monkeypatch.setattr(source_module, "RealFilesystem", lambda: fs)
-    reader, parts, _ = tasks(folder, **{name: str(value) for name, value in options.items()})
+    reader, parts = tasks(folder, **{name: str(value) for name, value in options.items()})
     assert len(parts) == 1
     assert fs.calls.pop(("list_directory", str(folder))) == 2  # to find the partitions
     assert sum(part.num_rows for part in reader.read(parts[0])) == count

@@ -53,7 +53,7 @@ def read(reader, parts):
 def test_a_worker_knows_what_the_whole_job_reads(small, tmp_path, monkeypatch):
     """By that it decides whether kernels are worth being compiled, not by its own part."""
     write_log(tmp_path)
-    reader, parts, _ = tasks(tmp_path, subset("offset", "value"))
+    reader, parts = tasks(tmp_path, subset("offset", "value"))
     total = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
     expected = []
     monkeypatch.setattr(KernelChoice, "expect", lambda _, size_bytes: expected.append(size_bytes))
@@ -65,7 +65,7 @@ def test_a_worker_knows_what_the_whole_job_reads(small, tmp_path, monkeypatch):
 
 def test_a_large_log_makes_several_tasks(small, tmp_path):
     end = write_log(tmp_path)
-    reader, parts, _ = tasks(tmp_path, subset("offset", "value"))
+    reader, parts = tasks(tmp_path, subset("offset", "value"))
     found = read(reader, parts)
     assert [offset for some in found for offset in some] == list(range(end))
     total = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
@@ -99,7 +99,7 @@ def test_each_offset_once_in_any_range(tmp_path_factory, data):
     before = splits.SPLIT_BYTES, splits.PACK_BYTES
     try:
         splits.SPLIT_BYTES, splits.PACK_BYTES = 300 * size, 150 * size
-        reader, parts, _ = tasks(folder, subset("offset"), **options, **({} if way == "bytes" else {way: str(size)}))
+        reader, parts = tasks(folder, subset("offset"), **options, **({} if way == "bytes" else {way: str(size)}))
     finally:
         splits.SPLIT_BYTES, splits.PACK_BYTES = before
     found = read(reader, parts)
@@ -115,7 +115,7 @@ def test_small_partitions_go_together(small, tmp_path, columns, times):
     for number in range(12):
         write_log(tmp_path, segments=1, batches=4, name=f"orders-{number}")
     total = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
-    reader, parts, _ = tasks(tmp_path, subset(*columns))
+    reader, parts = tasks(tmp_path, subset(*columns))
     assert -(-total // (2000 * times)) <= len(parts) < 12 / times
     found = rows_of(reader, parts).to_pylist()
     assert found == sorted(found, key=lambda row: (row["partition"], row["offset"]))
@@ -133,7 +133,7 @@ def test_damage_is_told_once(small, tmp_path):
             data[at] ^= 0x55
         path.write_bytes(data)
     split = rows(tmp_path, mode="permissive")
-    reader, parts, _ = tasks(tmp_path, mode="permissive")
+    reader, parts = tasks(tmp_path, mode="permissive")
     assert len(parts) > 5
     splits.SPLIT_BYTES = splits.PACK_BYTES = 1 << 30  # the fixture puts them back
     whole = rows(tmp_path, mode="permissive")
@@ -158,14 +158,14 @@ def test_damage_beside_a_cut(small, tmp_path, beside):
     """In the batch that ends at the cut, and in the one that begins there."""
     write_log(tmp_path, segments=1, batches=300)
     (log,) = tmp_path.rglob("*.log")
-    _, parts, _ = tasks(tmp_path)
+    _, parts = tasks(tmp_path)
     cuts = [piece.ends_at for part in parts for piece in part.value][:-1]
     assert len(cuts) > 3
     data = bytearray(log.read_bytes())
     for _, position in cuts:
         data[position + beside] ^= 0x55
     log.write_bytes(data)
-    reader, parts, _ = tasks(tmp_path, mode="permissive")
+    reader, parts = tasks(tmp_path, mode="permissive")
     assert [piece.ends_at for part in parts for piece in part.value][:-1] == cuts
     assert len(told(rows_of(reader, parts))) == len(cuts)
 
@@ -176,7 +176,7 @@ def test_damage_in_a_batch_that_is_cut(tmp_path):
     parts[2] = parts[2][:-2] + b"xy"
     (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(b"".join(parts))
     for most in (1, 2, 3, 7):
-        reader, found, _ = tasks(tmp_path, mode="permissive", maxRecordsPerPartition=str(most))
+        reader, found = tasks(tmp_path, mode="permissive", maxRecordsPerPartition=str(most))
         table = rows_of(reader, found)
         assert len(told(table)) == 1
         kept = [row["offset"] for row in table.to_pylist() if row["_fault"] is None]
@@ -192,7 +192,7 @@ def test_indexes_that_lie_or_are_not_there(small, tmp_path):
         index.unlink(missing_ok=True)
         if data is not None:
             index.write_bytes(data)
-        reader, parts, _ = tasks(tmp_path, subset("offset"))
+        reader, parts = tasks(tmp_path, subset("offset"))
         assert [offset for some in read(reader, parts) for offset in some] == list(range(end))
 
 
@@ -210,5 +210,5 @@ def test_a_log_of_0_7_is_cut_at_its_files(small, corpus):
     whole = rows(folder, subset("offset", "value")).to_pylist()
     assert len(whole) > 50
     for options in ({}, {"maxRecordsPerPartition": "1000"}, {"minPartitions": "5"}):
-        reader, parts, _ = tasks(folder, subset("offset", "value"), **options)
+        reader, parts = tasks(folder, subset("offset", "value"), **options)
         assert rows_of(reader, parts).to_pylist() == whole

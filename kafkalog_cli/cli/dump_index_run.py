@@ -29,7 +29,7 @@ class DumpIndexRun:
         """Report on what `paths` select; the exit code."""
         if not paths:
             raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
-        means = Means(self._environment.fs, limits, self._environment.kernels)
+        means = Means(self._environment.fs, limits, self._environment.kernels, self._environment.sleep)
         warnings = LockWarnings(means.fs, self._messages)
         codes: list[ExitCode] = []
         for reported in index_reports(means, paths, selection):

@@ -79,7 +79,7 @@ class VerifyRun:
         environment, options = self._environment, self._options
         now_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
         jobs = options.jobs or jobs_at(options.level)
-        means = Means(environment.fs, options.limits, environment.kernels)
+        means = Means(environment.fs, options.limits, environment.kernels, environment.sleep)
         progress = Progress(environment.stderr, "verify", as_json=options.json)
         self._erase = progress.erase
         request = VerifyRequest(

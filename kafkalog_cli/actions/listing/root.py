@@ -78,6 +78,11 @@ class RootState:
     importer: LockOwner | None = None
 
     @property
+    def is_live(self) -> bool:
+        """Whether a broker is running on the log directory."""
+        return self.lock_owner is not None and self.lock_owner.is_exclusive
+
+    @property
     def marker_held_until(self) -> str:
         """When a marker that is away can come back, in words."""
         purged = self.marker_held_for.get(PURGED)

@@ -64,6 +64,7 @@ class PartitionReports:
         self._files = DirectoryFiles(means.fs, path, directory_name(path), wanted)  # no newer than the log is then
         partition = self._open(path, wanted)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
+        self._hold_changing()
         try:
             found = log_range(means.fs, partition, means.limits, means.choice)
         except KafkalogError:  # said when the segment's turn comes
@@ -107,11 +108,20 @@ class PartitionReports:
 
     # ---- what is asked of the log before it is walked
 
+    def _hold_changing(self) -> None:
+        """Read what a broker appends to or replaces before the end of the log is looked for: it is no newer then."""
+        last = max(self._segments, default=None)
+        for file in self._in_place(FileKind.TXN_INDEX):
+            if file.name.offset == last:
+                self._files.hold(file, MAX_STATE_BYTES)
+        for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
+            self._files.hold(file, MAX_STATE_BYTES)
+
     def _ask(self) -> None:
         questions, log = self._watch.questions, self._watch.log
         markers: set[int] = set()
         for file in self._in_place(FileKind.TXN_INDEX):
-            aborted = txnindex.decode(self._files.read(file, MAX_STATE_BYTES).data, 0)[0]
+            aborted = txnindex.decode(self._files.peek(file, MAX_STATE_BYTES).data, 0)[0]
             questions.ask_all(txn_offsets(aborted, log))
             markers.update(entry.last_offset for entry in aborted)
         snapshots: dict[int, ReadProducers] = {}
@@ -134,7 +144,7 @@ class PartitionReports:
         return producer_snapshot.decode(self._files.read(file, MAX_STATE_BYTES).data)[0]
 
     def _epochs(self, file: SidecarFile) -> list[EpochEntry]:
-        return checkpoint.decode_leader_epochs(self._files.read(file, MAX_STATE_BYTES).data)[0]
+        return checkpoint.decode_leader_epochs(self._files.peek(file, MAX_STATE_BYTES).data)[0]
 
     # ---- a base offset after the other
 

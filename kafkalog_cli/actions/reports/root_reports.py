@@ -11,6 +11,7 @@ from kafkalog_cli.actions.reports.checkpoint_check import check_offsets
 from kafkalog_cli.actions.reports.index_reports import PartitionReports, small_report
 from kafkalog_cli.actions.reports.index_verdict import FileReport, fault_note
 from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.settled_reports import settled_reports
 from kafkalog_cli.actions.reports.sidecar_files import (
     KINDS,
     MAX_STATE_BYTES,
@@ -94,11 +95,23 @@ def _of_directory(means: Means, path: str, selection: Selection) -> Iterator[Rep
         if not selection.takes(partition.directory):
             continue
         try:
-            yield from PartitionReports(means, partition.path)
+            yield from _of_partition(means, partition.path)
         except KafkalogError as error:
-            yield Trouble(partition.path, error)
+            is_gone = partition.path != path and means.fs.status(partition.path) is None
+            if not is_gone:  # otherwise a broker has renamed or removed it since the log directory was listed
+                yield Trouble(partition.path, error)
     if [partition.path for partition in partitions] != [path]:
-        yield from RootReports(means, path, selection)
+        yield from _of_root(means, path, selection)
+
+
+def _of_partition(means: Means, path: str, wanted: frozenset[str] | None = None) -> Iterator[FileReport]:
+    yield from settled_reports(means, path, lambda: PartitionReports(means, path, wanted))
+
+
+def _of_root(
+    means: Means, path: str, selection: Selection, wanted: frozenset[str] | None = None
+) -> Iterator[FileReport]:
+    yield from settled_reports(means, path, lambda: RootReports(means, path, selection, wanted))
 
 
 def _of_file(means: Means, path: str, selection: Selection) -> Iterator[Reported]:
@@ -108,9 +121,9 @@ def _of_file(means: Means, path: str, selection: Selection) -> Iterator[Reported
     if kind not in KINDS or kind is FileKind.LOG:
         yield Ignored(path)
     elif kind in ROOT_SIDECARS:
-        yield from RootReports(means, parent, selection, frozenset({name}))
+        yield from _of_root(means, parent, selection, frozenset({name}))
     elif selection.takes(directory_name(parent)):
-        yield from PartitionReports(means, parent, frozenset({name}))
+        yield from _of_partition(means, parent, frozenset({name}))
 
 
 class RootReports:

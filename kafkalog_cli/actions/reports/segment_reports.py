@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -11,7 +12,12 @@ from kafkalog_cli.actions.reports.index_files import IndexFile, LogSeen, OpenLog
 from kafkalog_cli.actions.reports.index_verdict import FileReport, Note, NoteKind, counted
 from kafkalog_cli.actions.reports.log_questions import LogObserver, Watch
 from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
-from kafkalog_cli.actions.reports.sidecar_files import DirectoryFiles, SidecarFile
+from kafkalog_cli.actions.reports.sidecar_files import (
+    MAX_INDEX_BYTES,
+    MAX_STATE_BYTES,
+    DirectoryFiles,
+    SidecarFile,
+)
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -26,11 +32,12 @@ from kafkalog_cli.storage.segments.log_end import segment_end
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a check works with."""
+    """What a check works with. `sleep` (seconds) waits before a fresh look at files that a broker changes."""
 
     fs: Filesystem
     limits: Limits = DEFAULT_LIMITS
     choice: KernelChoice | None = None
+    sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,10 @@ class SegmentReports:
     def __iter__(self) -> Iterator[FileReport]:
         files, segment = self._files, self._segment
         with ExitStack() as stack:
+            # A broker writes a batch first and its entries afterwards: indexes that are read before the size of the
+            # log is taken have no entry beyond its end.
+            for file in segment.indexes:
+                files.hold(file, MAX_STATE_BYTES if file.name.kind is FileKind.TXN_INDEX else MAX_INDEX_BYTES)
             log = OpenLog(segment.log is not None, self._open_log(stack), self._means.limits)
             indexes = [
                 IndexFile(files, file, log)

@@ -92,6 +92,7 @@ class DirectoryFiles:
         self.path = path
         self.directory = directory
         self._wanted = wanted
+        self._held: dict[str, Content] = {}
         self.all = [
             SidecarFile(classify_file(entry.path.rpartition("/")[2]), entry)
             for entry in fs.list_directory(path)
@@ -126,7 +127,22 @@ class DirectoryFiles:
         return None
 
     def read(self, file: SidecarFile, limit_bytes: int) -> Content:
-        """The bytes of a file; never raises."""
+        """The bytes of a file; never raises. Those of a file that is held are given once, and let go."""
+        held = self._held.pop(file.status.path, None)
+        return self._read(file, limit_bytes) if held is None else held
+
+    def hold(self, file: SidecarFile, limit_bytes: int) -> None:
+        """Read a file now, for the next `read` of it: it must not be newer than the log that is looked at then."""
+        path = file.status.path
+        if path not in self._held:
+            self._held[path] = self._read(file, limit_bytes)
+
+    def peek(self, file: SidecarFile, limit_bytes: int) -> Content:
+        """The bytes of a file, which stays held if it is."""
+        held = self._held.get(file.status.path)
+        return self._read(file, limit_bytes) if held is None else held
+
+    def _read(self, file: SidecarFile, limit_bytes: int) -> Content:
         size = file.status.size_bytes
         if size > limit_bytes:
             message = f"{size} bytes are too many to look at, at most {limit_bytes}"

@@ -9,15 +9,17 @@ from typing import NamedTuple, Protocol, cast
 from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
 from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.listing.root import RootState, read_root, root_above
+from kafkalog_cli.actions.reports.fresh_looks import FreshLooks
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, expand, partition_paths
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.against import Comparison
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
-from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, shown_path, verify_partition
+from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, shown_path
 from kafkalog_cli.actions.verify.places import Places, read_topic_id, topic_facts
 from kafkalog_cli.actions.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
+from kafkalog_cli.actions.verify.settled import removed, settled_findings, settled_verification
 from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.foreign_layouts import check_layout
@@ -179,7 +181,7 @@ class Verifier:
         if target.is_root:
             root = cast(RootState, self._root(path))
             level = self._request.level
-            findings = (*root_findings(self._means.fs, root), *across[path])
+            findings = (*self._root_findings(root), *across[path])
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
@@ -187,7 +189,7 @@ class Verifier:
         try:
             return self._task(target, settings)
         except KafkalogError as error:
-            return Failed(path, error)
+            return removed(self._means.fs, target.directory, self._request.level) or Failed(path, error)
 
     def _task(self, target: _Target, settings: SettingsSource) -> Task:
         fs, path, request = self._means.fs, target.directory.path, self._request
@@ -242,6 +244,21 @@ class Verifier:
 
     # ---- log directories
 
+    def _root_findings(self, root: RootState) -> tuple[Finding, ...]:
+        """What the files at the root tell; of those that a broker writes right now, nothing."""
+        fs = self._means.fs
+        looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._means.sleep)
+        seen: RootState | None = root
+
+        def look() -> tuple[Finding, ...]:
+            nonlocal seen
+            now, seen = seen, None
+            if now is None:
+                now = read_root(fs, root.path, frozenset(one.path for one in partition_paths(fs, root.path)))
+            return tuple(root_findings(fs, now))
+
+        return settled_findings(looks, look)
+
     def _log_dir(self, path: str) -> str | None:
         """The log directory of a partition: as it was given, if it was."""
         parent = path.rpartition("/")[0]
@@ -256,7 +273,7 @@ class Verifier:
 def verified(means: Means, task: Task) -> Result:
     """The verification of a partition, or why there is none."""
     try:
-        return verify_partition(means, task)
+        return settled_verification(means, task)
     except KafkalogError as error:
         return Failed(task.partition.path, error)
 
@@ -270,7 +287,7 @@ class _Verify:
 
     def __call__(self, item: tuple[Task, str | None]) -> Verification:
         task, log_dir = item
-        return verify_partition(self._means, replace(task, root=None if log_dir is None else self._roots[log_dir]))
+        return settled_verification(self._means, replace(task, root=None if log_dir is None else self._roots[log_dir]))
 
 
 def comparison_of(here: Verification, compared: Comparison) -> Verification:

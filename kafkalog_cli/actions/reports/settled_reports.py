@@ -1,0 +1,96 @@
+"""Reports on sidecar files beside a running broker: what a fresh look does not see again was work in progress."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from kafkalog_cli.actions.reports.fresh_looks import FreshLooks, is_broker_running
+from kafkalog_cli.actions.reports.index_verdict import Entry, FileReport, Note, Style, Verdict
+from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.sidecar_files import Entries
+from kafkalog_cli.errors import ExitCode, KafkalogError
+
+IN_PROGRESS = "a broker changes it while it is read"
+
+_Wrong = frozenset[tuple[object, ...]]
+
+
+def settled_reports(means: Means, path: str, look: Callable[[], Iterable[FileReport]]) -> Iterator[FileReport]:
+    """The reports that `look` makes on files of the directory `path`; of a file that seems wrong, what several looks
+    agree on. A file that is gone by then has no report.
+
+    Raises what `look` raises.
+    """
+    looks = _Looks(means, path, look)
+    for report in looks.first():
+        settled = report if report.exit_code is ExitCode.OK else looks.settle(report)
+        if settled is not None:
+            yield settled
+
+
+class _Looks:
+    """The looks at a directory; the second and later looks are made when a report asks for them, and kept."""
+
+    def __init__(self, means: Means, path: str, look: Callable[[], Iterable[FileReport]]) -> None:
+        self._look = look
+        self._fresh = FreshLooks(means.fs, path, is_live=is_broker_running(means.fs, path), sleep=means.sleep)
+        self._later: list[dict[str, FileReport]] = []
+
+    def first(self) -> Iterable[FileReport]:
+        """The reports of the first look."""
+        self._fresh.begin()
+        return self._look()
+
+    def settle(self, report: FileReport) -> FileReport | None:
+        """What is left of a report on something wrong."""
+        latest, wrong, number = report, _wrong(report), 0
+        while latest.exit_code is not ExitCode.OK and (later := self._at(number)) is not None:
+            if report.path not in later:
+                return None
+            latest, number = later[report.path], number + 1
+            wrong &= _wrong(latest)
+        is_settled = bool(wrong) or latest.exit_code is ExitCode.OK
+        return latest if is_settled else _in_progress(latest)
+
+    def _at(self, number: int) -> dict[str, FileReport] | None:
+        """The reports of a later look by their paths; None if it is not wanted."""
+        if number < len(self._later):
+            return self._later[number]
+        if not self._fresh.wants_another():
+            return None
+        self._fresh.begin()
+        try:
+            self._later.append({report.path: report for report in self._look()})
+        except KafkalogError:  # the directory is gone
+            self._later.append({})
+        return self._later[-1]
+
+
+def _wrong(report: FileReport) -> _Wrong:
+    """What is wrong with a file, in a form that two looks can be compared by."""
+    entries = (
+        (entry.verdict, *entry.fields.values()) for entry in report.entries if entry.exit_code is not ExitCode.OK
+    )
+    notes = ((note.kind, note.message) for note in report.notes if note.code is not ExitCode.OK)
+    return frozenset([*entries, *notes])
+
+
+def _in_progress(report: FileReport) -> FileReport:
+    """The report with entries that no two looks agree on as such that nobody can check now."""
+
+    def entries() -> Iterator[Entry]:
+        for entry in report.entries:
+            if entry.exit_code is ExitCode.OK:
+                yield entry
+            else:
+                yield entry._replace(verdict=Verdict.UNVERIFIED, detail=IN_PROGRESS, style=Style.NONE)
+
+    counts = Counter(report.counts)
+    for entry in report.entries:
+        if entry.exit_code is not ExitCode.OK:
+            counts[entry.verdict] -= 1
+            counts[Verdict.UNVERIFIED] += 1
+    notes = tuple(note if note.code is ExitCode.OK else Note(IN_PROGRESS, ExitCode.WARNINGS) for note in report.notes)
+    return replace(report, entries=Entries(entries), counts=+counts, notes=notes, worst_entry=ExitCode.WARNINGS)

@@ -1,0 +1,111 @@
+"""A partition verified beside a running broker: what a fresh look does not see again was work in progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from kafkalog_cli.actions.listing.root import broker_root
+from kafkalog_cli.actions.reports.fresh_looks import FileStamp, FreshLooks
+from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, verify_partition
+from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.logdir import PartitionPath
+from kafkalog_cli.storage.partition import open_partition
+
+CHANGING = "what changed while it was read"
+
+_Identity = tuple[FindingKind, str, int | None, int | None, str, int | None]
+
+
+def settled_verification(means: Means, task: Task) -> Verification:
+    """The verification of a partition. A finding stands if each of several looks has it, or if nothing changed.
+
+    A partition that is removed or renamed meanwhile has one finding, for information. Raises as `verify_partition`.
+    """
+    fs, path = means.fs, task.partition.path
+    is_live = task.root is not None and task.root.is_live
+    looks = FreshLooks(fs, path, is_live=is_live, sleep=means.sleep)
+    looks.begin()
+    try:
+        result = verify_partition(means, task)
+        again = replace(task, advance=None, onlooker=None)
+        doubted: set[_Identity] | None = None
+        while True:
+            stamps = looks.stamps()
+            found = {_identity(one, stamps) for one in result.findings if _is_doubtful(one)}
+            doubted = found if doubted is None else doubted & found
+            if not doubted or not looks.wants_another():
+                return _without(result, doubted, stamps)
+            looks.begin()
+            fresh = _reopened(means, again)
+            result = replace(verify_partition(means, fresh), totals=result.totals)
+    except (PathNotFound, NotKafkaLayout):
+        gone = removed(fs, PartitionPath(path, task.partition.directory), task.level)
+        if gone is None:
+            raise
+        return gone
+
+
+def settled_findings(looks: FreshLooks, look: Callable[[], Iterable[Finding]]) -> tuple[Finding, ...]:
+    """The findings of `look` in a directory of which a broker replaces files: those that every look has."""
+    looks.begin()
+    findings = [*look()]
+    doubted: set[_Identity] | None = None
+    while True:
+        stamps = looks.stamps()
+        found = {_identity(one, stamps) for one in findings if _is_transient(one)}
+        doubted = found if doubted is None else doubted & found
+        if not doubted or not looks.wants_another():
+            break
+        looks.begin()
+        findings = [*look()]
+    return tuple(one for one in findings if not _is_transient(one) or _identity(one, stamps) in doubted)
+
+
+def _is_doubtful(one: Finding) -> bool:
+    return one.severity is not Severity.INFO or one.kind is FindingKind.NOT_READ
+
+
+def _is_transient(one: Finding) -> bool:
+    return _is_doubtful(one) or one.kind is FindingKind.LEFTOVER_TEMPORARY
+
+
+def _identity(one: Finding, stamps: dict[str, FileStamp]) -> _Identity:
+    """What makes two findings of different looks the same; a file that was replaced is another file."""
+    stamp = stamps.get(one.path.rpartition("/")[2])
+    has_place = one.position is not None or one.first_offset is not None
+    message = "" if has_place else one.message
+    return one.kind, one.path, one.position, one.first_offset, message, None if stamp is None else stamp[0]
+
+
+def _without(result: Verification, stands: set[_Identity], stamps: dict[str, FileStamp]) -> Verification:
+    findings = tuple(one for one in result.findings if not _is_doubtful(one) or _identity(one, stamps) in stands)
+    if len(findings) == len(result.findings):
+        return result
+    return replace(result, findings=findings, not_looked_at=(*result.not_looked_at, CHANGING))
+
+
+def _reopened(means: Means, task: Task) -> Task:
+    """The same partition with the files that it has now, and with the lines that the checkpoints have now."""
+    fs = means.fs
+    root = task.root
+    now = None if root is None else broker_root(fs, root.path)
+    if root is not None and now is not None:
+        root = replace(root, offsets=now.offsets)
+    if task.wanted is not None:
+        return replace(task, root=root)
+    return replace(task, partition=open_partition(fs, task.partition.path), root=root)
+
+
+def removed(fs: Filesystem, directory: PartitionPath, level: Level) -> Verification | None:
+    """The verification of a partition directory that is not there any more; None if it is there."""
+    if fs.status(directory.path) is not None:
+        return None
+    message = "it was removed or renamed while this run went on: its topic was deleted, or a broker moved it"
+    found = finding(FindingKind.MARKED_DIRECTORY, directory.path, message, broker_effect="none")
+    name = directory.directory
+    return Verification(directory.path, level, Target.PARTITION, name.topic, name.partition, (found,))

@@ -59,6 +59,11 @@ class SettingsSource:
         """See `__getstate__`."""
         self.__dict__.update(state, _working=RLock())
 
+    @property
+    def has_broker_properties(self) -> bool:
+        """Whether the broker's server.properties was given."""
+        return bool(self._broker_properties)
+
     def meta(self, log_dir: str | None) -> MetaProperties | None:
         """The `meta.properties` of a log directory, None if it has none that can be read."""
         if log_dir is None:

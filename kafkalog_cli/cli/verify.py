@@ -8,7 +8,9 @@ import typer
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
     DEFAULT_MASTER,
+    BrokerConfigOption,
     Conf,
+    ConfigOption,
     EngineName,
     EngineOption,
     Format,
@@ -59,9 +61,14 @@ def verify(  # noqa: PLR0913, PLR0917 options
     against: Annotated[
         str | None,
         typer.Option(
-            "--against", metavar="DIR", help="Compare the one partition with another replica of it, which lies in DIR."
+            "--against",
+            metavar="DIR",
+            help="Compare each partition with its replica or backup in DIR: a log directory, or one partition's"
+            " directory under any name.",
         ),
     ] = None,
+    config: ConfigOption = None,
+    broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
     now: Now = None,
     jobs: Jobs = 0,
@@ -97,5 +104,7 @@ def verify(  # noqa: PLR0913, PLR0917 options
         quiet,
         output is OutputFormat.JSON,
         engine_of(engine, master, conf, jobs),
+        config=config or (),
+        broker_config=broker_config,
     )
     return VerifyRun(environment_of(context), options).run(paths or [])

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from kafkalog_cli.actions.engine import THREADS, Engine
 from kafkalog_cli.actions.reports.segment_reports import Means
-from kafkalog_cli.actions.selection import Selection, select_partitions
+from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.against import compare
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Level, Target, Verification
-from kafkalog_cli.actions.verify.verify import Failed, Result, Verifier, VerifyRequest, comparison_of
+from kafkalog_cli.actions.verify.replica_pairs import paired, side_of
+from kafkalog_cli.actions.verify.verify import (
+    Failed,
+    Result,
+    Verifier,
+    VerifyRequest,
+    comparison_of,
+    left_alone,
+)
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.options import default_jobs, time_of
-from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError, combined_exit_code
+from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
@@ -23,6 +31,7 @@ from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.output.verify_json import FINDING, VERIFICATION, finding_object, verification_object
 from kafkalog_cli.output.verify_text import verification_lines
+from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,8 @@ class VerifyOptions:
     quiet: bool
     json: bool
     engine: Engine = THREADS
+    config: Sequence[str] = ()
+    broker_config: str | None = None
 
 
 def jobs_at(level: Level) -> int:
@@ -82,9 +93,12 @@ class VerifyRun:
         means = Means(environment.fs, options.limits, environment.kernels, environment.sleep)
         progress = Progress(environment.stderr, "verify", as_json=options.json)
         self._erase = progress.erase
+        broker = options.broker_config
         request = VerifyRequest(
-            options.selection, options.level, now_ms, options.metadata, jobs, progress, options.engine
-        )
+            options.selection, options.level, now_ms, options.metadata, jobs, progress, options.engine,
+            config=parse_topic_settings(options.config),
+            broker_properties={} if broker is None else read_broker_properties(environment.fs, broker),
+        )  # fmt: skip
         if options.against is not None:
             self._compare(means, request, paths, options.against)
         else:
@@ -98,23 +112,27 @@ class VerifyRun:
         return code
 
     def _compare(self, means: Means, request: VerifyRequest, paths: list[str], against: str) -> None:
-        """One partition, and another replica of it."""
-        partitions = select_partitions(means.fs, paths, request.selection)
-        if len(partitions) != 1:
-            raise UsageError(reason=f"--against compares one partition, not {len(partitions)}")
-        others = select_partitions(means.fs, [against], request.selection)
-        same = [other for other in others if (other.topic, other.number) == (partitions[0].topic, partitions[0].number)]
-        if len(others) == 1:
-            same = others
-        if len(same) != 1:
-            raise NothingSelected(reason=f"no such partition in {against}")
-        here, there = partitions[0], same[0]
-        results = [next(Verifier(means, request).run([side.path])) for side in (here, there)]
-        for result in results:
-            self._show(result)
-        if isinstance(results[0], Verification) and isinstance(results[1], Verification):
-            compared = compare(means.fs, here, there, means.limits, means.choice)
-            self._show(comparison_of(results[0], compared))
+        """Verify both sides, and compare each partition with its replica on the other side."""
+        ours = side_of(means.fs, paths, request.selection)
+        theirs = side_of(means.fs, [against], request.selection)
+        found = paired(ours, theirs)
+        verified: set[str] = set()
+        verifiers = []
+        for number, (side, other) in enumerate(((ours, theirs), (theirs, ours))):
+            chosen = found.paths(side, other, number)
+            is_whole = chosen == list(side.paths) and not side.is_named
+            verifier = Verifier(means, request if is_whole else replace(request, selection=Selection()))
+            verifiers.append(verifier)
+            for result in verifier.run(chosen) if chosen else ():
+                self._show(result)
+                verified |= {result.path} if isinstance(result, Verification) else set()
+        for here, there in found.pairs:
+            if {here.path, there.path} <= verified:
+                policy = verifiers[0].replica_policy(here).with_other(verifiers[1].replica_policy(there))
+                compared = compare(means.fs, here, there, means.limits, means.choice, policy)
+                self._show(comparison_of(here, request.level, compared))
+        for partition, alone in found.findings_alone():
+            self._show(left_alone(partition, request.level, alone))
 
     def _show(self, result: Result) -> None:
         self._erase()

@@ -45,13 +45,16 @@ def _concerned(found: Finding) -> str:
     return f" (offset {first})" if first == last else f" (offsets {first} to {last})"
 
 
+_NOT_COMPARED = (FindingKind.NOT_COMPARED, FindingKind.ONLY_ON_ONE_SIDE)
 _OF_TARGET = {Target.COMPARISON: "compared, ", Target.LOG_DIR: "its own files: "}
 
 
 def _summary(verification: Verification) -> str:
     verdict = _verdict(verification)
     totals = verification.totals
-    parts = [(_OF_TARGET.get(verification.target, "") if verification.is_whole else "") + verdict]
+    is_not_compared = any(found.kind in _NOT_COMPARED for found in verification.findings)
+    prefix = _OF_TARGET.get(verification.target, "") if verification.is_whole and not is_not_compared else ""
+    parts = [prefix + verdict]
     if verification.log is not None and (totals.segments or verification.is_whole):
         parts.append(f"offsets {verification.log.first} to {verification.log.end}")
     if verification.target is Target.PARTITION and (totals.segments or verification.is_whole):
@@ -66,15 +69,14 @@ def _summary(verification: Verification) -> str:
 
 
 def _verdict(verification: Verification) -> str:
+    if any(found.kind in _NOT_COMPARED for found in verification.findings):
+        return "not compared"
     corrupt, warnings = verification.count(Severity.CORRUPTION), verification.count(Severity.WARNING)
     words = []
     if corrupt:
         words.append(f"corruption ({counted(corrupt, 'finding', 'findings')})")
     if warnings:
         words.append(counted(warnings, "warning", "warnings"))
-    nothing = "nowhere do they differ in what both have"
-    if verification.target is not Target.COMPARISON or any(
-        found.kind is FindingKind.NOT_COMPARABLE for found in verification.findings
-    ):
-        nothing = "no damage found"
+    is_comparison = verification.target is Target.COMPARISON
+    nothing = "the replicas agree in all offsets that both have" if is_comparison else "no damage found"
     return ", ".join(words) or nothing

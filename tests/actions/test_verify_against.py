@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
-from kafkalog_cli.actions.verify.against import compare
+from kafkalog_cli.actions.verify.against import ReplicaPolicy, compare
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -16,6 +16,7 @@ from kafkalog_cli.storage.partition import open_partition
 
 FS = RealFilesystem()
 DIVERGED, BEHIND, GONE = FindingKind.DIVERGED, FindingKind.REPLICA_BEHIND, FindingKind.NOT_COMPARABLE
+MISSING, UNCOMPARED = FindingKind.RECORDS_MISSING, FindingKind.NOT_COMPARED
 
 
 class B:
@@ -180,7 +181,10 @@ def test_what_cannot_be_compared(tmp_path):
     other = tmp_path / "b" / "topic-1"
     other.mkdir(parents=True)
     write_segment(other, 0, [batch.written() for batch in log([1])])
-    assert kinds(compared(ours, other)) == [GONE]
+    (found,) = compared(ours, other).findings
+    assert (found.kind, found.message) == (UNCOMPARED, "not compared: topic-0 and topic-1 are different partitions")
+    (found,) = compared(ours, ours).findings
+    assert (found.kind, found.message.endswith("are the same directory")) == (UNCOMPARED, True)
     theirs = write(tmp_path / "c", log([1]))
     for folder, topic_id in ((ours, "AAAAAAAAAAAAAAAAAAAAAQ"), (theirs, "AAAAAAAAAAAAAAAAAAAAAg")):
         (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
@@ -197,9 +201,73 @@ def test_empty_and_missing_logs(tmp_path):
     (empty / f"{0:020}.log").touch()
     full = write(tmp_path / "b", log([2, 2]))
     result = compared(empty, full)
-    assert kinds(result) == [BEHIND]
+    assert kinds(result) == [BEHIND, UNCOMPARED]
+    assert result.findings[1].message == f"not compared: the log of {empty} has no valid batch"
     assert result.more_complete is result.theirs
-    assert compared(empty, empty).findings == ()
+    other = tmp_path / "c" / "topic-0"
+    other.mkdir(parents=True)
+    (other / f"{0:020}.log").touch()
+    assert compared(empty, other).findings == ()
+
+
+def test_logs_without_a_common_offset_were_not_compared(tmp_path):
+    batches = log([3] * 12)
+    result = compared(write(tmp_path / "a", batches[:4]), write(tmp_path / "b", batches[6:]))
+    assert UNCOMPARED in kinds(result)
+    assert "no batch in common: offsets 0 to 12 and 18 to 36" in result.findings[-1].message
+
+
+# -- what is missing on one side
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("gone", [(4, 8), (4, 5), (10, 11)])
+def test_records_that_only_the_other_replica_has(tmp_path, gone, compiled):
+    """As after a segment was removed: the other's batches prove that the records are lost here."""
+    if compiled:
+        pytest.importorskip("numba")
+    batches = log([3] * 12)
+    ours = write(tmp_path / "a", [*batches[: gone[0]], *batches[gone[1] :]], (0, gone[0]))
+    theirs = write(tmp_path / "b", batches, (0, 7))
+    for one, other in ((ours, theirs), (theirs, ours)):
+        result = compared(one, other, compiled=compiled)
+        (found,) = [found for found in result.findings if found.kind is MISSING]
+        assert found.path == str(ours)
+        assert (found.first_offset, found.last_offset) == (3 * gone[0], 3 * gone[1] - 1)
+        assert str(theirs) in found.message
+        assert GONE not in kinds(result)
+
+
+def test_what_compaction_or_the_log_start_explains_is_not_missing(tmp_path):
+    batches = log([3] * 12)
+    ours = write(tmp_path / "a", [*batches[:4], *batches[8:]], (0, 4))
+    theirs = write(tmp_path / "b", batches)
+    sides = [open_partition(FS, str(path)) for path in (ours, theirs)]
+    for policy, expected in (
+        (ReplicaPolicy(), [MISSING]),
+        (ReplicaPolicy(False), [MISSING]),
+        (ReplicaPolicy(True), [GONE]),
+        (ReplicaPolicy(False, log_start=24), [GONE]),
+        (ReplicaPolicy(False, log_start=23), [MISSING]),
+    ):
+        assert [one.kind for one in compare(FS, *sides, policy=policy).findings] == expected, policy
+
+
+def test_signs_of_the_cleaner_explain_missing_batches_unless_the_policy_is_known(tmp_path):
+    batches = log([3] * 12)
+    cleaned = [batches[0], batches[1].thinned(lambda offset: offset != 4), *batches[8:]]
+    sides = [open_partition(FS, str(write(tmp_path / name, made))) for name, made in (("a", cleaned), ("b", batches))]
+    assert [one.kind for one in compare(FS, *sides).findings] == [GONE]
+    assert [one.kind for one in compare(FS, *sides, policy=ReplicaPolicy(False)).findings] == [MISSING]
+
+
+def test_several_gaps_are_counted(tmp_path):
+    batches = log([3] * 12)
+    ours = write(tmp_path / "a", [*batches[:2], *batches[3:6], *batches[8:]])
+    sides = [open_partition(FS, str(path)) for path in (ours, write(tmp_path / "b", batches))]
+    (found,) = compare(FS, *sides, policy=ReplicaPolicy(False)).findings
+    assert found.message.endswith("has them; 2 gaps of 9 offsets in all")
+    assert (found.first_offset, found.last_offset) == (6, 8)
 
 
 # -- brute force

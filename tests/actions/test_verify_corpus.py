@@ -61,7 +61,7 @@ DAMAGE = {
         **TAIL_LOST,
     },
     "flip-tail": {"bad-tail-batch": READ},
-    "gap": {},  # without the topic's settings it may be compacted: for information
+    "gap": {"missing-offsets": EVERY},
     "garbage-index": {"offset-index-wrong": READ, "time-index-wrong": READ, "end-not-seen": READ},
     "garbage-tail": {"torn-tail": EVERY},
     "huge-len": {"damaged-range": EVERY, "end-not-seen": READ},
@@ -117,7 +117,7 @@ def test_nothing_is_said_of_a_sound_log(corpus, level):
 @pytest.mark.parametrize("level", EVERY)
 def test_what_a_broker_left_after_a_crash_is_sound_but_for_what_it_keeps(corpus, level):
     """It keeps a batch with an odd magic or epoch, and what it did not look at after a clean stop."""
-    kept = {"crash-flip-magic", "crash-flip-epoch", "crash-flip-offset"}
+    kept = {"crash-flip-magic", "crash-flip-epoch", "crash-flip-offset", "crash-gap"}
     for case in sorted(corpus.glob("crash-*")):
         if case.name not in kept:
             assert not told(verify([case / "after"], level)) - {"leader-epochs-missing"}, case.name

@@ -12,6 +12,7 @@ from kafkalog_cli.actions.reports.checkpoint_check import read_metadata_file
 from kafkalog_cli.actions.reports.index_verdict import FileReport, Note, NoteKind, fault_note
 from kafkalog_cli.actions.reports.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
 from kafkalog_cli.actions.reports.segment_reports import Means, SegmentFiles, SegmentReports
+from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
 from kafkalog_cli.actions.reports.sidecar_files import (
     MAX_STATE_BYTES,
     SEGMENT_SIDECARS,
@@ -173,10 +174,9 @@ class PartitionReports:
         if self._log_end is not None and self._log_end < segment.base_offset:
             last = segment.base_offset - 1
             message = f"no segment holds offsets {self._log_end} to {last} (compaction leaves such gaps too)"
-            reports.say(Note(message, kind=NoteKind.OFFSET_GAP))
+            reports.say(Note(message, kind=NoteKind.OFFSET_GAP, offsets=(self._log_end, last)))
         yield from reports
-        last_offset = None if reports.walk is None else reports.walk.last_offset
-        self._log_end = None if last_offset is None else last_offset + 1
+        self._log_end = _end_of(segment, reports.walk)
 
     def _leftovers(self, files: list[SidecarFile]) -> Iterator[FileReport]:
         """Files with one work suffix: the indexes against the log with the same suffix."""
@@ -261,6 +261,13 @@ class PartitionReports:
                     return None
                 return header if isinstance(header, Batch) else None
         return None
+
+
+def _end_of(segment: Segment, walk: SegmentWalk | None) -> int | None:
+    """The offset that must come next; None where nobody knows it. A segment without a batch has no offset."""
+    if walk is not None and walk.last_offset is not None:
+        return max(walk.last_offset + 1, segment.base_offset)
+    return segment.base_offset if walk is not None or not segment.log.size_bytes else None
 
 
 def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:

@@ -95,13 +95,17 @@ class NoteKind(Enum):
 
 
 class Note(NamedTuple):
-    """A sentence about a whole file; `code` OK: for information. `expected` and `got` are "" where it says all."""
+    """A sentence about a whole file; `code` OK: for information. `expected` and `got` are "" where it says all.
+
+    `offsets` are the first and the last offset concerned.
+    """
 
     message: str
     code: ExitCode = ExitCode.OK
     kind: NoteKind = NoteKind.OTHER
     expected: str = ""
     got: str = ""
+    offsets: tuple[int, int] | None = None
 
 
 def fault_note(fault: Fault, code: ExitCode = ExitCode.CORRUPTION) -> Note:

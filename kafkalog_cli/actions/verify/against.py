@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.actions.verify.replica_records import ReplicaRecords, first_different
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
 
 NO_EPOCH = -1
@@ -31,7 +34,8 @@ class ReplicaState:
     """What one of the two holds. Offsets as in Kafka: `end_offset` is behind the last batch whose CRC holds.
 
     `last_epoch` is the largest leader epoch, -1 unknown; `damaged` how many places are no good batches; `only_here` how
-    many batches with offsets that both logs reach the other has not got, up to where they diverge.
+    many batches with offsets that both logs reach the other has not got, up to where they diverge. `is_empty`: it
+    has no good batch.
     """
 
     path: str
@@ -40,6 +44,7 @@ class ReplicaState:
     last_epoch: int = NO_EPOCH
     damaged: int = 0
     only_here: int = 0
+    is_empty: bool = False
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
@@ -92,49 +97,117 @@ class Comparison:
         return f"{'neither' if better is None else better.path} is more complete: {both}"
 
 
-def compare(
+def compare(  # noqa: PLR0913, PLR0917
     fs: Filesystem,
     ours: Partition,
     theirs: Partition,
     limits: Limits = DEFAULT_LIMITS,
     choice: KernelChoice | None = None,
+    policy: ReplicaPolicy | None = None,
 ) -> Comparison:
     """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
 
     Batches that only one of them has are no divergence (compaction, deletion, a later end), nor are other segments,
-    nor batches that the cleaner made smaller. Damage is in the states. Raises nothing for what lies in the logs.
+    nor batches that the cleaner made smaller; where neither explains them, by `policy`, records are missing. Damage is
+    in the states. Raises nothing for damage in the logs.
     """
     problem = _cannot_compare(fs, ours, theirs)
     if problem:
         states = (_start(ours), _start(theirs))
-        found = [finding(FindingKind.NOT_COMPARABLE, theirs.path, problem)]
-        return Comparison(*states, None, tuple(found), is_comparable=False)
+        return Comparison(*states, None, (not_compared(ours.path, problem),), is_comparable=False)
+    policy = policy or ReplicaPolicy()
     with _Side(fs, ours, limits, choice) as left, _Side(fs, theirs, limits, choice) as right:
         difference = _first_difference(left, right)
         found = [] if difference is None else [_diverged(difference)]
         left.drain()
         right.drain()
         states = (left.state(), right.state())
+        missing = [*_missing(left, right, policy), *_missing(right, left, policy)]
+        shared = left.shared
+    found += missing
     found += _behind(*states)
-    if states[0].only_here or states[1].only_here:
+    if not missing and (states[0].only_here or states[1].only_here):
         found.append(_gone(*states))
-    return Comparison(*states, None if difference is None else difference.offset, tuple(found))
+    if not shared and difference is None and not (states[0].is_empty and states[1].is_empty):
+        found.append(not_compared(ours.path, _nothing_shared(*states)))
+    return Comparison(*states, None if difference is None else difference.offset, tuple(found), bool(shared))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPolicy:
+    """What may explain that a replica has no batch where the other has: the topic's policy, and its log start.
+
+    `is_compacted` None: no source says it; then the signs of the cleaner in the replica decide.
+    """
+
+    is_compacted: bool | None = None
+    log_start: int = 0
+
+    def with_other(self, other: ReplicaPolicy) -> ReplicaPolicy:
+        """Both replicas' together: one source that knows the policy is enough, and compaction explains more."""
+        known = [policy for policy in (self.is_compacted, other.is_compacted) if policy is not None]
+        return ReplicaPolicy(any(known) if known else None, max(self.log_start, other.log_start))
+
+
+def not_compared(path: str, why: str) -> Finding:
+    """Why nothing was compared."""
+    return finding(FindingKind.NOT_COMPARED, path, f"not compared: {why}")
+
+
+def _nothing_shared(ours: ReplicaState, theirs: ReplicaState) -> str:
+    empty = [state.path for state in (ours, theirs) if state.is_empty]
+    if empty:
+        return f"the log of {empty[0]} has no valid batch"
+    ranges = (f"{state.start_offset} to {state.end_offset}" for state in (ours, theirs))
+    return "the logs have no batch in common: offsets " + " and ".join(ranges)
 
 
 def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
     if any(segment.is_seven for segment in (*ours.segments, *theirs.segments)):
-        return "logs of 0.7 have no replicas"
-    if (ours.topic, ours.number) != (theirs.topic, theirs.number):
-        return f"the directories are of different partitions, {ours.name} and {theirs.name}"
+        return "logs of Kafka 0.7 have no replicas"
+    if os.path.realpath(ours.path) == os.path.realpath(theirs.path):
+        return f"{ours.path} and {theirs.path} are the same directory"
     own, other = topic_id_of(fs, ours), topic_id_of(fs, theirs)
+    is_one_topic = own is not None and own == other
+    has_other_name = is_other_name(ours) or is_other_name(theirs)
+    is_same = ours.number == theirs.number and (ours.topic == theirs.topic or is_one_topic)
+    if not is_same and not has_other_name:
+        return f"{ours.name} and {theirs.name} are different partitions"
     if own is not None and other is not None and own != other:
-        return f"the directories are of different topics of the same name: the topic ids are {own} and {other}"
+        return f"{ours.name} and {theirs.name} are of different topics: the topic ids are {own} and {other}"
     return ""
+
+
+def is_other_name(partition: Partition) -> bool:
+    """Whether the directory has a name that no partition has, as a backup may have: orders-0.bak, backup."""
+    return partition.directory.kind is DirectoryKind.OTHER
 
 
 def _start(partition: Partition) -> ReplicaState:
     first = partition.segments[0].base_offset if partition.segments else 0
     return ReplicaState(partition.path, first, first)
+
+
+@dataclass(slots=True)
+class _Missing:
+    """Offsets that the other replica has: the first stretch of them, and how many stretches and offsets in all."""
+
+    ranges: int = 0
+    offsets: int = 0
+    first: int = 0
+    last: int = 0
+    reached: int = NO_OFFSET
+
+    def add(self, first: int, last: int) -> None:
+        """A batch of the other; they come in order."""
+        if not self.ranges or first > self.reached + 1:
+            self.ranges += 1
+        if not self.offsets:
+            self.first = first
+        if self.ranges == 1:
+            self.last = last
+        self.offsets += last - first + 1
+        self.reached = last
 
 
 # ---- the batches of one side
@@ -153,6 +226,9 @@ class _Side:
 
     def __init__(self, fs: Filesystem, partition: Partition, limits: Limits, choice: KernelChoice | None) -> None:
         self.only_here = 0
+        self.shared = 0
+        self.missing = _Missing()
+        self.was_cleaned = False
         self.start_offset = self._end_offset = _start(partition).start_offset
         self.stretch: Stretch | None = None
         self.row = 0
@@ -162,6 +238,7 @@ class _Side:
         self._choice = choice
         self._log_path = ""
         self._damaged = 0
+        self._is_empty = True
         self._last_epoch = NO_EPOCH
         self._stack = ExitStack()
         self._records: ReplicaRecords | None = None
@@ -197,6 +274,8 @@ class _Side:
 
     def _note(self, stretch: Stretch) -> None:
         batches = stretch.batches
+        self._is_empty = self._is_empty and not any(batches.valid)
+        self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(stretch)
         for row in range(len(batches) - 1, -1, -1):
             if batches.valid[row]:
                 self._end_offset = max(self._end_offset, int(batches.last_offset[row]) + 1)
@@ -229,7 +308,21 @@ class _Side:
     def state(self) -> ReplicaState:
         """What was seen; the side must be drained."""
         path, start = self._partition.path, self.start_offset
-        return ReplicaState(path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here)
+        return ReplicaState(
+            path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here, self._is_empty
+        )
+
+    @property
+    def path(self) -> str:
+        """The partition's directory."""
+        return self._partition.path
+
+    def lacks(self, head: _Head) -> bool:
+        """Note a batch of the other that is not here; whether this log reaches so far down."""
+        if head.first < self.start_offset:
+            return False
+        self.missing.add(head.first, head.batch.last_offset)
+        return True
 
     def records_of(self, head: _Head) -> ReplicaRecords:
         """The records of a batch from where they were asked for last, if it was that batch, else from its first on."""
@@ -259,12 +352,13 @@ def _first_difference(left: _Side, right: _Side) -> _Difference | None:
         if ours is None or theirs is None:
             return None
         if ours.batch.last_offset < theirs.first:
-            left.only_here += ours.first >= right.start_offset
+            left.only_here += right.lacks(ours)
             left.step()
         elif theirs.batch.last_offset < ours.first:
-            right.only_here += theirs.first >= left.start_offset
+            right.only_here += left.lacks(theirs)
             right.step()
         else:
+            left.shared += 1
             difference = _differ(left, right, ours, theirs)
             if difference is not None:
                 return difference
@@ -291,6 +385,7 @@ def _skip_alike(left: _Side, right: _Side) -> None:
         same = rows if alike.all() else int(alike.argmin())
         left.step(same)
         right.step(same)
+        left.shared += same
         if same < rows:
             return
 
@@ -350,6 +445,20 @@ def _behind(ours: ReplicaState, theirs: ReplicaState) -> Iterator[Finding]:
     message = f"{how} {more.path}: {less.words}; there: {more.words}"
     offsets = (less.end_offset, more.end_offset - 1) if less.end_offset < more.end_offset else None
     yield finding(FindingKind.REPLICA_BEHIND, less.path, message, offsets=offsets)
+
+
+def _missing(here: _Side, there: _Side, policy: ReplicaPolicy) -> Iterator[Finding]:
+    """Offsets that are not `here` and neither compaction nor deletion explains."""
+    lost = here.missing
+    is_explained = here.was_cleaned if policy.is_compacted is None else policy.is_compacted
+    if not lost.ranges or is_explained or lost.reached < policy.log_start:
+        return
+    message = f"offsets {lost.first} to {lost.last} are missing, and {there.path} has them"
+    if lost.ranges > 1:
+        message += f"; {lost.ranges} gaps of {lost.offsets} offsets in all"
+    expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
+    offsets = (lost.first, lost.last)
+    yield finding(FindingKind.RECORDS_MISSING, here.path, message, expected=expected, got=got, offsets=offsets)
 
 
 def _gone(ours: ReplicaState, theirs: ReplicaState) -> Finding:

@@ -214,6 +214,15 @@ FILE_DIAGNOSES = {
     ),
     FindingKind.REPLICA_BEHIND: Diagnosis(_INFO, "a follower fetches what it has not got", ""),
     FindingKind.MORE_COMPLETE: Diagnosis(_INFO, "a follower fetches from the leader what it has not got", ""),
+    FindingKind.RECORDS_MISSING: Diagnosis(
+        _CORRUPTION,
+        "none: consumers pass over the gap without an error, while another replica has the records",
+        "with the other replica in sync, move the directory away and let it replicate; else restore it from the other",
+    ),
+    FindingKind.ONLY_ON_ONE_SIDE: Diagnosis(_WARNING, "", "give a directory that holds the partition to --against"),
+    FindingKind.NOT_COMPARED: Diagnosis(
+        _WARNING, "", "give another directory of the same partition, under any name that no other partition has"
+    ),
     FindingKind.NOT_COMPARABLE: Diagnosis(_INFO, "none: cleaning or deletion went further on one side", ""),
     # the machine
     FindingKind.NOT_READ: Diagnosis(

@@ -73,8 +73,10 @@ LOG_DIAGNOSES = {
     FindingKind.OFFSET_GAP: Diagnosis(_INFO, "none: compaction leaves gaps, and consumers pass over them", ""),
     FindingKind.MISSING_OFFSETS: Diagnosis(
         _WARNING,
-        "none: consumers pass over the gap without a word; the topic is not compacted, so records are missing",
-        "with other in-sync replicas, compare with one of them (--against); else look for the missing segment",
+        "none: consumers pass over the gap without an error. The records are lost, unless the topic was once compacted:"
+        " an earlier compaction may explain the gap",
+        "compare with another replica or a backup: `kafkalog verify PATH --against DIR`; if the topic is compacted,"
+        " say so: `kafkalog verify PATH --config cleanup.policy=compact`",
     ),
     FindingKind.EPOCH_GOES_BACK: Diagnosis(
         _CORRUPTION,

@@ -118,6 +118,9 @@ class FindingKind(Enum):
     DIVERGED = "diverged"
     REPLICA_BEHIND = "replica-behind"
     MORE_COMPLETE = "more-complete"
+    RECORDS_MISSING = "records-missing"
+    ONLY_ON_ONE_SIDE = "only-on-one-side"
+    NOT_COMPARED = "not-compared"
     NOT_COMPARABLE = "not-comparable"
     # the machine
     NOT_READ = "not-read"

@@ -41,10 +41,10 @@ _SILENT = (NoteKind.LOG_DAMAGE, NoteKind.NO_LOG, NoteKind.LEFT_OVER, NoteKind.BE
 """What is told elsewhere: by the walk and by the file's name; or what every start of a broker puts right."""
 
 
-def findings_of(report: FileReport, *, has_tail_damage: bool, is_compacted: bool | None) -> Iterator[Finding]:
+def findings_of(report: FileReport, *, has_tail_damage: bool) -> Iterator[Finding]:
     """What a report on a file of a partition amounts to.
 
-    `has_tail_damage`: what points behind the log's end follows from that. `is_compacted` None: not known.
+    `has_tail_damage`: what points behind the log's end follows from that.
     """
     if report.state not in (WorkState.IN_PLACE,):
         return
@@ -62,7 +62,7 @@ def findings_of(report: FileReport, *, has_tail_damage: bool, is_compacted: bool
     if NoteKind.NO_LOG not in kinds and not is_unread:
         yield from _of_entries(report, has_tail_damage=has_tail_damage)
     for note in report.notes:
-        yield from _of_note(report, note, has_tail_damage=has_tail_damage, is_compacted=is_compacted)
+        yield from _of_note(report, note, has_tail_damage=has_tail_damage)
 
 
 def _of_entries(report: FileReport, *, has_tail_damage: bool) -> Iterator[Finding]:
@@ -91,12 +91,11 @@ def _of_entries(report: FileReport, *, has_tail_damage: bool) -> Iterator[Findin
     yield finding(kind, report.path, message, got=_fields(first), offsets=_offsets(first))
 
 
-def _of_note(report: FileReport, note: Note, *, has_tail_damage: bool, is_compacted: bool | None) -> Iterator[Finding]:
+def _of_note(report: FileReport, note: Note, *, has_tail_damage: bool) -> Iterator[Finding]:
     if note.kind in _SILENT:
         return
     if note.kind is NoteKind.OFFSET_GAP:
-        kind = FindingKind.MISSING_OFFSETS if is_compacted is False else FindingKind.OFFSET_GAP
-        yield finding(kind, report.path, note.message, expected=note.expected, got=note.got)
+        yield finding(FindingKind.OFFSET_GAP, report.path, note.message, offsets=note.offsets)
         return
     if note.kind is NoteKind.BEYOND_END and has_tail_damage:
         yield finding(FindingKind.ENTRIES_BEHIND_TAIL, report.path, note.message, expected=note.expected, got=note.got)

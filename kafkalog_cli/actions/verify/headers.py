@@ -10,6 +10,7 @@ from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.segment_walk import Stretch
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.actions.verify.log import Totals, begins_with_zeros, end_kind, in_words
 from kafkalog_cli.actions.verify.onlooker import Onlooker
 from kafkalog_cli.errors import KafkalogError
@@ -29,7 +30,7 @@ MAX_MAGIC = 2
 
 class HeaderCheck:
     """Follows the headers of a partition's segments. Afterwards `totals`, `end_offset` (None: no segment could be
-    read), and `has_tail_damage` as of a walk that checks CRCs.
+    read), and `has_tail_damage` as of a walk that checks CRCs. `was_cleaned`: the cleaner has left its signs.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -44,6 +45,7 @@ class HeaderCheck:
         self.totals = Totals()
         self.end_offset: int | None = None
         self.has_tail_damage = False
+        self.was_cleaned = False
         self._fs = fs
         self._partition = partition
         self._limits = limits
@@ -90,6 +92,7 @@ class HeaderCheck:
                 if self._onlooker is not None:
                     self._onlooker.batches(batches)
                 stretch = Stretch(batches, reached, NO_TIMESTAMP, is_after_damage=False)
+                self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(stretch)
                 problem = None if told else _problem(path, stretch)
                 if problem is not None:
                     told = True

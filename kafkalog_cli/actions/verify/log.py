@@ -11,6 +11,7 @@ from kafkalog_cli.actions.reports.segment_walk import Damaged, SegmentWalk, Stre
 from kafkalog_cli.actions.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.gaps import cleaner_wrote, rows_behind_gaps
 from kafkalog_cli.actions.verify.records import RecordsCheck
 from kafkalog_cli.actions.verify.times import TimesSeen
 from kafkalog_cli.actions.verify.txns import AbortedCheck
@@ -58,7 +59,8 @@ class LogCheck:
     """Looks at the batches of a partition's segments, and (`wants_records`) at their records; a `LogObserver`.
 
     `only` names the log files that are wanted (None: all). Afterwards `findings` are in the order of the log;
-    `has_tail_damage`: the last segment has a damaged tail, and nothing else is damaged in it.
+    `has_tail_damage`: the last segment has a damaged tail, and nothing else is damaged in it. `was_cleaned`: a batch
+    has what only the cleaner leaves.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class LogCheck:
         self.findings: list[Finding] = []
         self.totals = Totals()
         self.gaps = Gaps()
+        self.was_cleaned = False
         self.has_tail_damage = False
         self._now_ms = now_ms
         self._only = only
@@ -106,6 +109,7 @@ class LogCheck:
         self._look_at_crcs(batches)
         self._times.see(batches.max_timestamp, batches.last_offset, batches.position)
         self._look_at_counts(batches)
+        self.was_cleaned = self.was_cleaned or cleaner_wrote(batches)
         self._look_at_epochs(batches)
         self._look_at_offsets(stretch)
         if self._aborted is not None:
@@ -231,7 +235,7 @@ class LogCheck:
         before = stretch.reached_before
         if before != NO_OFFSET and first > before + 1 and not stretch.is_after_damage:
             self._add_gap(before + 1, first - 1, int(stretch.batches.position[0]))
-        for row in _rows_behind_gaps(stretch):
+        for row in rows_behind_gaps(stretch):
             before, first = int(stretch.batches.last_offset[row - 1]), int(stretch.batches.base_offset[row])
             if first > before + 1:
                 self._add_gap(before + 1, first - 1, int(stretch.batches.position[row]))
@@ -328,16 +332,6 @@ class LogCheck:
         """What ended the last chain of the segment."""
         kind = end_kind(walk.file, fault, is_last=self._is_last)
         self.findings.append(of_fault(self._path, in_words(fault, kind, walk.file.size_bytes), kind))
-
-
-def _rows_behind_gaps(stretch: Stretch) -> list[int]:
-    """Rows, but for the first, whose offsets do not follow those of the row before."""
-    if stretch.batches.matrix is not None:
-        columns: Any = stretch.batches
-        rows: list[int] = ((columns.base_offset[1:] - columns.last_offset[:-1] != 1).nonzero()[0] + 1).tolist()
-        return rows
-    pairs = enumerate(zip(stretch.last_offset, stretch.base_offset[1:], strict=False), 1)
-    return [row for row, (before, first) in pairs if first != before + 1]
 
 
 _MID_LOG = {

@@ -14,6 +14,7 @@ from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.actions.verify.gaps import GapJudge
 from kafkalog_cli.actions.verify.headers import HeaderCheck
 from kafkalog_cli.actions.verify.log import Advance, Gaps, LogCheck, Totals
 from kafkalog_cli.actions.verify.onlooker import Onlooker, Together
@@ -95,7 +96,12 @@ class Verification:
 
     @property
     def exit_code(self) -> ExitCode:
-        """That of the worst finding; 1 for a file that could not be read, unless there is a corruption elsewhere."""
+        """That of the worst finding; 1 for a file that could not be read, unless there is a corruption elsewhere.
+
+        10 for a comparison in which nothing was compared.
+        """
+        if any(found.kind is FindingKind.NOT_COMPARED for found in self.findings):
+            return ExitCode.NOT_FOUND
         worst = max((found.severity.exit_code for found in self.findings), default=ExitCode.OK)
         is_read = all(found.kind is not FindingKind.NOT_READ for found in self.findings)
         return worst if is_read or worst is ExitCode.CORRUPTION else ExitCode.FAILURE
@@ -146,6 +152,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
         if last in unread and (looked.has_tail_damage or last in _unread_logs(found, (FindingKind.NOT_READ,))):
             log = None  # nobody knows where it ends
             found = [one for one in found if one.kind not in _BEHIND_THE_END]
+        found = [*_gap_judge(task, looked).judged(found)]
         if task.root is not None and partition.directory.kind is DirectoryKind.PARTITION:
             found += checkpoint_findings(task.root, partition.topic, partition.number, log)
     missing = [f"topic ids and replicas ({task.facts.unknown_because})"] if task.facts.unknown_because else []
@@ -183,6 +190,15 @@ class _Looked:
     log: LogRange | None
     totals: Totals
     has_tail_damage: bool
+    was_cleaned: bool = False
+
+
+def _gap_judge(task: Task, looked: _Looked) -> GapJudge:
+    """What decides about gaps: the policy, the cleaner's and the log start's checkpoints, and the batches."""
+    partition, root = task.partition, task.root
+    lines = None if root is None else root.offsets_of(partition.topic, partition.number)
+    was_cleaned = looked.was_cleaned or task.facts.is_in_cleaner_checkpoint
+    return GapJudge(partition, task.facts.is_compacted, was_cleaned, None if lines is None else lines.log_start)
 
 
 def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
@@ -200,14 +216,14 @@ def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
     seven = SevenCheck(means, task.partition, task.now_ms, wants_records=deep, only=task.wanted, onlooker=task.onlooker)
     found += seven.findings()
     found += check.findings
-    compacted = task.facts.is_compacted
     blind = _unread_logs(check.findings)
     for report in held:
-        told = findings_of(report, has_tail_damage=check.has_tail_damage, is_compacted=compacted)
+        told = findings_of(report, has_tail_damage=check.has_tail_damage)
         found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
-    found += _gap_findings(check.gaps, compacted)
+    found += _gap_findings(check.gaps)
     totals = seven.totals if seven.totals.segments else check.totals
-    return _Looked(reports.log or seven.log, totals, check.has_tail_damage)
+    was_cleaned = check.was_cleaned or bool(check.gaps.count)
+    return _Looked(reports.log or seven.log, totals, check.has_tail_damage, was_cleaned)
 
 
 _UNREAD = (FindingKind.UNREADABLE_RANGE, FindingKind.NOT_READ)
@@ -239,7 +255,7 @@ def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
     if task.wanted is not None and _is_wanted(task, FileKind.PARTITION_METADATA):  # of a directory, told with its facts
         found += read_topic_id(means.fs, partition.path).problems
     totals = seven.totals if seven.totals.segments else check.totals
-    return _Looked(check.log or seven.log, totals, check.has_tail_damage)
+    return _Looked(check.log or seven.log, totals, check.has_tail_damage, check.was_cleaned)
 
 
 def _is_wanted(task: Task, kind: FileKind) -> bool:
@@ -264,15 +280,15 @@ def _epoch_faults(means: Means, partition: Partition, log: LogRange | None) -> I
             yield finding(FindingKind.ENTRIES_BEHIND_TAIL, path, message, expected=expected, got=got)
 
 
-def _gap_findings(gaps: Gaps, is_compacted: bool | None) -> Iterator[Finding]:
+def _gap_findings(gaps: Gaps) -> Iterator[Finding]:
     """Offsets that no batch has, inside the segments."""
     if not gaps.count:
         return
-    kind = FindingKind.MISSING_OFFSETS if is_compacted is False else FindingKind.OFFSET_GAP
     message = f"no batch holds offsets {gaps.first} to {gaps.last}"
     if gaps.count > 1:
         message += f"; {gaps.count} gaps of {gaps.offsets} offsets in all"
-    yield finding(kind, gaps.path, message, position=gaps.position, offsets=(gaps.first, gaps.last))
+    offsets = (gaps.first, gaps.last)
+    yield finding(FindingKind.OFFSET_GAP, gaps.path, message, position=gaps.position, offsets=offsets)
 
 
 def _advised(found: Iterable[Finding], facts: TopicFacts) -> Iterator[Finding]:

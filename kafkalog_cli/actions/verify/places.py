@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from kafkalog_cli.actions.listing.root import RootState
 from kafkalog_cli.actions.partition_facts import Replication
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
@@ -20,7 +21,7 @@ from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.reading.unreadable import unreadable
 from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata
-from kafkalog_cli.storage.settings.topic_config import Origin
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, COMPACT
 
 KRAFT_VERSION = 1
 """Of a `meta.properties`."""
@@ -95,20 +96,53 @@ def _broker(meta: MetaProperties | None) -> object:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a metadata log says of a partition. `is_compacted` None: not known; `unknown_because` says why replicas
-    and topic id are not, "" where they are.
+    """What a metadata log and the settings say of a partition. `is_compacted` None: no source says it;
+    `unknown_because` says why replicas and topic id are not known, "" where they are.
     """
 
     replication: Replication | None = None
     is_compacted: bool | None = None
     findings: tuple[Finding, ...] = ()
     unknown_because: str = ""
+    is_in_cleaner_checkpoint: bool = False
 
 
-def topic_facts(
-    partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource
+@dataclass(frozen=True, slots=True)
+class GivenPolicy:
+    """What `--config cleanup.policy` says; None: not given. `is_named`: the topic was, or the partition by its path."""
+
+    policy: frozenset[str] | None = None
+    is_named: bool = False
+
+    def is_compacted(self, own: bool | None, *, is_in_cleaner_checkpoint: bool) -> bool | None:
+        """Whether the topic counts as compacted. `own` is what the other sources say, which `delete` for many topics
+        at once does not override.
+        """
+        if self.policy is None:
+            return own
+        if COMPACT in self.policy:
+            return True
+        return own or None if (own or is_in_cleaner_checkpoint) and not self.is_named else False
+
+
+def topic_facts(  # noqa: PLR0913, PLR0917
+    partition: Partition,
+    topic_id: TopicIdFile,
+    log_dir: str | None,
+    settings: SettingsSource,
+    given: GivenPolicy,
+    root: RootState | None,
 ) -> TopicFacts:
     """The facts, with what is wrong about them. Raises as `SettingsSource.metadata` does."""
+    in_checkpoint = root is not None and root.offsets_of(partition.topic, partition.number).cleaner is not None
+    found = _facts(partition, topic_id, log_dir, settings)
+    compacted = found.is_compacted
+    if partition.topic not in INTERNAL_COMPACTED:
+        compacted = given.is_compacted(compacted, is_in_cleaner_checkpoint=in_checkpoint)
+    return replace(found, is_compacted=compacted, is_in_cleaner_checkpoint=in_checkpoint)
+
+
+def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource) -> TopicFacts:
     compacted = True if partition.topic in INTERNAL_COMPACTED else None
     directory = partition.directory
     if directory.kind is not DirectoryKind.PARTITION or directory.is_metadata_log:
@@ -116,25 +150,31 @@ def topic_facts(
     metadata, meta = settings.metadata(log_dir), settings.meta(log_dir)
     missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta)
     findings = (*topic_id.problems, *missing)
-    if metadata is None:
-        return TopicFacts(None, compacted, findings, "no metadata log")
-    if not metadata.is_complete:
-        return TopicFacts(None, compacted, findings, "the metadata log is damaged")
+    if metadata is None or not metadata.is_complete:
+        compacted = _policy_of(partition.topic, log_dir, settings, all_read=False)
+        because = "no metadata log" if metadata is None else "the metadata log is damaged"
+        return TopicFacts(None, compacted, findings, because)
     problem = _id_problem(partition, topic_id.topic_id, metadata)
     if problem is not None:
         return TopicFacts(None, compacted, (*findings, problem))
     state = metadata.partition(partition.topic, partition.number)
     if state is None:
         return TopicFacts(None, compacted, findings)
-    config = settings.topic_config(log_dir, partition.topic)
     replication = Replication(state.replicas, state.isr, state.leader, settings.broker_id(log_dir))
-    if config["cleanup.policy"].origin is not Origin.DEFAULT:  # which server.properties may say otherwise
-        compacted = config.is_compacted
+    compacted = _policy_of(partition.topic, log_dir, settings, all_read=settings.has_broker_properties)
     broker = replication.broker_id
     if broker is not None and broker not in replication.replicas:
         path = partition.path
         findings = (*findings, finding(FindingKind.NOT_A_REPLICA, path, replication.words, got=str(broker)))
     return TopicFacts(replication, compacted, findings)
+
+
+def _policy_of(topic: str, log_dir: str | None, settings: SettingsSource, *, all_read: bool) -> bool | None:
+    """Whether the topic is compacted; Kafka's default counts only where all sources were read (`all_read`)."""
+    if topic in INTERNAL_COMPACTED:
+        return True
+    config = settings.topic_config(log_dir, topic)
+    return config.is_compacted if all_read or config.is_configured(CLEANUP_POLICY) else None
 
 
 def _missing_id(partition: Partition, meta: MetaProperties | None) -> Sequence[Finding]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, cast
 
 from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
@@ -13,11 +13,11 @@ from kafkalog_cli.actions.reports.fresh_looks import FreshLooks
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, expand, partition_paths
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.actions.verify.against import Comparison
+from kafkalog_cli.actions.verify.against import Comparison, ReplicaPolicy
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, shown_path
-from kafkalog_cli.actions.verify.places import Places, read_topic_id, topic_facts
+from kafkalog_cli.actions.verify.places import GivenPolicy, Places, TopicFacts, read_topic_id, topic_facts
 from kafkalog_cli.actions.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.actions.verify.settled import removed, settled_findings, settled_verification
 from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound
@@ -26,6 +26,7 @@ from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.logdir import PartitionPath
 from kafkalog_cli.storage.names import PARTITION_KINDS, classify_file
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY
 
 
 class Watcher(Protocol):
@@ -50,7 +51,9 @@ Result = Verification | Failed
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """What is wanted. `jobs`: partitions at a time."""
+    """What is wanted. `jobs`: partitions at a time. `config` is what `--config` says, `broker_properties` the
+    server.properties (empty: not given), name to text.
+    """
 
     selection: Selection
     level: Level
@@ -59,14 +62,17 @@ class VerifyRequest:
     jobs: int = 1
     progress: Watcher | None = None
     engine: Engine = THREADS
+    config: Mapping[str, str] = field(default_factory=dict)
+    broker_properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Target(NamedTuple):
-    """A directory or some files of it. `is_root`: a log directory as such."""
+    """A directory or some files of it. `is_root`: a log directory as such. `is_named`: given by its own path."""
 
     directory: PartitionPath
     wanted: frozenset[str] | None = None
     is_root: bool = False
+    is_named: bool = False
 
 
 class Verifier:
@@ -96,6 +102,21 @@ class Verifier:
         assert self._settings is not None
         return self._settings
 
+    def replica_policy(self, partition: Partition) -> ReplicaPolicy:
+        """What may explain that a replica lacks batches, by its settings and checkpoints.
+
+        Only after `parts`. Raises as `SettingsSource.metadata` does.
+        """
+        log_dir = self._log_dir(partition.path)
+        root = None if log_dir is None else self._root(log_dir)
+        target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
+        facts = self._facts(target, partition)
+        compacted = facts.is_compacted
+        if compacted is None and facts.is_in_cleaner_checkpoint:
+            compacted = True
+        log_start = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
+        return ReplicaPolicy(compacted, log_start or 0)
+
     def root_of(self, path: str) -> RootState | None:
         """The log directory that a partition lies in, None if it lies in none."""
         log_dir = self._log_dir(path)
@@ -110,7 +131,7 @@ class Verifier:
         settings = self._settings = SettingsSource(
             self._means.fs,
             {},
-            {},
+            self._request.broker_properties,
             metadata_path=self._request.metadata_path,
             log_dirs=known,
             kernels=self._means.choice,
@@ -154,7 +175,7 @@ class Verifier:
         trimmed = path.rstrip("/") or "/"
         partitions = list(partition_paths(fs, trimmed))
         chosen = [partition for partition in partitions if selection.takes(partition.directory)]
-        yield from map(_Target, chosen)
+        yield from (_Target(one, is_named=one.path == trimmed) for one in chosen)
         if [partition.path for partition in partitions] != [trimmed]:
             self._roots[trimmed] = read_root(fs, trimmed, frozenset(partition.path for partition in partitions))
             if selection.is_everything:
@@ -203,10 +224,24 @@ class Verifier:
         leftover = None if root is None else staged_finding(root, partition.directory.name)
         if leftover is not None:
             return Task(partition, request.level, request.now_ms, advance=advance, leftover=leftover)
+        facts = self._facts(target, partition)
         topic_id = read_topic_id(fs, path)
-        facts = topic_facts(partition, topic_id, log_dir, settings)
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
         return Task(partition, request.level, request.now_ms, facts=facts, elsewhere=elsewhere, advance=advance)
+
+    def _facts(self, target: _Target, partition: Partition) -> TopicFacts:
+        log_dir = self._log_dir(partition.path)
+        root = None if log_dir is None else self._root(log_dir)
+        given = self._given_policy(partition, is_named=target.is_named)
+        topic_id = read_topic_id(self._means.fs, partition.path)
+        return topic_facts(partition, topic_id, log_dir, self.settings, given, root)
+
+    def _given_policy(self, partition: Partition, *, is_named: bool) -> GivenPolicy:
+        text = self._request.config.get(CLEANUP_POLICY)
+        if text is None:
+            return GivenPolicy()
+        policy = frozenset(word.strip() for word in text.split(","))
+        return GivenPolicy(policy, is_named or self._request.selection.topics == {partition.topic})
 
     def _size_bytes(self, target: _Target) -> int:
         """Bytes of the log files of a target, as far as they can be had."""
@@ -290,12 +325,21 @@ class _Verify:
         return settled_verification(self._means, replace(task, root=None if log_dir is None else self._roots[log_dir]))
 
 
-def comparison_of(here: Verification, compared: Comparison) -> Verification:
-    """The comparison of two replicas as a result of its own, about the one that was given first."""
+def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verification:
+    """The comparison of two replicas as a result of its own, about the replica that was given first."""
     findings = compared.findings
     if compared.verdict:
         findings += (finding(FindingKind.MORE_COMPLETE, here.path, compared.verdict),)
-    return Verification(here.path, here.level, Target.COMPARISON, here.topic, here.partition, findings)
+    return _of_comparison(here, level, findings)
+
+
+def left_alone(here: Partition, level: Level, found: Finding) -> Verification:
+    """The result on a partition that has no other directory to be compared with."""
+    return _of_comparison(here, level, (found,))
+
+
+def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:
+    return Verification(here.path, level, Target.COMPARISON, here.topic, here.number, findings)
 
 
 def _files_together(targets: Iterable[_Target]) -> list[_Target]:

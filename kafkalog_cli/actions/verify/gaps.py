@@ -1,0 +1,130 @@
+"""Offsets that no batch has: lost records, or a trace of compaction, by the topic's policy and the log itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any
+
+from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.actions.reports.segment_walk import Stretch
+from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH, BatchColumns
+from kafkalog_cli.storage.names import DirectoryKind, FileKind, WorkState
+from kafkalog_cli.storage.partition import Partition
+
+_RECORD_BATCH_MAGIC = 2
+_EMPTY_BYTES = RECORD_BATCH.size
+
+
+def cleaner_wrote(batches: BatchColumns) -> bool:
+    """Whether a batch has what only the cleaner leaves: a delete horizon, or fewer records than offsets.
+
+    Producers number the records of a batch v2 without a gap. Older formats have no such sign in their headers. A
+    batch whose header says 0 records and that has bytes of records is damaged, and not the cleaner's.
+    """
+    columns: Any = batches
+    if batches.matrix is not None:
+        spans = columns.last_offset - columns.base_offset + 1
+        thinned = (columns.records_count < spans) & ((columns.records_count > 0) | (columns.size_bytes == _EMPTY_BYTES))
+        cleaned = thinned | (columns.attributes & DELETE_HORIZON_MASK != 0)
+        return bool((cleaned & (columns.magic >= _RECORD_BATCH_MAGIC) & (columns.valid != 0)).any())
+    rows = zip(
+        columns.magic, columns.valid, columns.records_count, columns.base_offset, columns.last_offset,
+        columns.attributes, columns.size_bytes, strict=True,
+    )  # fmt: skip
+    return any(
+        attributes & DELETE_HORIZON_MASK or (count < last - base + 1 and (count > 0 or size == _EMPTY_BYTES))
+        for magic, valid, count, base, last, attributes, size in rows
+        if magic >= _RECORD_BATCH_MAGIC and valid
+    )
+
+
+def rows_behind_gaps(stretch: Stretch) -> list[int]:
+    """Rows, but for the first, whose offsets do not follow those of the row before."""
+    if stretch.batches.matrix is not None:
+        columns: Any = stretch.batches
+        rows: list[int] = ((columns.base_offset[1:] - columns.last_offset[:-1] != 1).nonzero()[0] + 1).tolist()
+        return rows
+    pairs = enumerate(zip(stretch.last_offset, stretch.base_offset[1:], strict=False), 1)
+    return [row for row, (before, first) in pairs if first != before + 1]
+
+
+def has_gap(stretch: Stretch) -> bool:
+    """Whether a batch does not follow the batch before it in these."""
+    return any(
+        stretch.base_offset[row] > stretch.last_offset[row - 1] + 1
+        for row in (rows_behind_gaps(stretch) if stretch.is_ordered else ())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GapJudge:
+    """What a gap means in one partition.
+
+    `is_compacted` is the topic's cleanup.policy, None where no source says it. `was_cleaned`: the log or the
+    cleaner's checkpoint shows that the cleaner was here. `log_start`: records below this offset were deleted.
+    """
+
+    partition: Partition
+    is_compacted: bool | None
+    was_cleaned: bool = False
+    log_start: int | None = None
+
+    def judged(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """The findings; a gap that compaction and deletion do not explain becomes a warning that names lost offsets."""
+        for one in findings:
+            yield self._judged(one) if one.kind is FindingKind.OFFSET_GAP else one
+
+    def _judged(self, gap: Finding) -> Finding:
+        if gap.first_offset is None or gap.last_offset is None or not self._is_loss(gap, gap.last_offset):
+            return gap
+        first, last = max(gap.first_offset, self.log_start or 0), gap.last_offset
+        what = "batch" if gap.position is not None else "segment"
+        many = counted(last - first + 1, "offset", "offsets")
+        lost = f"offsets {first} to {last} ({many}) are missing" if last > first else f"offset {first} is missing"
+        known = "this topic is not compacted"
+        why = known if self.is_compacted is False else "no source says whether this topic is compacted"
+        covers = "it" if last == first else "them"
+        more = gap.message.partition("; ")[2]
+        return finding(
+            FindingKind.MISSING_OFFSETS,
+            gap.path,
+            f"{lost}: no {what} covers {covers}, and {why}{more and f'; {more}'}",
+            position=gap.position,
+            expected=f"a {what} from offset {first} on",
+            got=f"offset {last + 1}",
+            offsets=(first, last),
+            next_step=self._next_step(),
+        )
+
+    def _is_loss(self, gap: Finding, last: int) -> bool:
+        if self.is_compacted or self.partition.directory.kind not in (DirectoryKind.PARTITION, DirectoryKind.OTHER):
+            return False
+        if self.log_start is not None and last < self.log_start:
+            return False
+        if self.is_compacted is False:
+            return True
+        return gap.position is None and not self.was_cleaned and not self._is_being_replaced(gap)
+
+    def _is_being_replaced(self, gap: Finding) -> bool:
+        """Whether a segment of the gap is still there as .deleted: so the cleaner leaves what it has replaced."""
+        first, last = gap.first_offset or 0, gap.last_offset or 0
+        return any(
+            left.name.kind is FileKind.LOG
+            and left.name.state is WorkState.DELETED
+            and left.name.offset is not None
+            and first <= left.name.offset <= last
+            for left in self.partition.leftovers
+        )
+
+    def _next_step(self) -> str:
+        path = quote(self.partition.path)
+        compare = f"compare with another replica or a backup: `kafkalog verify {path} --against DIR`"
+        if self.is_compacted is False:
+            compacted = "if the topic was compacted earlier, that explains the gap"
+        else:
+            compacted = "if the topic is compacted, say so"
+        return f"{compare}; {compacted}: `kafkalog verify {path} --config cleanup.policy=compact`"

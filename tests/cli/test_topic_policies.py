@@ -56,11 +56,8 @@ def emptied(out):
 
 def skipped(err):
     """The topics that were skipped, with the reason."""
-    lines = [
-        line.partition(": skipped: ")
-        for line in err.splitlines()
-        if "-0: skipped: " in line and "__cluster" not in line
-    ]
+    lines = [line.partition(": skipped: ") for line in err.splitlines() if "-0: skipped: " in line]
+    lines = [line for line in lines if "__cluster_metadata" not in line[0]]
     return {line[0].rpartition("/")[2].removesuffix("-0"): line[2] for line in lines}
 
 

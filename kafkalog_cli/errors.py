@@ -142,6 +142,10 @@ class Refused(KafkalogError):
     exit_code = ExitCode.REFUSED
 
 
+class Skipped(Refused):
+    """{path}: skipped: {reason}"""
+
+
 class NotChanged(KafkalogError):
     """{path}: nothing was changed: {reason}"""
 

@@ -60,15 +60,18 @@ class PartitionFacts:
     """The facts that refusals and warnings go by.
 
     `replication` None: not known, `unknown_because` says why. `tiered_because` says why the partition is taken for
-    tiered. `twins` are other directories of the same partition, `linked` segment files that are symbolic links or
-    have more than one name, `odd_files` what has the name of one and is no file, `foreign` the program whose files
-    these are, if not Kafka. `resolved_path` is where a path with symbolic links leads to, None without any.
+    tiered. `own` are the settings without those of the command line. `twins` are other directories of the same
+    partition, `linked` segment files that are symbolic links or have more than one name, `odd_files` what has the
+    name of one and is no file, `foreign` the program whose files these are, if not Kafka. `other_topic_because` says
+    why the metadata log's topic of that name is another one, "" if it is not. `resolved_path` is where a path with
+    symbolic links leads to, None without any.
     """
 
     path: str
     kind: DirectoryKind
     topic: str
     config: TopicConfig
+    own: TopicConfig
     is_metadata_log: bool = False
     replication: Replication | None = None
     unknown_because: str = ""
@@ -80,6 +83,7 @@ class PartitionFacts:
     newest: NewestFile | None = None
     foreign: str | None = None
     is_in_cleaner_checkpoint: bool = False
+    other_topic_because: str = ""
     resolved_path: str | None = None
 
 
@@ -124,6 +128,7 @@ def gather_facts(  # noqa: PLR0913
         partition.directory.kind,
         partition.topic,
         config,
+        source.config_without_command_line(log_dir, partition.topic),
         is_metadata_log=partition.directory.is_metadata_log,
         replication=replication,
         unknown_because=because,
@@ -135,6 +140,7 @@ def gather_facts(  # noqa: PLR0913
         newest=_newest(fs, partition),
         foreign=foreign_layout(fs, partition.path),
         is_in_cleaner_checkpoint=cleaner is not None,
+        other_topic_because=_other_topic(fs, partition, metadata),
         resolved_path=None if path == resolved else resolved,
     )
 
@@ -151,6 +157,7 @@ def facts_of_new(
         partition.directory.kind,
         partition.topic,
         source.topic_config(log_dir, partition.topic),
+        source.config_without_command_line(log_dir, partition.topic),
         is_metadata_log=partition.directory.is_metadata_log,
         replication=replication,
         unknown_because=because,
@@ -173,10 +180,19 @@ def _replication(
     state = metadata.partition(partition.topic, partition.number)
     if topic is None or state is None:
         return None, "the metadata log has no such partition (any more)"
-    own = topic_id_of(fs, partition)
-    if own is not None and own != topic.topic_id:
-        return None, f"the metadata log has another topic of that name (id {topic.topic_id}, here {own})"
+    other = _other_topic(fs, partition, metadata)
+    if other:
+        return None, other
     return Replication(state.replicas, state.isr, state.leader, broker_id), ""
+
+
+def _other_topic(fs: Filesystem, partition: Partition, metadata: ClusterMetadata | None) -> str:
+    """Why the metadata log's topic of that name is not this directory's; "" if nothing says so."""
+    topic = None if metadata is None else metadata.topics.get(partition.topic)
+    own = None if topic is None else topic_id_of(fs, partition)
+    if topic is None or own is None or own == topic.topic_id:
+        return ""
+    return f"the metadata log has another topic of that name (id {topic.topic_id}, here {own})"
 
 
 def topic_id_of(fs: Filesystem, partition: Partition) -> str | None:

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum, unique
 from typing import NamedTuple
 
+from kafkalog_cli.actions.intent import Action as Action  # noqa: PLC0414  (the table and its words go together)
+from kafkalog_cli.actions.intent import Intent as Intent  # noqa: PLC0414
 from kafkalog_cli.actions.partition_facts import PartitionFacts
-from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
+from kafkalog_cli.actions.policy_rules import (
+    illegal_setting,
+    no_limit,
+    no_policy,
+    other_topic,
+    outdated_settings,
+    overridden_policy,
+)
+from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat
 from kafkalog_cli.format.checkpoint import can_name
 from kafkalog_cli.storage.names import DirectoryKind
-from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, Origin, Setting
-
-RETENTION_LIMITS = ("retention.ms", "retention.bytes")
-
-
-@unique
-class Action(Enum):
-    """What changes a partition. The value is the command."""
-
-    RECOVER = "recover"
-    ROLL = "roll"
-    RETAIN = "retain"
-    COMPACT = "compact"
-    TRUNCATE = "truncate"
-    DELETE_RECORDS = "delete-records"
-    APPEND = "append"
-    IMPORT = "import"
-    UNDO = "undo"
-    PURGE = "purge"
 
 
 @unique
@@ -47,33 +37,12 @@ class Outcome(Enum):
         return codes.get(self, ExitCode.OK)
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """What is about to be done, and what the command line says about it.
-
-    `is_named`: the partition was given by its own path or by `--topic`. `in_place`: names of the files whose bytes
-    change where they lie; None: not planned yet, so it may be any. `has_own_limit`: `--free-bytes`.
-    `makes_directory`: of a new partition, with `topic_id` if one is known. `drops_records`: below the log end, in
-    a log directory with the marker of a clean shutdown.
-    """
-
-    action: Action
-    now_ms: int
-    now_is_given: bool = False
-    single_replica: bool = False
-    is_named: bool = False
-    in_place: frozenset[str] | None = None
-    has_own_limit: bool = False
-    makes_directory: bool = False
-    topic_id: str | None = None
-    drops_records: bool = False
-
-
 class Rule(NamedTuple):
     """A row of the table: `when` it holds, in words, and what finds it; `find` returns the reason, None if not.
 
-    `flag` lifts it if `is_lifted` finds it on the command line; "" if nothing does. Settings as flags need no
-    `is_lifted`: with them the rule does not hold.
+    `skips`: the partition is said to be skipped, and the reason itself names the option. `flag` lifts it if
+    `is_lifted` finds it on the command line; "" if nothing does. Settings as flags need no `is_lifted`: with them the
+    rule does not hold.
     """
 
     name: str
@@ -83,6 +52,7 @@ class Rule(NamedTuple):
     flag: str
     find: Callable[[PartitionFacts, Intent], str | None]
     is_lifted: Callable[[Intent], bool] = lambda _: False
+    skips: bool = False
 
 
 class Verdict(NamedTuple):
@@ -101,14 +71,20 @@ class Verdict(NamedTuple):
     @property
     def message(self) -> str:
         """The reason, and the flag that would lift it."""
-        needs_flag = self.rule.flag and self.outcome is not Outcome.WARNING
+        needs_flag = self.rule.flag and not self.rule.skips and self.outcome is not Outcome.WARNING
         return f"{self.reason} (to go on: {self.rule.flag})" if needs_flag else self.reason
 
 
 def judge(facts: PartitionFacts, intent: Intent) -> tuple[Verdict, ...]:
-    """The rules that hold, in the order of the table."""
+    """The rules that hold, in the order of the table.
+
+    Of a topic that is not compacted, compaction asks only whether that is sure: there is nothing else to do to it.
+    """
     found = []
+    is_done_with = intent.action is Action.COMPACT and not facts.config.is_compacted
     for rule in RULES:
+        if is_done_with and not rule.actions <= _BY_POLICY:
+            continue
         reason = rule.find(facts, intent) if intent.action in rule.actions else None
         if reason is not None:
             found.append(Verdict(rule, facts.path, reason, rule.is_lifted(intent)))
@@ -121,6 +97,8 @@ def raise_refusals(verdicts: Iterable[Verdict]) -> None:
     if not found:
         return
     kind = UnsupportedFormat if any(v.outcome is Outcome.UNSUPPORTED for v in found) else Refused
+    if all(verdict.rule.skips for verdict in found):
+        kind = Skipped
     raise kind(path=found[0].path, reason="; ".join(verdict.message for verdict in found))
 
 
@@ -183,50 +161,6 @@ def _clock(facts: PartitionFacts, intent: Intent) -> str | None:
         return None
     ahead = (facts.newest.mtime_ms - intent.now_ms) / 1000
     return f"{facts.newest.name} was written {ahead:.0f} s after now: one of two clocks is wrong"
-
-
-def _limits(facts: PartitionFacts) -> list[Setting]:
-    """The limits that somebody has set."""
-    return [facts.config[name] for name in RETENTION_LIMITS if facts.config.is_configured(name)]
-
-
-def _no_policy(facts: PartitionFacts, intent: Intent) -> str | None:
-    if facts.config.is_configured(CLEANUP_POLICY):
-        return None
-    if intent.action is Action.RETAIN:
-        has_limit = any(limit.origin is Origin.COMMAND_LINE for limit in _limits(facts))
-        if facts.is_in_cleaner_checkpoint:
-            return "its cleanup.policy is not known, and cleaner-offset-checkpoint lists it: it was compacted"
-        if intent.is_named and has_limit:
-            return None
-    return "its cleanup.policy is not known: nothing is deleted or cleaned on Kafka's default"
-
-
-def _no_limit(facts: PartitionFacts, intent: Intent) -> str | None:
-    is_kept = facts.config.is_configured(CLEANUP_POLICY) and not facts.config.is_deleted
-    if intent.has_own_limit or is_kept or _limits(facts):
-        return None
-    return "no limit is set: nothing is deleted on Kafka's default"
-
-
-def _used(facts: PartitionFacts, intent: Intent) -> list[str]:
-    """The settings that decide what goes."""
-    return [CLEANUP_POLICY, *(RETENTION_LIMITS if intent.action is Action.RETAIN else ())]
-
-
-def _illegal(facts: PartitionFacts, intent: Intent) -> str | None:
-    used = _used(facts, intent)
-    found = [problem for problem in facts.config.problems if problem.name in used]
-    return "; ".join(f"{p.origin.words}: {p.reason}" for p in found) if found else None
-
-
-def _outdated(facts: PartitionFacts, intent: Intent) -> str | None:
-    if not facts.metadata_is_damaged:
-        return None
-    sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)
-    used = [facts.config[name] for name in _used(facts, intent)]
-    found = [s.explanation for s in used if s.origin not in sure and s.origin is not Origin.DEFAULT]
-    return f"the metadata log is damaged, there may be later settings: {', '.join(found)}" if found else None
 
 
 def _no_topic_id(_: PartitionFacts, intent: Intent) -> str | None:
@@ -326,18 +260,43 @@ RULES = (
         "no-policy",
         _BY_POLICY,
         _REFUSED,
-        "`cleanup.policy` is Kafka's default; `delete` is assumed by retain for a partition named by its path or by"
-        " `--topic`, with a limit in `--config`, unless `cleaner-offset-checkpoint` lists it",
-        "--config cleanup.policy=...",
-        _no_policy,
+        "no source sets `cleanup.policy`, and the metadata log or `--broker-config` was not read; `delete` is assumed"
+        " by retain for a topic that is named alone, by `--topic` or the paths of its partitions, with a limit in"
+        " `--config`, unless `cleaner-offset-checkpoint` lists the partition",
+        "--broker-config FILE",
+        no_policy,
+        skips=True,
+    ),
+    Rule(
+        "overridden-policy",
+        _BY_POLICY,
+        _REFUSED,
+        "`--config cleanup.policy` has `delete` for a topic that another source or `cleaner-offset-checkpoint` calls"
+        " compacted, or `compact` for a topic whose own policy has it not; without `--free-bytes`, which leaves"
+        " compacted topics alone in any case",
+        "--topic TOPIC",
+        overridden_policy,
+        lambda intent: intent.is_named_alone,
+        skips=True,
+    ),
+    Rule(
+        "other-topic",
+        _BY_POLICY,
+        _REFUSED,
+        "the metadata log has another topic with this name, by its id",
+        "",
+        other_topic,
+        skips=True,
     ),
     Rule(
         "no-limit",
         frozenset({Action.RETAIN}),
         _REFUSED,
-        "`retention.ms` and `retention.bytes` are Kafka's defaults, without `--free-bytes`",
-        "--config retention.ms=..., --config retention.bytes=... or --free-bytes",
-        _no_limit,
+        "no source sets `retention.ms` or `retention.bytes`, and the metadata log or `--broker-config` was not read;"
+        " without `--free-bytes`",
+        "--broker-config FILE",
+        no_limit,
+        skips=True,
     ),
     Rule(
         "illegal-setting",
@@ -345,7 +304,7 @@ RULES = (
         _REFUSED,
         "a setting that decides what goes has a value in the metadata log that no broker takes",
         "--config NAME=VALUE",
-        _illegal,
+        illegal_setting,
     ),
     Rule(
         "outdated-settings",
@@ -353,7 +312,7 @@ RULES = (
         _REFUSED,
         "the metadata log is damaged, and a setting that decides what goes is from it or from a source that is weaker",
         "--config NAME=VALUE",
-        _outdated,
+        outdated_settings,
     ),
     Rule("linked-directory", _EVERY, _WARNING, "the path has symbolic links: where it leads is shown", "", _resolved),
     Rule(

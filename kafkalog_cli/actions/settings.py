@@ -18,16 +18,20 @@ from kafkalog_cli.storage.settings.topic_config import (
     BrokerSettings,
     ConfigLayers,
     TopicConfig,
+    UnreadSource,
     resolve_broker_settings,
     resolve_topic_config,
 )
+
+BROKER_CONFIG, METADATA = "--broker-config FILE", "--metadata DIR"
 
 
 class SettingsSource:
     """Settings by log directory (None: a partition that lies in none) and topic; each is worked out once.
 
-    `command_line` and `broker_properties` are name to text, `metadata_path` is what `--metadata` says, `log_dirs`
-    are all log directories of the run: a broker with several keeps its metadata log in one of them. Threads share it.
+    `command_line` and `broker_properties` (empty: not given) are name to text, `metadata_path` is what `--metadata`
+    says, `log_dirs` are all log directories of the run: a broker with several keeps its metadata log in one of them.
+    Threads share it.
     """
 
     def __init__(  # noqa: PLR0913
@@ -50,6 +54,7 @@ class SettingsSource:
         self._meta: dict[str, MetaProperties | None] = {}
         self._metadata: dict[str, ClusterMetadata] = {}
         self._topics: dict[tuple[str | None, str], TopicConfig] = {}
+        self._without_command_line: dict[tuple[str | None, str], TopicConfig] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: with all that is worked out."""
@@ -99,20 +104,49 @@ class SettingsSource:
                 self._topics[key] = resolve_topic_config(topic, self._layers(log_dir, topic))
             return self._topics[key]
 
+    def config_without_command_line(self, log_dir: str | None, topic: str) -> TopicConfig:
+        """The settings of a topic as a broker has them, without `--config`. Raises as `metadata` does."""
+        key = (log_dir, topic)
+        with self._working:
+            if key not in self._without_command_line:
+                layers = self._layers(log_dir, topic)._replace(command_line={})
+                self._without_command_line[key] = resolve_topic_config(topic, layers)
+            return self._without_command_line[key]
+
     def broker_settings(self, log_dir: str | None) -> BrokerSettings:
         """The settings of the broker as a whole. Raises as `metadata` does."""
         return resolve_broker_settings(self._layers(log_dir, None))
 
     def _layers(self, log_dir: str | None, topic: str | None) -> ConfigLayers:
-        layers = ConfigLayers(command_line=self._command_line, static_broker=self._broker_properties)
         metadata = self.metadata(log_dir)
+        layers = ConfigLayers(
+            command_line=self._command_line,
+            static_broker=self._broker_properties,
+            unread=(*_unread_in(metadata, topic), *self._unread_of_broker(log_dir, metadata)),
+        )
         if metadata is None:
             return layers
         return layers._replace(
             topic={} if topic is None else metadata.topic_settings(topic),
-            dynamic_broker=metadata.broker_settings(self.broker_id(log_dir)),
+            dynamic_broker=metadata.broker_settings(self._settings_broker_id(log_dir)),
             dynamic_default_broker=metadata.default_broker_settings(),
         )
+
+    def _unread_of_broker(self, log_dir: str | None, metadata: ClusterMetadata | None) -> tuple[UnreadSource, ...]:
+        if not self._broker_properties:
+            return (UnreadSource("--broker-config was not given", BROKER_CONFIG),)
+        if metadata is not None and self._settings_broker_id(log_dir) is None and metadata.has_broker_settings:
+            why = "the metadata log has settings of single brokers, and neither meta.properties nor node.id says which"
+            return (UnreadSource(f"{why} broker this is", f"{BROKER_CONFIG} with node.id"),)
+        return ()
+
+    def _settings_broker_id(self, log_dir: str | None) -> int | None:
+        """The broker whose settings count: that of the log directory, else that of its server.properties."""
+        found = self.broker_id(log_dir)
+        if found is not None:
+            return found
+        named = (self._broker_properties.get(name, "").strip() for name in ("node.id", "broker.id"))
+        return next((int(text) for text in named if text.isdecimal()), None)
 
     def _metadata_log(self, log_dir: str | None) -> str | None:
         if self._metadata_path is not None:
@@ -144,6 +178,19 @@ class SettingsSource:
     def _cluster(self, log_dir: str | None) -> str | None:
         meta = self.meta(log_dir)
         return None if meta is None else meta.cluster_id
+
+
+def _unread_in(metadata: ClusterMetadata | None, topic: str | None) -> tuple[UnreadSource, ...]:
+    """Why the metadata log does not tell all settings of a topic (None: of the broker); nothing where it does."""
+    if metadata is None:
+        why = "no metadata log was found"
+    elif not metadata.is_complete:
+        why = f"the metadata log {metadata.path} is damaged"
+    elif topic is not None and topic not in metadata.topics:
+        why = f"the metadata log {metadata.path} has no such topic"
+    else:
+        return ()
+    return (UnreadSource(why, METADATA, is_of_topic=True),)
 
 
 def read_meta(fs: Filesystem, log_dir: str) -> MetaProperties | None:

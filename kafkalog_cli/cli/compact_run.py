@@ -13,7 +13,7 @@ from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate,
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
 from kafkalog_cli.actions.compact.erasure import Erasure
-from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
+from kafkalog_cli.actions.compact.plan import Choice, CompactPlan, CompactRequest
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain.plan import RetainRequest
 from kafkalog_cli.actions.retain.retain import apply_retain, partly, plan_retain
@@ -80,7 +80,13 @@ class CompactRun(LogWriter[CompactPlan]):
         return super().run_on(sorted(partitions, key=lambda partition: -ratios.get(partition.path, 0.0)))
 
     def tell(self, plan: CompactPlan, done: Applied | None) -> None:
-        """See LogWriter; a dry run of several partitions is a row each, when all are there."""
+        """See LogWriter; a dry run of several partitions is a row each, when all are there.
+
+        Nothing is said of a topic that is not compacted, unless the command line names it.
+        """
+        is_silent = plan.choice is Choice.NOT_COMPACTED and not plan.remarks
+        if is_silent and plan.path not in self._named and plan.topic not in self._named_topics:
+            return
         if not self._has_table:
             super().tell(plan, done)
             return

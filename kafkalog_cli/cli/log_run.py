@@ -44,6 +44,7 @@ class LogRun(PartitionWriter[ResultT]):
         self._log_options = options
         self._roots = Roots(environment.fs)
         self._settings: SettingsSource
+        self._named_topics: frozenset[str] = frozenset()
         self.counts: dict[str, int] = {"partitions": 0, "changed": 0}
         self._failed = 0
 
@@ -56,6 +57,9 @@ class LogRun(PartitionWriter[ResultT]):
     def run_on(self, partitions: list[Partition]) -> int:
         """Change these; the exit code."""
         self._settings = self._source(partitions)
+        selected = self._options.selection
+        named = selected.topics if selected is not None and selected.topics else ()
+        self._named_topics = frozenset(named or (p.topic for p in partitions if p.path in self._named))
         self.counts["partitions"] = len(partitions)
         code = self.after_all(self.work(partitions))
         self._write_metrics(code)
@@ -114,13 +118,14 @@ class LogRun(PartitionWriter[ResultT]):
             checkpoints=self._roots.checkpoints(work.log_dir),
             places=self._places,
         )
-        selection = self._options.selection
+        selected, is_alone = self._options.selection, self._named_topics == {partition.topic}
         intent = Intent(
             action or self.action,
             self._clock.now_ms,
             self._clock.is_given,
             single_replica=self._log_options.single_replica,
-            is_named=partition.path in self._named or (selection is not None and partition.topic in selection.topics),
+            is_named=is_alone or (selected is not None and partition.topic in selected.topics),
+            is_named_alone=is_alone,
             **what,
         )
         verdicts = judge(facts, intent)

@@ -27,6 +27,11 @@ from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.settings.topic_config import Setting
 
+_NOT_OF_A_TOPIC = {
+    DirectoryKind.DELETE: "a deleted topic's directory (-delete)",
+    DirectoryKind.FUTURE: "a copy that a broker was making for another log directory (-future)",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions(RunOptions):
@@ -90,9 +95,10 @@ class PartitionWriter(PartitionRun[ResultT]):
         kept = []
         for partition in self.partitions(paths):
             kind = partition.directory.kind
-            is_foreign = partition.directory.is_metadata_log or kind in (DirectoryKind.DELETE, DirectoryKind.FUTURE)
-            if is_foreign and partition.path not in self._named:
-                self._messages.warn("skipped", "left alone: it is no partition of a topic's", path=partition.path)
+            why = "the metadata log" if partition.directory.is_metadata_log else _NOT_OF_A_TOPIC.get(kind)
+            if why is not None and partition.path not in self._named:
+                if not self._options.quiet:
+                    self._messages.warn("skipped", f"skipped: {why}", path=partition.path)
             else:
                 kept.append(partition)
         if not kept:

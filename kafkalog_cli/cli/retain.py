@@ -91,9 +91,11 @@ def retain(  # noqa: PLR0913, PLR0917 options
 ) -> int:
     """Remove whole segments from the start of logs: before the log's start, above retention.bytes, past retention.ms.
 
-    Only limits that somebody has set are followed: in --config, the metadata log, or --broker-config; never Kafka's
-    defaults. What goes is renamed to .deleted, and unlinked by a later run once file.delete.delay.ms has gone.
-    With --free-bytes the limits do not count: the oldest go, never what is compacted, internal or active.
+    Settings come from --config, the metadata log, --broker-config, and Kafka's defaults if all of these were read; a
+    partition whose settings are not known is skipped. --config cleanup.policy never makes a compacted topic lose
+    records, unless that topic alone is named. What goes is renamed to .deleted, and unlinked by a later run once
+    file.delete.delay.ms has gone. With --free-bytes the limits do not count: the oldest go, never what is compacted,
+    internal or active.
     """
     from kafkalog_cli.cli.log_run import LogRunOptions
 

@@ -8,22 +8,32 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.actions.partition_facts import NewestFile, PartitionFacts, Replication
 from kafkalog_cli.actions.refusals import RULES, Action, Intent, Outcome, judge, raise_refusals
-from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
+from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat
 from kafkalog_cli.storage.names import DirectoryKind
-from kafkalog_cli.storage.settings.topic_config import ConfigLayers, parse_topic_settings, resolve_topic_config
+from kafkalog_cli.storage.settings.topic_config import (
+    ConfigLayers,
+    UnreadSource,
+    parse_topic_settings,
+    resolve_topic_config,
+)
 
 NOW = 1_800_000_000_000
 TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "5"}
 
 
-def config(topic="t", *, command_line=(), own=TOPIC_SETTINGS, static=None):
-    return resolve_topic_config(topic, ConfigLayers(parse_topic_settings(command_line), own, {}, {}, static or {}))
+UNREAD = (UnreadSource("--broker-config was not given", "--broker-config FILE"),)
+
+
+def config(topic="t", *, command_line=(), own=TOPIC_SETTINGS, static=None, unread=UNREAD):
+    layers = ConfigLayers(parse_topic_settings(command_line), own, {}, {}, static or {}, unread)
+    return resolve_topic_config(topic, layers)
 
 
 FINE = PartitionFacts(
     "/d/t-0",
     DirectoryKind.PARTITION,
     "t",
+    config(),
     config(),
     replication=Replication((1,), (1,), 1, 1),
     newest=NewestFile("0.log", NOW),
@@ -33,7 +43,19 @@ EVERY = set(Action)
 
 
 def with_config(**sources):
-    return replace(FINE, config=config(**sources))
+    own = {name: value for name, value in sources.items() if name != "command_line"}
+    return replace(FINE, config=config(**sources), own=config(**own))
+
+
+def as_asked(name, facts, action):
+    """Compaction asks a topic that is not compacted for nothing but its settings."""
+    rule = next(rule for rule in RULES if rule.name == name)
+    if action is not Action.COMPACT or rule.actions <= {Action.RETAIN, Action.COMPACT}:
+        return facts
+    return replace(facts, config=config(own=COMPACTED), own=config(own=COMPACTED))
+
+
+COMPACTED = {"cleanup.policy": "compact", "retention.ms": "5"}
 
 
 # rule, what is so, which actions it stops, and intents that lift it
@@ -53,6 +75,12 @@ CASES = [
     ("clock", replace(FINE, newest=NewestFile("0.log", NOW + 1)), EVERY, {"now_is_given": True}),
     ("no-policy", with_config(own={"retention.ms": "5"}), {Action.RETAIN, Action.COMPACT}, {}),
     ("no-limit", with_config(own={"cleanup.policy": "delete"}), {Action.RETAIN}, {}),
+    ("overridden-policy", with_config(own=COMPACTED, command_line=("cleanup.policy=delete",)), {Action.RETAIN}, {"is_named_alone": True}),
+    ("overridden-policy", with_config(own=COMPACTED, command_line=("cleanup.policy=compact,delete",)), {Action.RETAIN}, {"is_named_alone": True}),
+    ("overridden-policy", with_config(own={"retention.ms": "5"}, static={"log.cleanup.policy": "compact"}, command_line=("cleanup.policy=delete",)), {Action.RETAIN}, {"is_named_alone": True}),
+    ("overridden-policy", with_config(command_line=("cleanup.policy=compact",)), {Action.COMPACT}, {"is_named_alone": True}),
+    ("overridden-policy", replace(with_config(command_line=("cleanup.policy=delete",)), is_in_cleaner_checkpoint=True), {Action.RETAIN}, {"is_named_alone": True}),
+    ("other-topic", replace(FINE, other_topic_because="so"), {Action.RETAIN, Action.COMPACT}, {}),
     ("illegal-setting", with_config(own={**TOPIC_SETTINGS, "retention.bytes": "x"}), {Action.RETAIN}, {}),
     ("illegal-setting", with_config(own={**TOPIC_SETTINGS, "cleanup.policy": "x"}, static={"log.cleanup.policy": "delete"}), {Action.RETAIN, Action.COMPACT}, {}),
     ("outdated-settings", replace(FINE, metadata_is_damaged=True), {Action.RETAIN, Action.COMPACT}, {}),
@@ -78,6 +106,7 @@ def test_nothing_is_wrong(action):
 @pytest.mark.parametrize(("name", "facts", "actions", "lifted_by"), CASES, ids=[case[0] for case in CASES])
 @pytest.mark.parametrize("action", Action)
 def test_refused(name, facts, actions, lifted_by, action):
+    facts = as_asked(name, facts, action)
     verdicts = judge(facts, Intent(action, NOW))
     assert [verdict.rule.name for verdict in verdicts] == ([name] if action in actions else [])
     if not verdicts:
@@ -87,21 +116,23 @@ def test_refused(name, facts, actions, lifted_by, action):
     with pytest.raises(expected[0], match="/d/t-0") as raised:
         raise_refusals(verdicts)
     assert raised.value.exit_code == expected[1] == verdict.outcome.exit_code
-    assert verdict.rule.flag in str(raised.value)
-    others = {"single_replica": True, "now_is_given": True, "is_named": True}
+    assert all(word in str(raised.value) for word in verdict.rule.flag.split()[:1])
+    others = {"single_replica": True, "now_is_given": True, "is_named_alone": True}
     without = {key: value for key, value in others.items() if key not in lifted_by}
     assert not judge(facts, Intent(action, NOW, **without))[0].is_lifted
     if lifted_by:
         (lifted,) = judge(facts, Intent(action, NOW, **lifted_by))
         assert lifted.is_lifted
         assert lifted.outcome is Outcome.WARNING
-        assert lifted.message == verdict.reason  # it is still told, without the flag
+        if not lifted.rule.skips:
+            assert lifted.message == verdict.reason  # it is still told, without the flag
         raise_refusals((lifted,))
 
 
 @pytest.mark.parametrize(("name", "facts", "intent", "actions"), WARNINGS)
 @pytest.mark.parametrize("action", Action)
 def test_warned(name, facts, intent, actions, action):
+    facts = as_asked(name, facts, action)
     verdicts = judge(facts, Intent(action, NOW, **intent))
     assert [verdict.rule.name for verdict in verdicts] == ([name] if action in actions else [])
     raise_refusals(verdicts)
@@ -155,9 +186,39 @@ def test_delete_may_be_assumed():
     assert names(facts, Action.COMPACT, is_named=True) == ["no-policy"]
     compacted = replace(facts, is_in_cleaner_checkpoint=True)
     assert names(compacted, Action.RETAIN, is_named=True) == ["no-policy"]
+    assert names(compacted, Action.RETAIN, is_named=True, has_own_limit=True) == []  # --free-bytes protects it
     elsewhere = with_config(own={}, static={"log.retention.ms": "5"})
     assert names(elsewhere, Action.RETAIN, is_named=True) == ["no-policy"]
     assert names(with_config(command_line=("cleanup.policy=delete", "retention.ms=5"), own={}), Action.RETAIN) == []
+
+
+def test_a_default_is_known_where_every_source_was_read():
+    """The topic's record in the metadata log, and --broker-config: then nobody has overridden Kafka's default."""
+    assert names(with_config(own={}, unread=()), Action.RETAIN) == []
+    assert names(with_config(own={}, unread=()), Action.COMPACT, is_named=True) == []
+    assert names(with_config(own={}), Action.RETAIN) == ["no-policy"]
+    no_metadata = (*UNREAD, UnreadSource("no metadata log was found", "--metadata DIR", is_of_topic=True))
+    with pytest.raises(Skipped) as raised:
+        raise_refusals(judge(with_config(own={}, unread=no_metadata), Intent(Action.RETAIN, NOW)))
+    assert str(raised.value) == (
+        "/d/t-0: skipped: no source says which cleanup.policy this topic has. Give the cluster's metadata log with"
+        " --metadata DIR (no metadata log was found) and the broker's server.properties with --broker-config FILE"
+    )
+
+
+def test_a_policy_that_changes_nothing_overrides_nothing():
+    for policy, own in (
+        ("delete", TOPIC_SETTINGS),
+        ("compact,delete", {**COMPACTED, "cleanup.policy": "compact,delete"}),
+    ):
+        assert names(with_config(own=own, command_line=(f"cleanup.policy={policy}",)), Action.RETAIN) == []
+    assert names(with_config(own=COMPACTED, command_line=("cleanup.policy=compact",)), Action.COMPACT) == []
+
+
+def test_compaction_asks_nothing_else_of_a_topic_that_is_not_compacted():
+    facts = replace(with_config(own={}, unread=()), tiered_because="so", twins=("/e/t-0",))
+    assert names(facts, Action.COMPACT) == []
+    assert names(replace(facts, config=config(own=COMPACTED)), Action.COMPACT) == ["twins", "tiered"]
 
 
 def test_a_limit_is_not_needed_where_nothing_is_limited():
@@ -181,7 +242,9 @@ def test_settings_of_a_damaged_metadata_log():
     def damaged(**sources):
         return replace(with_config(**sources), metadata_is_damaged=True)
 
-    assert names(damaged(command_line=("retention.ms=5", "cleanup.policy=delete"), own={}), Action.RETAIN) == []
+    given = damaged(command_line=("retention.ms=5", "cleanup.policy=delete"), own={})
+    assert names(given, Action.RETAIN) == ["overridden-policy"]  # the damage may hide a topic's own policy
+    assert [verdict.is_lifted for verdict in judge(given, Intent(Action.RETAIN, NOW, is_named_alone=True))] == [True]
     assert names(damaged(command_line=("retention.ms=5",)), Action.RETAIN) == ["outdated-settings"]
     assert names(damaged(own={}, static={"log.retention.ms": "5", "log.cleanup.policy": "delete"}), Action.RETAIN) == [
         "outdated-settings"
@@ -219,7 +282,9 @@ def test_a_flag_never_makes_a_refusal(facts, intent):
     def refused(intent):
         return {verdict.rule.name for verdict in judge(facts, intent) if verdict.outcome is not Outcome.WARNING}
 
-    stronger = replace(intent, single_replica=True, now_is_given=True, is_named=True, has_own_limit=True)
+    stronger = replace(
+        intent, single_replica=True, now_is_given=True, is_named=True, is_named_alone=True, has_own_limit=True
+    )
     assert refused(stronger) <= refused(intent)
     order = [rule.name for rule in RULES]
     found = [order.index(verdict.rule.name) for verdict in judge(facts, intent)]

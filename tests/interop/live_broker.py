@@ -4,8 +4,6 @@
 """
 
 import argparse
-import json
-import os
 import random
 import signal
 import subprocess

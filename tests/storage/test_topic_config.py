@@ -19,7 +19,7 @@ from kafkalog_cli.storage.settings.topic_config import (
 from kafkalog_cli.storage.settings.topic_config_table import FIXED_SETTINGS, TOPIC_KEYS
 
 FS = RealFilesystem()
-LAYERS = ConfigLayers._fields
+LAYERS = ConfigLayers._fields[:-1]
 ORIGINS = (
     Origin.COMMAND_LINE,
     Origin.TOPIC,

@@ -69,15 +69,14 @@ def plan_compact(
         delay_ms=config.file_delete_delay_ms if request.delay_ms is None else request.delay_ms,
     )
     try:
+        if not config.is_compacted:
+            return plan
         check_finished(partition)
         if not partition.segments:
             return replace(plan, choice=Choice.EMPTY)
         check_logs(partition)
         due = plan_purge(fs, partition, NEVER_MS, request.clock, places)
-        plan = replace(plan, due=due)
-        if not config.is_compacted:
-            return plan
-        return _Planning(fs, partition, root, request, config).complete(plan)
+        return _Planning(fs, partition, root, request, config).complete(replace(plan, due=due))
     except Unready as unready:
         return replace(plan, remarks=(unready.remark,), is_refused=True)
 

@@ -27,7 +27,7 @@ from kafkalog_cli.storage.log.open_log import changed_epochs
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.segments.segment_times import largest_timestamp
-from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +113,26 @@ def plan_free(
         root=root,
         device=fs.room(partition.path).device,
     )
-    if partition.topic.startswith("__") or config.is_compacted or not config.is_deleted:
-        why = "the topic is internal" if partition.topic.startswith("__") else config[CLEANUP_POLICY].explanation
+    why = _protected_by(partition, root, config, request)
+    if why:
         return replace(plan, protected_by=why)
     try:
         return _with_leftovers(fs, partition, root, request, plan, places)
     except Unready as unready:
         return replace(plan, remarks=(unready.remark,), is_refused=True)
+
+
+def _protected_by(partition: Partition, root: RootState, config: TopicConfig, request: FreeRequest) -> str:
+    """Why nothing of a log may go, whatever the command line says of its policy; "" where something may."""
+    own = request.settings.config_without_command_line(root.log_dir, partition.topic)
+    if partition.topic.startswith("__"):
+        return "the topic is internal"
+    for settings in (own, config):
+        if settings.is_compacted or not settings.is_deleted:
+            return settings[CLEANUP_POLICY].explanation
+    if root.line(FileKind.CLEANER_CHECKPOINT) is not None:
+        return f"{FileKind.CLEANER_CHECKPOINT.value} lists it, so that it was compacted"
+    return ""
 
 
 def _with_leftovers(  # noqa: PLR0913, PLR0917

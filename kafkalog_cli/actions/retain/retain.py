@@ -45,8 +45,9 @@ def plan_retain(
 ) -> RetainPlan:
     """What retention takes at `request.now_ms`. Whether it may be done at all, the table of refusals says.
 
-    Only limits that somebody has set are followed, never Kafka's defaults. Reads headers, indexes' ends and
-    checkpoints. Raises as `SettingsSource.metadata` does, and what listing and opening the files raises.
+    Only limits that are known are followed: somebody has set them, or every source was read and none sets them.
+    Reads headers, indexes' ends and checkpoints. Raises as `SettingsSource.metadata` does, and what listing and
+    opening the files raises.
     """
     config = request.settings.topic_config(root.log_dir, partition.topic)
     delay_ms = config.file_delete_delay_ms if request.delay_ms is None else request.delay_ms
@@ -71,10 +72,10 @@ def plan_retain(
 
 
 def followed_limits(config: TopicConfig) -> RetentionLimits:
-    """The limits of a topic that somebody has set."""
+    """The limits of a topic that are known: a broker has the same."""
     return RetentionLimits(
-        config.retention_ms if config.is_configured(TIME_LIMIT) else UNLIMITED,
-        config.retention_bytes if config.is_configured(SIZE_LIMIT) else UNLIMITED,
+        config.retention_ms if config.is_known(TIME_LIMIT) else UNLIMITED,
+        config.retention_bytes if config.is_known(SIZE_LIMIT) else UNLIMITED,
         config.is_deleted,
     )
 

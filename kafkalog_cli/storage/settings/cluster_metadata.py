@@ -84,6 +84,11 @@ class ClusterMetadata:
         """What was set for a broker."""
         return {} if broker_id is None else self.configs.get((BROKER_RESOURCE, str(broker_id)), {})
 
+    @property
+    def has_broker_settings(self) -> bool:
+        """Whether anything was set for a single broker."""
+        return any(kind == BROKER_RESOURCE and name and texts for (kind, name), texts in self.configs.items())
+
     def default_broker_settings(self) -> dict[str, str]:
         """What was set for all brokers."""
         return self.configs.get((BROKER_RESOURCE, ""), {})

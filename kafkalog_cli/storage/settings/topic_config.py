@@ -67,13 +67,17 @@ _WORDS = {
 
 
 class Setting(NamedTuple):
-    """A setting with its origin. `given_name` is the name that it has there (log.retention.hours for retention.ms)."""
+    """A setting with its origin. `given_name` is the name that it has there (log.retention.hours for retention.ms).
+
+    `is_known` is false for Kafka's default where a source that could override it was not read.
+    """
 
     name: str
     value: ConfigValue
     origin: Origin
     given_name: str
     given_text: str
+    is_known: bool = True
 
     @property
     def text(self) -> str:
@@ -84,7 +88,8 @@ class Setting(NamedTuple):
     def explanation(self) -> str:
         """`name=value` and where it comes from, for people."""
         given = "" if self.given_name == self.name else f"{self.given_name}={self.given_text}, "
-        return f"{self.name}={self.text} ({given}{self.origin.words})"
+        assumed = "" if self.is_known else ", assumed: not every source was read"
+        return f"{self.name}={self.text} ({given}{self.origin.words}{assumed})"
 
 
 class ConfigProblem(NamedTuple):
@@ -96,14 +101,29 @@ class ConfigProblem(NamedTuple):
     reason: str
 
 
+class UnreadSource(NamedTuple):
+    """A source of settings that was not read: why, and the option that names it.
+
+    `is_of_topic`: the topic's own settings; otherwise a source at the level of the broker.
+    """
+
+    why: str
+    option: str
+    is_of_topic: bool = False
+
+
 class ConfigLayers(NamedTuple):
-    """What was set, name to text, in each place: topic-level names in the first two, the broker's in the others."""
+    """What was set, name to text, in each place: topic-level names in the first two, the broker's in the others.
+
+    `unread` are the sources that were not looked at: what they could override is not known to be Kafka's default.
+    """
 
     command_line: Texts = _NOTHING
     topic: Texts = _NOTHING
     dynamic_broker: Texts = _NOTHING
     dynamic_default_broker: Texts = _NOTHING
     static_broker: Texts = _NOTHING
+    unread: tuple[UnreadSource, ...] = ()
 
 
 class _Value(Generic[ValueT]):
@@ -123,10 +143,14 @@ class _Value(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class Settings(Mapping[str, Setting]):
-    """Settings by Kafka's name; attributes have the values in Kafka's units. `problems`: values passed over."""
+    """Settings by Kafka's name; attributes have the values in Kafka's units. `problems`: values passed over.
+
+    `unread` are the sources that were not read.
+    """
 
     settings: dict[str, Setting]
     problems: tuple[ConfigProblem, ...] = field(default=())
+    unread: tuple[UnreadSource, ...] = field(default=())
 
     def __getitem__(self, name: str) -> Setting:
         return self.settings[name]
@@ -140,6 +164,10 @@ class Settings(Mapping[str, Setting]):
     def is_configured(self, name: str) -> bool:
         """Whether somebody has set it: its origin is above Kafka's default."""
         return self.settings[name].origin is not Origin.DEFAULT
+
+    def is_known(self, name: str) -> bool:
+        """Whether a broker has this value: somebody has set it, or every source was read and none sets it."""
+        return self.settings[name].is_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,20 +264,23 @@ def resolve_topic_config(topic: str, layers: ConfigLayers) -> TopicConfig:
     for name, row in TOPIC_KEYS.items():
         own = BrokerName(row.key)
         places = ((Origin.COMMAND_LINE, layers.command_line, (own,)), (Origin.TOPIC, layers.topic, (own,)))
-        settings[name] = _strongest(row.key, (*places, *_broker_places(layers, row.broker_names)), problems)
+        is_read = not any(source.is_of_topic or row.broker_names for source in layers.unread)
+        found = _strongest(row.key, (*places, *_broker_places(layers, row.broker_names)), problems)
+        settings[name] = _as_known(found, is_read=is_read)
     for name, value in FIXED_SETTINGS.get(topic, {}).items():
         settings[name] = Setting(name, value, Origin.INTERNAL_TOPIC, name, config_text(value))
         problems = [problem for problem in problems if problem.name != name]
-    return TopicConfig(settings, tuple(problems))
+    return TopicConfig(settings, tuple(problems), layers.unread)
 
 
 def resolve_broker_settings(layers: ConfigLayers) -> BrokerSettings:
     """The settings of a broker as a whole."""
     problems: list[ConfigProblem] = []
     settings = {
-        name: _strongest(row.key, _broker_places(layers, (row,)), problems) for name, row in BROKER_KEYS.items()
+        name: _as_known(_strongest(row.key, _broker_places(layers, (row,)), problems), is_read=not layers.unread)
+        for name, row in BROKER_KEYS.items()
     }
-    return BrokerSettings(settings, tuple(problems))
+    return BrokerSettings(settings, tuple(problems), layers.unread)
 
 
 def parse_topic_settings(options: Sequence[str]) -> dict[str, str]:
@@ -312,6 +343,11 @@ def _strongest(key: ConfigKey, places: Sequence[Place], problems: list[ConfigPro
             problems.append(ConfigProblem(key.name, origin, name.key.name, value.reason))
             break
     return Setting(key.name, key.default, Origin.DEFAULT, key.name, config_text(key.default))
+
+
+def _as_known(setting: Setting, *, is_read: bool) -> Setting:
+    """The setting; not known where it is Kafka's default and a source that could override it was not read."""
+    return setting._replace(is_known=is_read or setting.origin is not Origin.DEFAULT)
 
 
 def _hint(name: str) -> str:

@@ -1,0 +1,108 @@
+"""Refusals by settings: whether retention and compaction know what a broker would do, and do no more than that."""
+
+from __future__ import annotations
+
+from kafkalog_cli.actions.intent import Action, Intent
+from kafkalog_cli.actions.partition_facts import PartitionFacts
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, Origin, Setting
+
+RETENTION_LIMITS = ("retention.ms", "retention.bytes")
+
+
+def _limits(facts: PartitionFacts) -> list[Setting]:
+    """The limits that a broker has too, or that the command line sets."""
+    return [facts.config[name] for name in RETENTION_LIMITS if facts.config.is_known(name)]
+
+
+def no_policy(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Whether no source says what to do with old records; retain may assume `delete` of a topic that is named."""
+    if facts.config.is_known(CLEANUP_POLICY):
+        return None
+    was_compacted = ""
+    if intent.action is Action.RETAIN:
+        if facts.is_in_cleaner_checkpoint:
+            if intent.has_own_limit:
+                return None  # it is protected, and the plan says why
+            was_compacted = ", and cleaner-offset-checkpoint lists it, so that it was compacted"
+        elif intent.is_named and any(limit.origin is Origin.COMMAND_LINE for limit in _limits(facts)):
+            return None
+    return f"no source says which cleanup.policy this topic has{was_compacted}. {_how_to_know(facts)}"
+
+
+def _how_to_know(facts: PartitionFacts) -> str:
+    """Which options name the sources that were not read."""
+    give = []
+    own = next((source for source in facts.config.unread if source.is_of_topic), None)
+    if own is not None:
+        give.append(f"the cluster's metadata log with {own.option} ({own.why})")
+    broker = next((source for source in facts.config.unread if not source.is_of_topic), None)
+    if broker is not None:
+        give.append(f"the broker's server.properties with {broker.option}")
+    return f"Give {' and '.join(give)}"
+
+
+def no_limit(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Whether no source says how long, or how much, a topic keeps."""
+    is_kept = facts.config.is_known(CLEANUP_POLICY) and not facts.config.is_deleted
+    if intent.has_own_limit or is_kept or _limits(facts) or no_policy(facts, intent):
+        return None
+    return f"no source says which retention.ms or retention.bytes this topic has. {_how_to_know(facts)}"
+
+
+def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
+    """A policy of the command line that would delete from a compacted topic, or compact one that is not."""
+    given, own = facts.config[CLEANUP_POLICY], facts.own[CLEANUP_POLICY]
+    if given.origin is not Origin.COMMAND_LINE:
+        return None
+    if intent.action is Action.COMPACT:
+        is_other = facts.config.is_compacted and own.origin is Origin.TOPIC and not facts.own.is_compacted
+    else:
+        is_other = facts.config.is_deleted and facts.own.is_compacted and given.value != own.value
+    if is_other:
+        because = own.explanation
+    elif intent.action is Action.RETAIN and facts.config.is_deleted and facts.is_in_cleaner_checkpoint:
+        because = "cleaner-offset-checkpoint lists it, so that it was compacted"
+    elif facts.metadata_is_damaged and own.origin is not Origin.TOPIC:
+        because = "the metadata log is damaged, and may have said that the topic is compacted"
+    else:
+        return None
+    if intent.has_own_limit and intent.action is Action.RETAIN:
+        return None  # --free-bytes protects it whatever --config says, and the plan says why
+    option = f"--config {CLEANUP_POLICY}={given.text}"
+    if intent.is_named_alone:
+        return f"{option} overrides this topic's own policy: {because}"
+    return (
+        f"{option} does not override this topic's own policy: {because}."
+        f" Leave it out, or name this topic alone with --topic {facts.topic}"
+    )
+
+
+def other_topic(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Whether settings would be followed that are those of another topic with the directory's name."""
+    sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)
+    is_used = any(facts.config.is_known(n) and facts.config[n].origin not in sure for n in _used(facts, intent))
+    if facts.other_topic_because == "" or not is_used:
+        return None
+    return f"{facts.other_topic_because}, so that its settings are not those of this directory"
+
+
+def _used(facts: PartitionFacts, intent: Intent) -> list[str]:
+    """The settings that decide what goes."""
+    return [CLEANUP_POLICY, *(RETENTION_LIMITS if intent.action is Action.RETAIN else ())]
+
+
+def illegal_setting(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Values in the metadata log that no broker takes."""
+    used = _used(facts, intent)
+    found = [problem for problem in facts.config.problems if problem.name in used]
+    return "; ".join(f"{p.origin.words}: {p.reason}" for p in found) if found else None
+
+
+def outdated_settings(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Settings that later records of a damaged metadata log may have changed."""
+    if not facts.metadata_is_damaged:
+        return None
+    sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)
+    used = [facts.config[name] for name in _used(facts, intent)]
+    found = [s.explanation for s in used if s.origin not in sure and s.origin is not Origin.DEFAULT]
+    return f"the metadata log is damaged, there may be later settings: {', '.join(found)}" if found else None

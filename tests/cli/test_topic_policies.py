@@ -1,0 +1,157 @@
+"""Whose settings retain and compact follow: the metadata log, server.properties, and what --config may not override."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from metadata_logs import batches, partition, topic_id, value
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
+TOPICS = {
+    "customers": {"cleanup.policy": "compact"},
+    "both": {"cleanup.policy": "compact,delete"},
+    "orders": {"retention.ms": "3600000"},
+    "plain": {},
+}
+LATER = ("--now", "2040-01-01T00:00:00Z")
+DELETES = ("--config", "cleanup.policy=delete", "--config", "retention.ms=600000")
+
+
+def kafkalog(*argv):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
+    assert b"internal error" not in err.getvalue(), err.getvalue()
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A log directory with its metadata log beside the partitions, and the broker's server.properties."""
+    root = tmp_path / "data"
+    root.mkdir()
+    (root / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    records = []
+    for number, (name, settings) in enumerate(TOPICS.items(), 1):
+        shutil.copytree(EXAMPLE, root / f"{name}-0")
+        (root / f"{name}-0" / "partition.metadata").unlink(missing_ok=True)
+        records.append([value("TopicRecord", name=name, topicId=topic_id(number)), partition(topic_id(number))])
+        for key, text in settings.items():
+            records[-1].append(value("ConfigRecord", resourceType=2, resourceName=name, name=key, value=text))
+    (root / "__cluster_metadata-0").mkdir()
+    (root / "__cluster_metadata-0" / f"{0:020d}.log").write_bytes(batches(records)[0])
+    (tmp_path / "server.properties").write_text("node.id=1\nlog.retention.hours=168\n")
+    return root
+
+
+def emptied(out):
+    """The topics of which retain, with --format json, removes segments."""
+    return {each["topic"] for each in map(json.loads, out.splitlines()) if each.get("removed")}
+
+
+def skipped(err):
+    """The topics that were skipped, with the reason."""
+    lines = [line.partition(": skipped: ") for line in err.splitlines() if "-0: skipped: " in line]
+    lines = [line for line in lines if "__cluster_metadata" not in line[0]]
+    return {line[0].rpartition("/")[2].removesuffix("-0"): line[2] for line in lines}
+
+
+def test_kafkas_defaults_count_where_every_source_was_read(data):
+    broker = ("--broker-config", data.parent / "server.properties")
+    code, out, _ = kafkalog("retain", data, *broker, *LATER, "--dry-run", "--format", "json")
+    assert (code, emptied(out)) == (0, {"both", "orders", "plain"})
+    code, out, err = kafkalog("retain", data, *LATER, "--dry-run")
+    advice = "Give the broker's server.properties with --broker-config FILE"
+    assert code == 5
+    assert skipped(err).keys() == {"orders", "plain", "both"}
+    assert all(reason.endswith(advice) for reason in skipped(err).values())
+    shutil.move(data / "__cluster_metadata-0", data.parent)
+    code, out, err = kafkalog("retain", data, *broker, *LATER, "--dry-run")
+    assert (code, out, len(skipped(err))) == (14, "", len(TOPICS))
+    assert all("with --metadata DIR (no metadata log was found)" in reason for reason in skipped(err).values())
+    metadata = ("--metadata", data.parent / "__cluster_metadata-0")
+    assert kafkalog("retain", data, *broker, *metadata, *LATER, "--dry-run")[0] == 0
+
+
+def test_a_topic_that_the_metadata_log_does_not_have_is_not_known(data):
+    (data / "orders-0").rename(data / "gone-0")
+    broker = ("--broker-config", data.parent / "server.properties")
+    code, _, err = kafkalog("retain", data, *broker, *LATER, "--dry-run")
+    assert (code, skipped(err).keys()) == (5, {"gone"})
+    assert "has no such topic" in skipped(err)["gone"]
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete", "delete,compact"])
+def test_the_command_line_does_not_override_a_compacted_topic(data, policy):
+    limits = ("--config", f"cleanup.policy={policy}", "--config", "retention.ms=600000")
+    before = {path: path.read_bytes() for path in data.glob("customers-0/*") if path.is_file()}
+    code, out, err = kafkalog("retain", data, *limits, *LATER, "--format", "json")
+    assert (code, emptied(out) >= {"orders", "plain"}, "customers" in emptied(out)) == (5, True, False)
+    assert "--config cleanup.policy" in err
+    assert before == {path: path.read_bytes() for path in data.glob("customers-0/*") if path.is_file()}
+    for naming in (["--topic", "customers", "--topic", "orders"], ["--topic-pattern", "customers"]):
+        code, out, _ = kafkalog("retain", data, *naming, *limits, *LATER, "--dry-run", "--format", "json")
+        assert "customers" not in emptied(out)
+    several = [data / "customers-0", data / "plain-0"]
+    assert "customers" not in emptied(kafkalog("retain", *several, *limits, *LATER, "--dry-run", "--format", "json")[1])
+    for named in ([data, "--topic", "customers"], [data / "customers-0"]):
+        code, out, err = kafkalog("retain", *named, *limits, *LATER, "--dry-run", "--format", "json")
+        assert (code, emptied(out)) == (0, {"customers"})
+        assert "overrides this topic's own policy" in err
+
+
+def test_a_line_of_the_cleaner_protects_as_well(data):
+    shutil.rmtree(data / "__cluster_metadata-0")
+    (data / "cleaner-offset-checkpoint").write_text("0\n1\nplain 0 4\n")
+    code, out, err = kafkalog("retain", data, *DELETES, *LATER, "--dry-run", "--format", "json")
+    assert (code, "plain" in emptied(out), "cleaner-offset-checkpoint lists it" in err) == (5, False, True)
+    for config in (DELETES, ("--config", "cleanup.policy=delete,compact")):
+        found = kafkalog("retain", data / "plain-0", *config, *LATER, "--dry-run", "--free-bytes", "9000TB")[1]
+        assert "nothing unlinked" in found
+
+
+def test_room_is_never_made_from_what_is_compacted(data):
+    broker = ("--broker-config", data.parent / "server.properties")
+    for named in ([data], [data / "customers-0"], [data, "--topic", "customers"], [data, "--topic", "both"]):
+        for config in ((), DELETES, ("--config", "cleanup.policy=compact,delete")):
+            argv = ("retain", *named, *broker, *config, *LATER, "--dry-run", "--free-bytes", "9000TB")
+            code, out, _ = kafkalog(*argv, "--format", "json")
+            assert code == 13
+            assert not emptied(out) & {"customers", "both"}
+
+
+def test_a_glob_of_a_shell_names_no_topic(data):
+    """Each partition is given by its path, and yet no policy is assumed for all of them."""
+    shutil.rmtree(data / "__cluster_metadata-0")
+    limit = ("--config", "retention.ms=600000", *LATER, "--dry-run")
+    assert kafkalog("retain", *sorted(data.glob("*-0")), *limit)[:2] == (14, "")
+    assert kafkalog("retain", data / "plain-0", *limit)[0] == 0
+
+
+def test_compact_is_silent_about_topics_that_are_not_compacted(data):
+    broker = ("--broker-config", data.parent / "server.properties")
+    code, out, err = kafkalog("compact", data, *broker, *LATER)
+    assert (code, "orders" in out + err, "plain" in out + err) == (0, False, False)
+    assert "customers-0: " in out
+    for quiet in ((), ("--dry-run",)):
+        assert "orders" not in "".join(kafkalog("compact", data, *broker, *LATER, *quiet)[1:])
+    code, out, _ = kafkalog("compact", data / "plain-0", *broker, *LATER)
+    assert (code, "cleanup.policy has no compact" in out) == (0, True)
+    records = ("--config", "cleanup.policy=delete")
+    assert kafkalog("compact", data, *broker, *records, *LATER, "--quiet")[1] == ""
+
+
+def test_nothing_is_compacted_against_a_topics_own_policy(data):
+    metadata = data / "__cluster_metadata-0" / f"{0:020d}.log"
+    own = [value("TopicRecord", name="plain", topicId=topic_id(9)), partition(topic_id(9))]
+    own.append(value("ConfigRecord", resourceType=2, resourceName="plain", name="cleanup.policy", value="delete"))
+    metadata.write_bytes(batches([own])[0])
+    argv = ("compact", data, "--config", "cleanup.policy=compact", *LATER, "--dry-run")
+    code, _, err = kafkalog(*argv)
+    assert (code, skipped(err).keys()) == (5, {"plain"})
+    assert kafkalog(*argv, "--topic", "plain")[0] == 0

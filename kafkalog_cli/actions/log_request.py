@@ -9,7 +9,10 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.log.loaded_segment import LoadSettings
-from kafkalog_cli.storage.settings.topic_config import Setting
+from kafkalog_cli.storage.settings.topic_config import BrokerSettings, Setting, TopicConfig
+
+_TIERED = "remote.storage.enable"
+_NEVER_TIERED = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,9 @@ class LogRequest:
     def used_settings(self, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
         """What decides how segments are opened, each with its origin. Raises as `SettingsSource.metadata` does."""
         config = self.settings.topic_config(log_dir, topic)
-        expiration = self.settings.broker_settings(log_dir)["producer.id.expiration.ms"]
-        return config["segment.index.bytes"], config["index.interval.bytes"], expiration
+        broker = self.settings.broker_settings(log_dir)
+        used = config["segment.index.bytes"], config["index.interval.bytes"], broker["producer.id.expiration.ms"]
+        return (*used, config[_TIERED]) if _is_tiered(topic, config, broker) else used
 
     def load_settings(self, log_dir: str | None, topic: str) -> LoadSettings:
         """The same for those who open segments."""
@@ -40,5 +44,17 @@ def load_settings_of(
     now_ms: int, used: tuple[Setting, ...], limits: Limits = DEFAULT_LIMITS, kernels: KernelChoice | None = None
 ) -> LoadSettings:
     """The settings of those who open segments, of `LogRequest.used_settings`."""
-    index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used)
-    return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, kernels)
+    index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used[:3])
+    is_tiered = any(setting.name == _TIERED for setting in used[3:])
+    return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, kernels, is_tiered)
+
+
+def _is_tiered(topic: str, config: TopicConfig, broker: BrokerSettings) -> bool:
+    """Whether a broker keeps older segments of the topic elsewhere (UnifiedLog.isRemoteLogEnabled).
+
+    A broker without remote storage does not start while a topic has it, so only a setting that says so rules it out.
+    """
+    system = "remote.log.storage.system.enable"
+    is_ruled_out = broker.is_configured(system) and not broker.remote_storage_system_enable
+    is_local = "compact" in config.cleanup_policy or topic in _NEVER_TIERED
+    return config.remote_storage_enable and not is_ruled_out and not is_local

@@ -112,7 +112,7 @@ def _metadata_log(facts: PartitionFacts, _: Intent) -> str | None:
 
 def _marked_directory(facts: PartitionFacts, _: Intent) -> str | None:
     if facts.kind is DirectoryKind.DELETE:
-        return "its topic was deleted: a broker removes the directory at its next start"
+        return "its topic was deleted, or it was moved: a broker removes the directory at its next start"
     if facts.kind is DirectoryKind.FUTURE:
         return "it is a copy that a broker was making for another log directory"
     return None

@@ -58,10 +58,12 @@ class RootState:
     @property
     def broker_start(self) -> StartState:
         """What a broker knows of the partition when it starts: of a file that throws when it is read, no line."""
-        unread = dict(self.readings)
-        known = {kind: offset for kind, offset in self.lines if kind not in unread}
-        recovery_point = known.get(FileKind.RECOVERY_POINT_CHECKPOINT, 0)
-        return StartState(self.is_clean, recovery_point, known.get(FileKind.LOG_START_CHECKPOINT, 0))
+        recovery_point = self.broker_line(FileKind.RECOVERY_POINT_CHECKPOINT) or 0
+        return StartState(self.is_clean, recovery_point, self.broker_line(FileKind.LOG_START_CHECKPOINT) or 0)
+
+    def broker_line(self, kind: FileKind) -> int | None:
+        """The partition's offset in a checkpoint as a broker reads it: of a damaged file it has no line."""
+        return None if kind in dict(self.readings) else self.line(kind)
 
     @property
     def failing_checkpoint(self) -> tuple[str, Fault, BrokerReading] | None:

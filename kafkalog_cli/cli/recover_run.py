@@ -26,7 +26,7 @@ from kafkalog_cli.output.recover_text import plan_lines, plan_words
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.changing.changes import Cut
 from kafkalog_cli.storage.changing.lock import log_dir_of
-from kafkalog_cli.storage.checkpoints import rebuild_damaged
+from kafkalog_cli.storage.checkpoints import Rebuilt, rebuild_damaged
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
@@ -79,6 +79,14 @@ class Recovered(NamedTuple):
     done: Applied | None
 
 
+def rebuilt_words(rebuilt: Rebuilt) -> str:
+    """What was wrong with a checkpoint, what was done, and how to undo it."""
+    return (
+        f"a broker cannot read it ({rebuilt.fault.message}): rebuilt from {counted(rebuilt.lines, 'line', 'lines')};"
+        f" undo: mv {quote(rebuilt.kept_as)} {quote(rebuilt.path)}"
+    )
+
+
 class RecoverRun(PartitionWriter[Recovered]):
     """Recovers partitions. One in which there is nothing to do is not even locked."""
 
@@ -89,7 +97,6 @@ class RecoverRun(PartitionWriter[Recovered]):
         self._recovery = options
         self._roots = Roots(environment.fs)
         self._changed = 0
-        self._rebuilt = 0
         self._without_marker: set[str | None] = set()
 
     def run(self, paths: list[str]) -> int:
@@ -110,18 +117,18 @@ class RecoverRun(PartitionWriter[Recovered]):
         self._roots.checkpoints(log_dir)
         try:
             for one in rebuild_damaged(self._fs, log_dir, self._run_id):
-                kept = counted(one.lines, "line", "lines")
-                message = (
-                    f"a broker cannot read it ({one.fault.message}): rebuilt from the {kept} that can be read;"
-                    f" undo: mv {quote(one.kept_as)} {quote(one.path)}"
-                )
-                self._messages.tell("checkpoint-rebuilt", message, path=one.path)
-                self._rebuilt += 1
+                self._messages.tell("checkpoint-rebuilt", rebuilt_words(one), path=one.path)
         except KafkalogError as failure:
             return failure
         except OSError as failure:
             return of_the_system(log_dir, failure)
         return None
+
+    def _rebuild_like_broker(self, work: Work, plan: RecoverPlan) -> None:
+        """A checkpoint of which a broker takes no line is written by its clean stop."""
+        if self._recovery.mode is RecoverMode.LIKE_BROKER and work.log_dir is not None and not plan.is_refused:
+            for one in rebuild_damaged(work.fs, work.log_dir, self._run_id, like_broker=True):
+                work.tell("checkpoint-rebuilt", rebuilt_words(one), one.path)
 
     def learn(self, partitions: Sequence[Partition]) -> None:
         """See PartitionRun: a marker that a task has taken away for a while is no unclean stop."""
@@ -141,7 +148,10 @@ class RecoverRun(PartitionWriter[Recovered]):
         except Refused:
             self._tell_cut_off(work)
             raise
-        if self._recovery.dry_run or not plan.has_work:
+        if self._recovery.dry_run:
+            return Recovered(plan, None)
+        self._rebuild_like_broker(work, plan)
+        if not plan.has_work:
             return Recovered(plan, None)
         if plan.drops_valid:
             self.confirm(work, plan_words(plan))

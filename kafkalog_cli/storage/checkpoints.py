@@ -196,9 +196,10 @@ class Rebuilt(NamedTuple):
     lines: int
 
 
-def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str) -> list[Rebuilt]:
+def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str, *, like_broker: bool = False) -> list[Rebuilt]:
     """Write each checkpoint that a broker cannot read again, with the lines that can be read; of two the last.
 
+    `like_broker`: only those that a broker that starts takes for empty, without any line.
     The old file stays beside it as a plain file with the run's id in its name, which a broker ignores. The caller
     holds byte 0 of `.lock`. A file that the disk does not give, and a link, are left alone. Raises as `change_lines`.
     """
@@ -214,8 +215,9 @@ def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str) -> list[R
             except (KafkalogError, OSError):
                 continue
             entries, faults = checkpoint.decode_offsets(data)
-            if not faults:
+            if not faults or (like_broker and not _is_taken_for_empty(kind, data)):
                 continue
+            entries = [] if like_broker else entries
             offsets = {(e.topic, e.partition): e for e in entries if checkpoint.can_name(e.topic) and e.offset >= 0}
             file = _File(kind, path, data, fs.attributes(path), [])
             kept_as = f"{path}.damaged-{run_id}"
@@ -224,6 +226,11 @@ def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str) -> list[R
             _replace(fs, log_dir, file, checkpoint.encode_offsets(list(offsets.values())), None)
             rebuilt.append(Rebuilt(path, faults[0], kept_as, len(offsets)))
     return rebuilt
+
+
+def _is_taken_for_empty(kind: FileKind, data: bytes) -> bool:
+    is_of_start = kind in (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
+    return is_of_start and checkpoint.broker_reading(data) is BrokerReading.THROWS
 
 
 class _Row(NamedTuple):

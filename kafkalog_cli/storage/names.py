@@ -94,7 +94,7 @@ class DirectoryKind(Enum):
     """What a directory in a log directory is. The value is the suffix, or the name."""
 
     PARTITION = ""
-    DELETE = "-delete"  # its topic was deleted
+    DELETE = "-delete"  # its topic was deleted, or the replica moved
     FUTURE = "-future"  # being copied from another log directory
     STRAY = "-stray"  # not assigned to this broker (since 3.7)
     REMOTE_INDEX_CACHE = REMOTE_INDEX_CACHE_DIRECTORY

@@ -208,6 +208,30 @@ def rename_segment(chance, files):
                 files[name_of(to, suffix)] = files.pop(name_of(base, suffix))
 
 
+def name_inside_wrapper(chance, files):
+    """A segment named after an offset inside a batch or wrapper of it, as old cleaners and splits left segments."""
+    found = [base for base in bases(files) if len(files.get(name_of(base, ".log"), b"")) > 30]
+    if not found:
+        return
+    base = chance.choice(found)
+    log = files[name_of(base, ".log")]
+    first, magic = struct.unpack_from(">q", log)[0], log[16]
+    last = first + struct.unpack_from(">i", log, 23)[0] if magic == 2 else first
+    offsets = [offset for offset in range(max(0, base - 2), min(last, base + 40) + 2) if offset != base]
+    if not offsets:
+        return
+    to = chance.choice(offsets)
+    for suffix in SEGMENT_SUFFIXES:
+        if name_of(base, suffix) in files:
+            files[name_of(to, suffix)] = files.pop(name_of(base, suffix))
+
+
+def keep_only_orphans(chance, files):
+    """Indexes and snapshots without their logs, of every segment or of all but the last."""
+    for base in bases(files)[: None if chance.random() < 0.3 else -1]:
+        files.pop(name_of(base, ".log"), None)
+
+
 def epochs(chance, files):
     files[EPOCHS] = chance.choice(EPOCH_FILES)
 
@@ -274,7 +298,7 @@ FILE_KINDS = {
     kind.__name__: kind
     for kind in (
         spoil_snapshot, random_snapshot, lose_snapshots, rename_snapshot, lose_file, lose_index, lose_segment, lose_all_logs, empty_file,
-        flip_anywhere, exchange_files, rename_segment, epochs, partition_metadata, orphan, other_file, odd_name, leftover,
+        flip_anywhere, exchange_files, rename_segment, name_inside_wrapper, keep_only_orphans, epochs, partition_metadata, orphan, other_file, odd_name, leftover,
         cleaned_of_several, garbage_index, resize_index, wrong_entry, swap_indexes, txn_index,
     )
 }  # fmt: skip

@@ -26,6 +26,18 @@ NOW_MS = 1_795_000_000_000
 MOST_SOURCE_BYTES = 1 << 20
 DAY_MS = 86_400_000
 MARKER = ".kafka_cleanshutdown"
+ODD_OFFSETS = (2**63 - 1, 2**63 - 2, 2**40, 2**31, 1, 2**32)
+CHECKPOINTS = ("recovery-point", "log-start")
+MALFORMED = {
+    "offline: field": b"0\n1\n t 0 5\n",
+    "offline: version": b"1\n1\nt 0 5\n",
+    "offline: count": b"0\n7\nt 0 5\n",
+    "offline: not UTF-8": b"0\n1\nt\xff 0 5\n",
+    "zero: number": b"0\n2\nt 0 5\nt 0 x\n",
+    "zero: count": b"0\n-1\nt 0 5\n",
+    "read: empty": b"",
+    "read: no count": b"0\n",
+}
 MARKER_BYTES = b'{"version":0,"brokerEpoch":7}'
 
 
@@ -47,9 +59,13 @@ class Start(NamedTuple):
     index_interval_bytes: int = 300
     producer_id_expiration_ms: int = DAY_MS
     is_preallocated: bool = False
+    is_tiered: bool = False
+    malformed: tuple = ()
+    """(checkpoint, how it is malformed) for the command."""
 
     def settings(self):
         found = {"segment.index.bytes": self.segment_index_bytes, "index.interval.bytes": self.index_interval_bytes}
+        found |= {"remote.storage.enable": "true"} if self.is_tiered else {}
         return found | ({"preallocate": "true", "internal.segment.bytes": 5000} if self.is_preallocated else {})
 
 
@@ -142,7 +158,17 @@ def make_case(seed, sources):
         producer_id_expiration_ms=chance.choice([DAY_MS, 2**31 - 1, 2**31 - 1, 1]),
         is_preallocated=chance.random() < 0.1,
     )
-    return Case(seed, source, damage.choose(chance), start)
+    damages = damage.choose(chance)
+    # What came later, so that the cases of earlier runs stay what they were.
+    if chance.random() < 0.25:
+        start = start._replace(is_tiered=True)
+    if chance.random() < 0.1:
+        start = start._replace(recovery_point=chance.choice(ODD_OFFSETS))
+    if chance.random() < 0.1:
+        start = start._replace(log_start=chance.choice(ODD_OFFSETS))
+    if chance.random() < 0.3:
+        start = start._replace(malformed=(chance.choice(CHECKPOINTS), chance.choice(list(MALFORMED))))
+    return Case(seed, source, damages, start)
 
 
 # -- ours
@@ -157,6 +183,7 @@ def our_outcome(case, directory):
         start.index_interval_bytes,
         start.producer_id_expiration_ms,
         kernels=KernelChoice(forced=case.seed % 3 == 0),
+        is_tiered=start.is_tiered,
     )
     draft = Draft(RealFilesystem(), str(directory))
     try:
@@ -178,10 +205,16 @@ def our_command_outcome(case, folder):
     (root / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
     for name, offset in (("recovery-point", start.recovery_point), ("log-start", start.log_start)):
         (root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n" if offset else "")
+    if start.malformed:
+        name, how = start.malformed
+        (root / f"{name}-offset-checkpoint").write_bytes(MALFORMED[how])
+    checkpoints = {path.name: path.read_bytes() for path in root.glob("*-checkpoint")}
     if start.is_clean:
         (root / MARKER).write_bytes(MARKER_BYTES)
     properties = folder / "server.properties"
-    properties.write_text(f"producer.id.expiration.ms={start.producer_id_expiration_ms}\n")
+    properties.write_text(
+        f"producer.id.expiration.ms={start.producer_id_expiration_ms}\nremote.log.storage.system.enable=true\n"
+    )
     argv = ["recover", str(root / "t-0"), "--like-broker", "--now", str(NOW_MS), "--broker-config", str(properties)]
     argv += [word for name, value in start.settings().items() for word in ("--config", f"{name}={value}")]
     out, err = io.BytesIO(), io.BytesIO()
@@ -193,6 +226,7 @@ def our_command_outcome(case, folder):
     assert marker in ((MARKER_BYTES, None) if start.is_clean else (None,))
     if code:
         assert after == before, "files have changed although the command refused"
+        assert {path.name: path.read_bytes() for path in root.glob("*-checkpoint")} == checkpoints
         return Outcome(("refused", out.getvalue().decode()))
     if not case.damages and case.source.name.startswith("random") and after == before:
         assert marker == (MARKER_BYTES if start.is_clean else None)
@@ -261,7 +295,20 @@ class RealLoader:
 
 
 def compare(case, real, folder, *, with_command=False):
-    """(what differs, in words; what the real one made of it). Works in `folder`, which is empty then and afterwards."""
+    """(what differs, in words; what the real one made of it). Works in `folder`, which is empty then and afterwards.
+
+    Only the command reads checkpoints; what a broker gets from each malformed file, test_checkpoints_live.py shows.
+    """
+    if case.start.malformed:
+        name, how = case.start.malformed
+        if not with_command or how.startswith("offline"):
+            command = our_command_outcome(case, folder / "command") if with_command else None
+            case = case._replace(start=case.start._replace(malformed=()))
+            found, outcome = compare(case, real, folder)
+            is_refused = command is None or command.thrown is not None
+            return found + ([] if is_refused else [f"the command takes a {how} {name} checkpoint"]), outcome
+        # A broker takes 0; the command is run on the malformed file.
+        case = case._replace(start=case.start._replace(**{name.replace("-", "_"): 0}))
     theirs = write(case.files(), folder / "real" / "t-0")
     real.begin(theirs, case.start)
     try:
@@ -272,7 +319,7 @@ def compare(case, real, folder, *, with_command=False):
         ours, command, found = None, None, [f"ours fails: {where(error)}"]
     outcome = real.outcome(theirs)
     found += [] if ours is None else differences(ours, outcome)
-    found += [] if command is None else command_differences(command, outcome)
+    found += [] if command is None else command_differences(command, outcome, is_tiered=case.start.is_tiered)
     for path in folder.iterdir():
         shutil.rmtree(path)
     return found, outcome
@@ -295,13 +342,13 @@ def differences(ours, real):
     return found + file_differences(ours.files, real.files)
 
 
-def command_differences(command, real):
+def command_differences(command, real, *, is_tiered):
     if command.thrown or real.thrown:
         return [] if command.thrown and real.thrown else [f"the command ends with {command.thrown or 'ok'}"]
     log_start, log_end = real.offsets[:2]
     segments = (name for name in real.files if re.fullmatch(r"-?\d{20,}\.log", name))
     first = min(int(name.removesuffix(".log")) for name in segments)
-    expected = log_start if log_start > first else None, log_end
+    expected = log_start if log_start > first or is_tiered else None, log_end
     found = [] if command.offsets == expected else [f"checkpoints {command.offsets}, to be {expected}"]
     return found + [f"by the command: {text}" for text in file_differences(command.files, real.files)]
 

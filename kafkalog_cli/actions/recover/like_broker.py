@@ -53,7 +53,7 @@ def plan_like_broker(
         partition.number,
         mode=RecoverMode.LIKE_BROKER,
         changes=tuple(draft.changes()),
-        line_edits=tuple(_line_edits(partition, start, loaded)) if has_root else (),
+        line_edits=tuple(_line_edits(partition, start, loaded, settings)) if has_root else (),
         log_start_offset=loaded.log_start_offset,
         log_end_offset=loaded.log_end_offset,
         recovered=loaded.recovered,
@@ -106,13 +106,13 @@ def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -
     return Remark(str(path or partition.path), message, ExitCode.REFUSED, next_step=step)
 
 
-def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog) -> list[LineEdit]:
-    """The lines that the broker's clean stop writes: a log start only where the segments do not tell it."""
+def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog, settings: LoadSettings) -> list[LineEdit]:
+    """The lines that a clean stop writes: a log start only where the segments do not tell it, or are not all here."""
     topic, number = partition.topic, partition.number
     edits = [LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, topic, number, loaded.log_end_offset)]
-    above = loaded.log_start_offset > loaded.first_base_offset
-    if above or start.log_start_offset:
-        log_start = loaded.log_start_offset if above else None
+    is_written = settings.is_tiered or loaded.log_start_offset > loaded.first_base_offset
+    if is_written or start.log_start_offset:
+        log_start = loaded.log_start_offset if is_written else None
         edits.append(LineEdit(FileKind.LOG_START_CHECKPOINT, topic, number, log_start))
     return edits
 

@@ -38,7 +38,9 @@ def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request
         since = start.recovery_point if request.since_recovery_point else None
         scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since)
         plan = plan_repair(fs, partition, start, settings, scope)
-    edits = tuple(edit for edit in plan.line_edits if log_dir is not None and root.line(edit.kind) != edit.offset)
+    is_like_broker = request.mode is RecoverMode.LIKE_BROKER
+    line = root.broker_line if is_like_broker else root.line
+    edits = tuple(edit for edit in plan.line_edits if log_dir is not None and line(edit.kind) != edit.offset)
     return replace(plan, settings=used, log_dir=log_dir, line_edits=edits)
 
 

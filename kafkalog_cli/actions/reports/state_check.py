@@ -208,6 +208,9 @@ def _open_txn_problem(entry: ProducerEntry, log: LogRange, ask: Ask) -> str:
 
 
 def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:
+    if batch.is_control and batch.last_offset == entry.last_offset and batch.producer_id == entry.producer_id:
+        # Kafka 0.11 notes the offset of the marker, with sequence and epoch of the data before it or after.
+        return ""
     if batch.last_offset != entry.last_offset or batch.producer_id != entry.producer_id or batch.is_control:
         return "no batch of the producer ends with its last offset"
     if batch.last_sequence != entry.last_sequence:
@@ -254,6 +257,8 @@ def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogRange
     batch = answer.batch
     if batch is None or max(batch.base_offset, entry.start_offset) >= end:
         return Verdict.GONE, "no batch of it is left"
+    if batch.magic < 2:
+        return _RIGHT  # it has no epoch: the broker noted its own, as Kafka 0.11 to 2.0 did
     if batch.leader_epoch != entry.epoch:
         return Verdict.STALE, f"the batch with offset {batch.last_offset} has leader epoch {batch.leader_epoch}"
     return _RIGHT

@@ -33,6 +33,7 @@ class TimeFinding(IntEnum):
     NOT_ASCENDING = 9
     BELOW_BASE = 10
     SAME_BEFORE = 11
+    NOT_IN_MESSAGES = 12
 
 
 _VERDICTS: dict[TimeFinding, Verdict] = {
@@ -48,6 +49,7 @@ _VERDICTS: dict[TimeFinding, Verdict] = {
     TimeFinding.NOT_ASCENDING: Verdict.OUT_OF_ORDER,
     TimeFinding.BELOW_BASE: Verdict.OUT_OF_ORDER,
     TimeFinding.SAME_BEFORE: Verdict.STALE,
+    TimeFinding.NOT_IN_MESSAGES: Verdict.GONE,
 }
 
 _DETAILS: dict[TimeFinding, str] = {
@@ -61,6 +63,7 @@ _DETAILS: dict[TimeFinding, str] = {
     TimeFinding.NOT_ASCENDING: "timestamp not above, or offset below, that of an entry before it",
     TimeFinding.BELOW_BASE: "below the base offset",
     TimeFinding.SAME_BEFORE: "an earlier batch has the timestamp too",
+    TimeFinding.NOT_IN_MESSAGES: "messages of format 0 hold no timestamps: the broker that converted them wrote it",
 }
 
 
@@ -190,6 +193,8 @@ class TimeIndexCheck:
             largest = stretch.timestamp_until(row)
         elif largest > timestamp:
             self._finding[slot] = TimeFinding.LARGER_BEFORE
+        elif largest < timestamp and int(stretch.batches.magic[row]) == 0:
+            self._finding[slot] = TimeFinding.NOT_IN_MESSAGES
         elif largest < timestamp:
             self._finding[slot] = TimeFinding.TOO_LARGE
         elif stretch.max_timestamp[row] != timestamp:

@@ -24,7 +24,10 @@ from kafkalog_cli.storage.publishing.new_partitions import is_staged
 from kafkalog_cli.storage.segments.log_end import HeaderChain
 
 _MARKED = {
-    DirectoryKind.DELETE: ("its topic was deleted", "a broker that starts deletes the directory"),
+    DirectoryKind.DELETE: (
+        "marked for deletion: the topic was deleted, or the replica moved to another log directory or broker",
+        "a broker that starts deletes the directory",
+    ),
     DirectoryKind.FUTURE: (
         "it is being copied from another log directory",
         "a broker that starts goes on copying, or deletes it",

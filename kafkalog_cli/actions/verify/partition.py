@@ -155,6 +155,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
         found = [*_gap_judge(task, looked).judged(found)]
         if task.root is not None and partition.directory.kind is DirectoryKind.PARTITION:
             found += checkpoint_findings(task.root, partition.topic, partition.number, log)
+            log = _from_log_start(log, task.root, partition)
     missing = [f"topic ids and replicas ({task.facts.unknown_because})"] if task.facts.unknown_because else []
     return Verification(
         shown_path(partition.path, task.wanted),
@@ -167,6 +168,16 @@ def verify_partition(means: Means, task: Task) -> Verification:
         log,
         (*_NOT_LOOKED_AT[task.level], *missing),
         task.wanted,
+    )
+
+
+def _from_log_start(log: LogRange | None, root: RootState, partition: Partition) -> LogRange | None:
+    """The offsets from the log start on: records below it, in the first segment, are deleted for readers."""
+    log_start = root.offsets_of(partition.topic, partition.number).log_start
+    return (
+        log
+        if log is None or log_start is None or not log.first < log_start <= log.end
+        else LogRange(log_start, log.end)
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 
 from kafkalog_cli.actions.importing.request import inputs_of
 from kafkalog_cli.actions.listing.root import RootState, Shutdown
@@ -16,7 +17,7 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
-from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
+from kafkalog_cli.storage.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
 
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
@@ -40,7 +41,8 @@ def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
         yield finding(FindingKind.LOCKED, root.path, f"locked by {who}{pid}")
     yield from _fault_findings(fs, root)
     names = {classify_file(file.path.rpartition("/")[2]).kind for file in root.files}
-    if FileKind.META_PROPERTIES not in names and not names.isdisjoint(OFFSET_CHECKPOINTS):
+    has_checkpoints = not names.isdisjoint(OFFSET_CHECKPOINTS)
+    if FileKind.META_PROPERTIES not in names and has_checkpoints and not _may_be_of_08(fs, root, names):
         path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
         yield finding(FindingKind.META_PROPERTIES_MISSING, path, "missing")
     if root.marker_held_for:
@@ -73,6 +75,31 @@ def _fault_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
             yield damaged_checkpoint_finding(fs, root.path, name.kind, located)
         elif located.fault.message not in _ACCEPTED:
             yield of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
+
+
+def _may_be_of_08(fs: Filesystem, root: RootState, names: Collection[FileKind]) -> bool:
+    """Whether nothing here is of Kafka 0.10 or later: 0.8 has no meta.properties, and 0.9 starts without it."""
+    if FileKind.LOG_START_CHECKPOINT in names or not root.path:
+        return False
+    kinds = (file.kind for directory in _partition_directories(fs, root.path) for file in directory)
+    return all(kind not in _SINCE_0_10 for kind in kinds)
+
+
+_SINCE_0_10 = (
+    FileKind.TIME_INDEX,
+    FileKind.TXN_INDEX,
+    FileKind.PRODUCER_SNAPSHOT,
+    FileKind.LEADER_EPOCH_CHECKPOINT,
+    FileKind.PARTITION_METADATA,
+)
+
+
+def _partition_directories(fs: Filesystem, path: str) -> Iterator[list[FileName]]:
+    """The names in each partition directory, as far as it can be listed."""
+    for entry in fs.list_directory(path):
+        if entry.is_directory and classify_directory(entry.path.rpartition("/")[2]).kind is DirectoryKind.PARTITION:
+            with suppress(KafkalogError):
+                yield [classify_file(file.path.rpartition("/")[2]) for file in fs.list_directory(entry.path)]
 
 
 def _cut_off_import(root: RootState) -> Iterator[Finding]:

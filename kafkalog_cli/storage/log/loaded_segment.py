@@ -42,6 +42,8 @@ class LoadSettings:
     producer_id_expiration_ms: int = 86_400_000
     limits: Limits = DEFAULT_LIMITS
     kernels: KernelChoice | None = None
+    is_tiered: bool = False
+    """Whether a broker keeps older segments elsewhere: the log then starts where the checkpoint says."""
 
 
 class Recovered(NamedTuple):

@@ -17,6 +17,7 @@ from kafkalog_cli.storage.names import SEGMENT_KINDS, FileKind, WorkState, offse
 
 ResultT = TypeVar("ResultT")
 
+_LONG_MAX = (1 << 63) - 1
 _INDEX_SUFFIXES = tuple(kind.value for kind in SEGMENT_KINDS - {FileKind.LOG})
 
 
@@ -78,13 +79,15 @@ class LogLoader:
         recovery_point, end_offset = self._retry_after_splits(self._recover)
         self._active().make_room()
         self._epochs.truncate_from_end(end_offset)
-        log_start_offset = max(self._start.log_start_offset, min(self._segments))
+        log_start_offset = self._start.log_start_offset
+        if not self._settings.is_tiered:
+            log_start_offset = max(log_start_offset, min(self._segments))
         # Not the larger of the two: a log whose first segment has gone keeps its first epoch's start.
         self._epochs.truncate_from_start(self._start.log_start_offset)
         self._snapshots.remove_strays(tuple(self._segments))
         self._snapshots.rebuild(self._ascending(), log_start_offset, end_offset, from_clean_stop=self._start.is_clean)
         unstable = self._look_up_first_unstable(log_start_offset, end_offset)
-        recovery_point = max(recovery_point, log_start_offset)
+        recovery_point = max(recovery_point, log_start_offset, min(self._segments))
         self._check_partition_metadata()
         self._stop_cleanly(recovery_point, end_offset)
         return LoadedLog(
@@ -183,7 +186,8 @@ class LogLoader:
         return min(self._start.recovery_point, end_offset), end_offset
 
     def _recover_unflushed(self) -> None:
-        unflushed = segments_between(self._ascending(), self._start.recovery_point, None)
+        # A recovery point of 2^63-1 recovers nothing, not even the active segment.
+        unflushed = segments_between(self._ascending(), self._start.recovery_point, _LONG_MAX)
         for position, segment in enumerate(unflushed):
             try:
                 cut_bytes = self._recover_segment(segment)
@@ -231,6 +235,8 @@ class LogLoader:
             return None
         offset = max(unstable, log_start_offset)
         if offset >= end_offset:
+            return offset
+        if offset < min(self._segments):  # it is in tiered storage
             return offset
         for segment in segments_between(self._ascending(), offset, None):
             found = segment.find_first(offset)

@@ -71,7 +71,7 @@ public final class LoadLogs {
             return UnifiedLog.create(
                 directory, config, logStart, recoveryPoint, new NowOrNever(), STATS, clock.time, 300_000,
                 new ProducerStateManagerConfig(expirationMs, false), 600_000, new LogDirFailureChannel(10), clean,
-                Optional.empty(), new ConcurrentHashMap<>(), false, LogOffsetsListener.NO_OP_OFFSETS_LISTENER);
+                Optional.empty(), new ConcurrentHashMap<>(), config.remoteStorageEnable(), LogOffsetsListener.NO_OP_OFFSETS_LISTENER);
         }
     }
 

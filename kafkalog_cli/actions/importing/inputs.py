@@ -164,6 +164,7 @@ def _opened(file: InputFile) -> tuple[int, Any]:
 def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
     """The rows of a file as RecordBatches of those of `columns` that it has, in its order. Raises BadInput."""
     wanted = [name for name in file.columns if name in columns]
+    parts: Iterator[Any]
     try:
         if file.format is FileFormat.JSON:
             parts = (part.select(wanted) for part in line_batches(file.path))

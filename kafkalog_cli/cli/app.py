@@ -127,7 +127,7 @@ def _run(argv: list[str], environment: Environment) -> int:
 def _wants_json(argv: list[str]) -> bool:
     """Whether the command line asks for machine output; its parser may not have come that far."""
     name = "--report" if argv[:1] == ["export"] else "--format"  # which says there what files are made
-    return f"{name}=json" in argv or (name, "json") in pairwise(argv)
+    return any(f"{name}={word}" in argv or (name, word) in pairwise(argv) for word in ("json", "ndjson"))
 
 
 def _unexpected(error: Exception, environment: Environment, argv: list[str]) -> int:

@@ -146,7 +146,7 @@ def append(  # noqa: PLR0913, PLR0917 options
         selection=selection_of(topic, partition, None),
         now=now,
         quiet=quiet,
-        json=output is OutputFormat.JSON,
+        json=output.is_json,
         dry_run=dry_run,
         wait_seconds=wait,
         assume_offline=assume_offline,
@@ -157,7 +157,7 @@ def append(  # noqa: PLR0913, PLR0917 options
         single_replica=single_replica,
         files=records,
         more_paths=more_paths,
-        is_ndjson=input is Input.NDJSON,
+        is_ndjson=input.is_json,
         key_separator=key_separator,
         topic_id=topic_id,
         writing=Writing(

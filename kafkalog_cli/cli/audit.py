@@ -78,7 +78,7 @@ def audit(  # noqa: PLR0913, PLR0917 options
 
     options = AuditOptions(
         selection_of(topic, partition, topic_pattern) or Selection(), Level(level.value), metadata, now,
-        Limits(max_batch_bytes, max_output_bytes, max_ratio), quiet, output_format is OutputFormat.JSON, master,
+        Limits(max_batch_bytes, max_output_bytes, max_ratio), quiet, output_format.is_json, master,
         spark_settings(conf), top if keys else None, history, compare, replaced, output,
     )  # fmt: skip
     return AuditRun(environment_of(context), options).run(paths or [])

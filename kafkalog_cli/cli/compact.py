@@ -123,7 +123,7 @@ def compact(  # noqa: PLR0913, PLR0917 options
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
         quiet=quiet,
-        json=output is OutputFormat.JSON,
+        json=output.is_json,
         pace=pace_of(jobs, time_budget, io_bytes_per_s),
         engine=engine_of(
             engine, master, conf, jobs, changes=True, io_bytes_per_s=io_bytes_per_s, assume_offline=assume_offline
@@ -140,7 +140,7 @@ def compact(  # noqa: PLR0913, PLR0917 options
         passes=_passes(passes),
         explain=explain,
         erase_keys=erase_keys,
-        is_ndjson=input is Input.NDJSON,
+        is_ndjson=input.is_json,
         memory_bytes=parse_size_bytes(memory),
         delay=delay,
     )

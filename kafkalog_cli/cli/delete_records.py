@@ -69,7 +69,7 @@ def delete_records(  # noqa: PLR0913, PLR0917 options
         selection=selection_of(topic, partition, None),
         now=now,
         quiet=quiet,
-        json=output is OutputFormat.JSON,
+        json=output.is_json,
         dry_run=dry_run,
         wait_seconds=wait,
         assume_offline=assume_offline,

@@ -42,4 +42,4 @@ def dump_index(  # noqa: PLR0913, PLR0917 options
 
     selection = selection_of(topic, partition, topic_pattern) or Selection()
     limits = Limits(max_batch_bytes, max_output_bytes, max_ratio)
-    return DumpIndexRun(environment_of(context), json=output is OutputFormat.JSON).run(paths or [], selection, limits)
+    return DumpIndexRun(environment_of(context), json=output.is_json).run(paths or [], selection, limits)

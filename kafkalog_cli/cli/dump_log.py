@@ -151,7 +151,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         ("share-group-state", share_group_state_decoder),
     ) if wanted), None)  # fmt: skip
     environment = environment_of(context)
-    is_json = output_format is OutputFormat.JSON
+    is_json = output_format.is_json
     contents = print_data_log or topic_decoder is not None or bool(key_decoder_class or value_decoder_class)
     request = DumpRequest(
         contents=contents,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.actions.dump.segment import MAX_INT32, DumpOptions, SegmentDump
@@ -83,6 +85,7 @@ class DumpLogRun:
 
     def __init__(self, environment: Environment, request: DumpRequest) -> None:
         self._fs = environment.fs
+        self._sleep = environment.sleep
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=request.is_json)
         self._request = request
@@ -160,13 +163,40 @@ class DumpLogRun:
             options = SidecarOptions(
                 request.sanity_only, request.verify_only, request.max_message_bytes, request.limits
             )  # fmt: skip
-            self._sidecars = SidecarDump(self._fs, self._out, self._reports, options, self._shown_path)
+            # The text has no place among objects: what is wrong is found as for text, and told on stderr.
+            out = ResultStream(io.BytesIO()) if request.is_json else self._out
+            self._sidecars = SidecarDump(self._fs, out, self._reports, options, self._shown_path)
+        if self._request.is_json:
+            self._sidecar_objects(path)
         problem = self._sidecars.dump(path, name, suffix)
         if isinstance(problem, GivesUp):
             self._fail(path, problem.position, problem.message)
         elif problem is not None:
             self._out.flush()
             self._messages.mirrored(f"{problem}\n")
+
+    def _sidecar_objects(self, path: str) -> None:
+        """The entries of an index or a snapshot, each checked, and the file, as dump-index prints them.
+
+        Only what is wrong with --verify-index-only, and only the file with --index-sanity-check.
+        """
+        from kafkalog_cli.actions.reports.index_verdict import FileReport
+        from kafkalog_cli.actions.reports.root_reports import index_reports
+        from kafkalog_cli.actions.reports.segment_reports import Means
+        from kafkalog_cli.actions.selection import Selection
+        from kafkalog_cli.output.index_json import IndexJson
+        from kafkalog_cli.output.ndjson import JsonLines
+
+        request, lines = self._request, JsonLines(self._out)
+        means = Means(self._fs, request.limits, self._choice, self._sleep)
+        for report in index_reports(means, [path], Selection()):
+            if isinstance(report, FileReport):
+                shown = report
+                if request.sanity_only or request.verify_only:
+                    wrong = (entry for entry in report.entries if entry.exit_code is not ExitCode.OK)
+                    shown = replace(report, entries=() if request.sanity_only else tuple(wrong))
+                IndexJson(lines).report(shown)
+        lines.flush()
 
     def _dump_segment(self, path: str, name: str) -> None:
         request = self._request

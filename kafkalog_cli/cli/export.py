@@ -31,11 +31,12 @@ from kafkalog_cli.cli.options import (
 
 
 class Files(Enum):
-    """What files are made."""
+    """What files are made; NDJSON has two names."""
 
     PARQUET = "parquet"
     ARROW = "arrow"
     JSON = "json"
+    NDJSON = "ndjson"
 
 
 class FileCodec(Enum):
@@ -104,9 +105,10 @@ def export(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.export_run import ExportOptions, ExportRun
 
     options = ExportOptions(
-        selection_of(topic, partition, topic_pattern), output, file_format.value,
+        selection_of(topic, partition, topic_pattern), output,
+        (Files.JSON if file_format is Files.NDJSON else file_format).value,
         None if codec is None else codec.value, by_day, state, mode.value, isolation.value, include_control,
         from_offset, to_offset, since, until, now, master, spark_settings(conf), quiet,
-        report is OutputFormat.JSON,
+        report.is_json,
     )  # fmt: skip
     return ExportRun(environment_of(context), options).run(paths or [])

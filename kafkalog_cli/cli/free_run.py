@@ -55,6 +55,7 @@ class FreeRun(LogRun[FreePlan]):
         self._partition_locks: dict[str, LockHandle | None] = {}
         self._failures: list[ExitCode] = []
         self._failed_paths: set[str] = set()
+        self._failed_with: dict[str, ExitCode] = {}
         self._unsynced: set[str] = set()
         self.counts.update(removed_segments=0, removed_bytes=0, unlinked_files=0, freed_bytes=0)
 
@@ -74,11 +75,22 @@ class FreeRun(LogRun[FreePlan]):
     def after_all(self, code: ExitCode) -> ExitCode:
         """See LogRun."""
         if code is not ExitCode.INTERRUPTED:
-            codes: list[ExitCode] = [code, *(self._free() if self._plans else ())]
+            planned = self._plans
+            failures = self._free() if planned else []
+            codes = [*self._codes_of_targets(planned), *failures]
             is_short = ExitCode.NO_SPACE in codes and ExitCode.INTERRUPTED not in codes
             code = ExitCode.NO_SPACE if is_short else combined_exit_code(codes)
         self._tell()
         return code
+
+    def _codes_of_targets(self, planned: Sequence[FreePlan]) -> list[ExitCode]:
+        """A code for each partition: that of its failure since it was planned, if there was one."""
+        codes = list(self._codes)
+        for plan in planned:
+            if plan.path in self._failed_with:
+                codes.remove(plan.exit_code)
+                codes.append(self._failed_with[plan.path])
+        return codes
 
     def _check_finished(self, work: Work) -> None:
         """Raises Refused where an earlier run waits to be taken back, which must find what it left."""
@@ -178,7 +190,7 @@ class FreeRun(LogRun[FreePlan]):
                 self._messages.warn("no-lock", "there is no room for the lock, so nobody else has it", path=log_dir)
             except KafkalogError as error:
                 self._messages.exception(error)
-                self._failures.append(error.exit_code)
+                self._failed_with |= {p.path: error.exit_code for p in self._plans if p.log_dir == log_dir}
                 self._plans = [plan for plan in self._plans if plan.log_dir != log_dir]
         return self._plans
 
@@ -194,7 +206,7 @@ class FreeRun(LogRun[FreePlan]):
     def _fail(self, plan: FreePlan, error: Exception) -> None:
         known = error if isinstance(error, KafkalogError) else KafkalogError(reason=f"{plan.path}: {error}")
         self._messages.exception(known)
-        self._failures.append(known.exit_code)
+        self._failed_with[plan.path] = known.exit_code
         self._failed += plan.path not in self._failed_paths
         self._failed_paths.add(plan.path)
 

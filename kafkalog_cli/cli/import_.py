@@ -88,6 +88,6 @@ def import_(  # noqa: PLR0913, PLR0917 options
     )  # fmt: skip
     options = ImportOptions(
         log_dir, request, tuple(config or ()), broker_config, metadata, now, dry_run, wait, assume_offline, master,
-        spark_settings(conf), quiet, output is OutputFormat.JSON,
+        spark_settings(conf), quiet, output.is_json,
     )  # fmt: skip
     return ImportRun(environment_of(context), options).run(inputs)

@@ -31,6 +31,6 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     environment = environment_of(context)
     chosen = one_partition(environment, path, topic, partition)
     found = lookup.lookup_offset(environment.fs, chosen, offset, batch_only=batch)
-    printer = LookupPrinter(environment, chosen, as_json=output is OutputFormat.JSON)
+    printer = LookupPrinter(environment, chosen, as_json=output.is_json)
     printer.found(found)
     return printer.end(ExitCode.OK)

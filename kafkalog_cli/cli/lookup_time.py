@@ -55,4 +55,4 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     clock_ms = environment.now_ms() if now is None else time_of(environment, now, None)
     question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
     chosen = one_partition(environment, path, topic, partition)
-    return answer_time(environment, chosen, question, as_json=output is OutputFormat.JSON)
+    return answer_time(environment, chosen, question, as_json=output.is_json)

@@ -43,5 +43,5 @@ def ls(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.ls_run import LsRequest, LsRun
 
     selection = selection_of(topic, partition, topic_pattern) or Selection()
-    request = LsRequest(selection, segments, transactions, output is OutputFormat.JSON)
+    request = LsRequest(selection, segments, transactions, output.is_json)
     return LsRun(environment_of(context), request).run(paths or [])

@@ -70,10 +70,16 @@ MaxRatio = Annotated[
 
 
 class Input(Enum):
-    """What records come as."""
+    """What records come as; NDJSON has two names."""
 
     NDJSON = "ndjson"
+    JSON = "json"
     LINES = "lines"
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line is a JSON object."""
+        return self is not Input.LINES
 
 
 class IsolationLevel(Enum):
@@ -104,17 +110,23 @@ class CodecName(Enum):
 
 
 class OutputFormat(Enum):
-    """What results are printed as."""
+    """What results are printed as; NDJSON has two names."""
 
     TEXT = "text"
     JSON = "json"
+    NDJSON = "ndjson"
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line is a JSON object."""
+        return self is not OutputFormat.TEXT
 
 
 Format = Annotated[
     OutputFormat,
     typer.Option(
         "--format",
-        help="What results are printed as; json is one object a line (NDJSON), errors too, on stderr.",
+        help="How results are printed; json or ndjson: one object per line, errors too, on stderr.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]

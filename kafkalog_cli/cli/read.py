@@ -82,7 +82,7 @@ def read(  # noqa: PLR0913, PLR0917 options
     environment = environment_of(context)
     options = ReadOptions(
         start, from_time, to_offset, until, now, max_records, isolation.value, print_,
-        output_format is OutputFormat.JSON, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
+        output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
         max_output_bytes, max_ratio,
     )  # fmt: skip
     return ReadRun(environment, options).run(path, topic, partition)

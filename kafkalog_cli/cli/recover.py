@@ -125,7 +125,7 @@ def recover(  # noqa: PLR0913, PLR0917 options
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
         quiet=quiet,
-        json=output is OutputFormat.JSON,
+        json=output.is_json,
         pace=pace_of(jobs, time_budget, io_bytes_per_s),
         engine=engine_of(
             engine, master, conf, jobs, changes=True, io_bytes_per_s=io_bytes_per_s, assume_offline=assume_offline

@@ -103,7 +103,7 @@ def retain(  # noqa: PLR0913, PLR0917 options
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
         quiet=quiet,
-        json=output is OutputFormat.JSON,
+        json=output.is_json,
         pace=pace_of(jobs, time_budget, io_bytes_per_s),
         dry_run=dry_run,
         wait_seconds=wait,

@@ -63,7 +63,7 @@ def sql(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.sql_run import SqlOptions, SqlRun
 
     options = SqlOptions(
-        query, isolation.value, include_control, mode.value, output_format is OutputFormat.JSON, output, max_rows,
+        query, isolation.value, include_control, mode.value, output_format.is_json, output, max_rows,
         master, spark_settings(conf),
     )  # fmt: skip
     return SqlRun(environment_of(context), options).run(paths)

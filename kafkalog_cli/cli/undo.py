@@ -52,7 +52,7 @@ def undo(  # noqa: PLR0913, PLR0917 options
         selection=selection_of(topic, partition, topic_pattern),
         now=now,
         quiet=quiet,
-        json=output is OutputFormat.JSON,
+        json=output.is_json,
         dry_run=dry_run,
         wait_seconds=wait,
         assume_offline=assume_offline,

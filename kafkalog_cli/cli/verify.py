@@ -102,7 +102,7 @@ def verify(  # noqa: PLR0913, PLR0917 options
         jobs,
         Limits(max_batch_bytes, max_output_bytes, max_ratio),
         quiet,
-        output is OutputFormat.JSON,
+        output.is_json,
         engine_of(engine, master, conf, jobs),
         config=config or (),
         broker_config=broker_config,

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 from memory_fs import SURVIVALS, MemoryFilesystem
@@ -268,3 +269,23 @@ def test_whatever_fails_the_others_go_on(memory):
             assert logs, name
         number += 7
     assert number > 50
+
+
+@pytest.mark.parametrize("targets", [["old-0"], ["old-0", "older-0"], [""]])
+def test_a_lock_that_a_broker_holds_is_told_by_its_own_code(root, targets):
+    """Each target ends alike; five would say that some were done."""
+    if targets == [""]:
+        for internal in root.glob("__*"):
+            shutil.rmtree(internal)
+    held = (
+        "import fcntl, sys\n"
+        f"lock = open({str(root / '.lock')!r}, 'w')\n"
+        "fcntl.lockf(lock, fcntl.LOCK_EX)\n"
+        "print('held', flush=True)\nsys.stdin.read()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as broker:
+        broker.stdout.readline()
+        before = logs_in(root)
+        code, _, err = kafkalog("retain", *(root / name for name in targets), *NOW, *DELETES, "--free-bytes", "900TB")
+        broker.stdin.close()
+    assert (code, logs_in(root) == before) == (11, True), err

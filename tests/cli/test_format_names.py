@@ -1,0 +1,101 @@
+"""NDJSON has two names, json and ndjson, wherever a format is named; and what is asked for as JSON is JSON."""
+
+import importlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from kafkalog_cli.cli import app
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+PARTITION = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
+SIDECARS = sorted(p for p in PARTITION.iterdir() if p.suffix in {".index", ".timeindex", ".snapshot"})
+
+
+def kafkalog(*argv):
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+def options():
+    """(command, option) of each option whose values name JSON or NDJSON."""
+    found = []
+    for name, module in app.COMMANDS.items():
+        command = typer.main.get_command(importlib.import_module(module).command)
+        found += [(name, o.opts[0], set(o.type.choices)) for o in command.params if hasattr(o.type, "choices")]
+    return [(name, option, choices) for name, option, choices in found if choices & {"json", "ndjson"}]
+
+
+@pytest.mark.parametrize("path", SIDECARS, ids=lambda path: path.suffix)
+@pytest.mark.parametrize("option", [(), ("--index-sanity-check",), ("--verify-index-only",), ("--print-data-log",)])
+@pytest.mark.parametrize("name", ["json", "ndjson"])
+def test_a_dumped_sidecar_is_objects(path, option, name):
+    code, out, err = kafkalog("dump-log", path, *option, "--format", name)
+    *found, summary = map(json.loads, out.splitlines())
+    assert (code, err, summary["type"], summary["exit_code"]) == (0, "", "summary", 0)
+    assert found[-1]["type"] == "index-file"
+    entries = [each for each in found if each["type"] != "index-file"]
+    is_whole = option not in {("--index-sanity-check",), ("--verify-index-only",)}
+    assert len(entries) == (found[-1]["entries"] if is_whole else 0)
+    text = kafkalog("dump-log", path)[1].splitlines()[1:]
+    if is_whole:
+        assert len(entries) == len(text)
+        shown = {
+            ".index": "offset: {offset} position: {position}",
+            ".timeindex": "timestamp: {timestamp_ms} offset: {offset}",
+        }
+        if path.suffix in shown:
+            assert [shown[path.suffix].format(**each) for each in entries] == text
+
+
+def test_a_wrong_entry_is_an_object_too(tmp_path):
+    for file in PARTITION.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    index = tmp_path / f"{0:020d}.index"
+    data = bytearray(index.read_bytes())
+    data[3] ^= 1
+    index.write_bytes(data)
+    code, out, _ = kafkalog("dump-log", index, "--verify-index-only", "--format", "json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [each["type"] for each in found] == ["index-entry", "index-file", "summary"]
+    assert found[0]["verdict"] != "right"
+
+
+def test_every_format_has_both_names():
+    found = options()
+    assert {name for name, *_ in found} >= {"append", "compact", "dump-log", "export", "ls", "read", "retain", "verify"}
+    assert [(name, option) for name, option, choices in found if not choices >= {"json", "ndjson"}] == []
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("read",),
+        ("ls",),
+        ("verify",),
+        ("dump-log",),
+        ("dump-index",),
+        ("retain", "--dry-run", "--config", "retention.ms=-1"),
+    ],
+)
+def test_both_names_are_one_format(argv):
+    command, *more = argv
+    answers = [kafkalog(command, PARTITION, *more, "--format", name) for name in ("json", "ndjson")]
+    assert answers[0] == answers[1]
+    assert json.loads(answers[0][1].splitlines()[-1])["type"] == "summary"
+
+
+@pytest.mark.parametrize("name", ["json", "ndjson"])
+def test_a_usage_error_is_an_object_too(name):
+    for argv in (
+        ["ls", PARTITION, "--no-such-option", "--format", name],
+        ["ls", PARTITION, "--bad", f"--format={name}"],
+    ):
+        code, _, err = kafkalog(*argv)
+        assert (code, json.loads(err)["type"]) == (2, "error")

@@ -69,6 +69,11 @@ class SettingsSource:
         """Whether the broker's server.properties was given."""
         return bool(self._broker_properties)
 
+    @property
+    def metadata_option(self) -> str | None:
+        """What `--metadata` says, None without it."""
+        return self._metadata_path
+
     def meta(self, log_dir: str | None) -> MetaProperties | None:
         """The `meta.properties` of a log directory, None if it has none that can be read."""
         if log_dir is None:

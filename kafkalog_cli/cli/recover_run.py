@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from kafkalog_cli.actions.cut_off import cut_off_run
 from kafkalog_cli.actions.partition_facts import gather_facts
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.recover.recover import RecoverRequest, apply_recovery, plan_recovery
+from kafkalog_cli.actions.recover.topic_identity import path_of_stray
 from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.root_state import Roots
@@ -25,8 +26,10 @@ from kafkalog_cli.output.recover_json import RECOVERY, plan_object
 from kafkalog_cli.output.recover_text import plan_lines, plan_words
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.changing.changes import Cut
+from kafkalog_cli.storage.changing.durable import sync_directory
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.checkpoints import Rebuilt, rebuild_damaged
+from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
@@ -77,6 +80,8 @@ class Recovered(NamedTuple):
 
     plan: RecoverPlan
     done: Applied | None
+    live_path: str | None = None
+    """The directory's new name, where it was `-stray`."""
 
 
 def rebuilt_words(rebuilt: Rebuilt) -> str:
@@ -101,7 +106,7 @@ class RecoverRun(PartitionWriter[Recovered]):
 
     def run(self, paths: list[str]) -> int:
         """Recover what `paths` name; the exit code."""
-        partitions = self.ours(paths)
+        partitions = self._without_strays(self.ours(paths))
         if self._recovery.dry_run and self._recovery.mode is RecoverMode.REPAIR:
             self._tell_damaged_checkpoints(partitions)
         self._request = self._recovery.request(self._environment, self._clock.now_ms, partitions)
@@ -142,15 +147,20 @@ class RecoverRun(PartitionWriter[Recovered]):
     def partition(self, work: Work) -> Recovered:
         """See PartitionRun."""
         root = self._roots.state(work.log_dir, work.partition)
+        live = self._path_of_stray(work)
         plan = plan_recovery(work.fs, work.partition, root, self._request)
         try:
             self._check(work, plan)
         except Refused:
             self._tell_cut_off(work)
             raise
+        if live is not None and self._recovery.dry_run:
+            work.tell("stray", f"would be renamed to {live}", work.partition.path)
         if self._recovery.dry_run:
             return Recovered(plan, None)
         self._rebuild_like_broker(work, plan)
+        if live is not None and not plan.is_refused:
+            return self._bring_back(work, plan, live)
         if not plan.has_work:
             return Recovered(plan, None)
         if plan.drops_valid:
@@ -158,6 +168,39 @@ class RecoverRun(PartitionWriter[Recovered]):
         with self.locked(work):
             run = self.run_info(plan.settings)
             return Recovered(plan, apply_recovery(work.fs, plan, run, self._request, held=work.lock))
+
+    def _without_strays(self, partitions: Sequence[Partition]) -> list[Partition]:
+        """Leave out `-stray` directories that were not named: one of them is brought back only by its own path."""
+        kept = []
+        for partition in partitions:
+            is_stray = partition.directory.kind is DirectoryKind.STRAY
+            if is_stray and partition.path not in self._named:
+                step = f"kafkalog recover {quote(partition.path)} --metadata DIR"
+                message = f"skipped: a broker set it aside; to bring it back: {step}"
+                self._messages.tell("skipped", message, path=partition.path)
+            else:
+                kept.append(partition)
+        return kept
+
+    def _path_of_stray(self, work: Work) -> str | None:
+        """The name that a `-stray` directory gets back, None for any other. Raises Refused."""
+        is_stray = work.partition.directory.kind is DirectoryKind.STRAY
+        if not is_stray or self._recovery.mode is not RecoverMode.REPAIR:
+            return None
+        return path_of_stray(work.fs, work.partition, work.log_dir, self._request.settings)
+
+    def _bring_back(self, work: Work, plan: RecoverPlan, live: str) -> Recovered:
+        """Repair a `-stray` directory, then rename it: after a crash in between the command can be repeated."""
+        stray = work.partition.path
+        if plan.drops_valid:
+            self.confirm(work, plan_words(plan))
+        with self.locked(work):
+            run = self.run_info(plan.settings)
+            done = apply_recovery(work.fs, plan, run, self._request, held=work.lock) if plan.has_work else None
+            work.fs.rename(stray, live)
+            sync_directory(work.fs, live.rpartition("/")[0])
+        work.tell("stray", f"renamed to {live}; undo: mv {quote(live)} {quote(stray)}", stray)
+        return Recovered(plan, done, live)
 
     def _tell_damaged_checkpoints(self, partitions: Sequence[Partition]) -> None:
         """Say which checkpoints would be rebuilt."""
@@ -180,11 +223,11 @@ class RecoverRun(PartitionWriter[Recovered]):
 
     def show(self, result: Recovered) -> ExitCode:
         """See PartitionRun."""
-        plan, done = result
-        self._print(plan, done)
+        plan, done, live = result
+        self._print(plan if live is None else replace(plan, path=live), done)
         if self._recovery.dry_run:
             return plan.exit_code
-        self._changed += done is not None
+        self._changed += done is not None or live is not None
         if done is not None and done.marker is Marker.AWAY and plan.log_dir not in self._without_marker:
             self._without_marker.add(plan.log_dir)
             self._messages.warn("marker", MARKER_STAYS_AWAY, path=plan.log_dir)

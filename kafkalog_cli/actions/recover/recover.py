@@ -9,6 +9,7 @@ from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.recover.like_broker import plan_like_broker, refused_by_checkpoint
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.recover.repair import Scope, plan_repair
+from kafkalog_cli.actions.recover.topic_identity import with_topic_id
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
@@ -38,6 +39,8 @@ def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request
         since = start.recovery_point if request.since_recovery_point else None
         scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since)
         plan = plan_repair(fs, partition, start, settings, scope)
+    if request.mode is RecoverMode.REPAIR:
+        plan = with_topic_id(fs, partition, replace(plan, log_dir=log_dir), request.settings)
     is_like_broker = request.mode is RecoverMode.LIKE_BROKER
     line = root.broker_line if is_like_broker else root.line
     edits = tuple(edit for edit in plan.line_edits if log_dir is not None and line(edit.kind) != edit.offset)

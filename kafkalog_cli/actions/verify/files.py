@@ -32,14 +32,13 @@ _MARKED = {
         "it is being copied from another log directory",
         "a broker that starts goes on copying, or deletes it",
     ),
-    DirectoryKind.STRAY: ("a broker found it not assigned to itself", "a broker leaves it alone until it is assigned"),
 }
 
 
 def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     """What the names tell; a log is read only where a swap has to be told."""
     kind = partition.directory.kind
-    if kind in _MARKED:
+    if kind in _MARKED:  # -stray is told with what the metadata log says
         message, effect = _MARKED[kind]
         if is_staged(partition.directory.name):
             message = "an import built it, and it has not got its place"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import NamedTuple
 
 from kafkalog_cli.actions.listing.root import RootState
@@ -146,9 +147,9 @@ def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, set
     compacted = True if partition.topic in INTERNAL_COMPACTED else None
     directory = partition.directory
     if directory.kind is not DirectoryKind.PARTITION or directory.is_metadata_log:
-        return TopicFacts(None, compacted)
+        return TopicFacts(None, compacted, _stray_step(partition, log_dir, settings))
     metadata, meta = settings.metadata(log_dir), settings.meta(log_dir)
-    missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta)
+    missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta, log_dir, settings)
     findings = (*topic_id.problems, *missing)
     if metadata is None or not metadata.is_complete:
         compacted = _policy_of(partition.topic, log_dir, settings, all_read=False)
@@ -177,12 +178,35 @@ def _policy_of(topic: str, log_dir: str | None, settings: SettingsSource, *, all
     return config.is_compacted if all_read or config.is_configured(CLEANUP_POLICY) else None
 
 
-def _missing_id(partition: Partition, meta: MetaProperties | None) -> Sequence[Finding]:
+def _missing_id(
+    partition: Partition, meta: MetaProperties | None, log_dir: str | None, settings: SettingsSource
+) -> Sequence[Finding]:
     """ZooKeeper's brokers went on without the file; a copy of a directory may have been made without it."""
     if meta is None or meta.version < KRAFT_VERSION:
         return ()
     path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
-    return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing"),)
+    command = recover_command(partition, log_dir, settings)
+    step = f"`{command}` writes it with the topic id of the metadata log, before the broker starts"
+    return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing", next_step=step),)
+
+
+def _stray_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> tuple[Finding, ...]:
+    """How a `-stray` directory comes back."""
+    if partition.directory.kind is not DirectoryKind.STRAY:
+        return ()
+    step = f"`{recover_command(partition, log_dir, settings)}` brings it back if the metadata log has its topic"
+    message = f"a broker found it not assigned to itself; {step}"  # of an info, text output has the message only
+    effect = "a broker leaves it alone"
+    return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)
+
+
+def recover_command(partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
+    """`kafkalog recover` of the partition, with the metadata log unless it is found without being named."""
+    option = settings.metadata_option
+    if option is None and settings.metadata(log_dir) is None:
+        option = "DIR"
+    metadata = "" if option is None else f" --metadata {quote(option)}"
+    return f"kafkalog recover {quote(partition.path)}{metadata}"
 
 
 def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata) -> Finding | None:

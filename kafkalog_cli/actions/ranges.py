@@ -10,7 +10,9 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.names import offset_of_file_name
-from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.partition import Segment, segment_of_file
+from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.read import BatchRecords
 from kafkalog_cli.storage.segments.log_end import HeaderChain
 from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, first_batch_reaching
 
@@ -48,10 +50,39 @@ def window(fs: Filesystem, segment: Segment, log: ReadableFile, wanted: Range) -
     if wanted.to_offset is None:
         return start, log.size_bytes
     if wanted.to_offset <= segment.base_offset:
-        return None
+        below = batch_from_below(segment, log, wanted.to_offset)
+        return None if below is None or below.position < start else (below.position, below.size_bytes)
     near = max(start, indexes.before_offset(log, wanted.to_offset - 1).position)
     last = first_batch_reaching(log, near, wanted.to_offset - 1)
     return start, log.size_bytes if last is None else last.position + last.size_bytes
+
+
+def batch_from_below(segment: Segment, log: ReadableFile, to_offset: int) -> Batch | None:
+    """The first batch of a segment if it holds records below `to_offset`, which is not above the segment's name.
+
+    LogSegment.append looks at the largest offset of a batch only. So a segment may begin in the middle of a batch (a
+    follower that starts at the log start of its leader writes a message set so), and a fetch of an offset before the
+    name ends there: a segment without a batch that reaches the offset is passed over (LocalLog.read).
+    """
+    if segment.is_seven:
+        return None
+    first = header_at(log, 0)
+    if not isinstance(first, Batch):
+        return None
+    begins: int | None = first.base_offset
+    if begins == NO_OFFSET:  # only its records tell where a message set begins
+        blocks = BatchRecords(log, first)
+        begins = next((int(block.records.offset[0]) for block in blocks if len(block.records)), None)
+    return first if begins is not None and begins < to_offset else None
+
+
+def begins_below(fs: Filesystem, segment: Segment, to_offset: int) -> bool:
+    """Whether the first batch of a segment that is named `to_offset` or above holds records below `to_offset`.
+
+    Raises what `open_read` raises.
+    """
+    with fs.open_read(segment.log.path) as log:
+        return batch_from_below(segment, log, to_offset) is not None
 
 
 def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
@@ -62,18 +93,28 @@ def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
     return None if chain.fault is None else (chain.position, log.size_bytes)
 
 
-def segments_in_range(files: list[str], wanted: Range) -> list[str]:
-    """`files` without the segments that, by their names and those of their neighbours, lie outside of the range."""
+def segments_in_range(fs: Filesystem, files: list[str], wanted: Range) -> list[str]:
+    """`files` without the segments that lie outside of the range, by their names and those of their neighbours.
+
+    The first segment named above the range stays if it begins in the range. Raises what `open_read` raises.
+    """
     kept = []
+    begins_in: str | None = None  # the folder in which a segment named above the range was looked at
     for path, following in zip_longest(files, files[1:]):
         folder, _, name = path.rpartition("/")
         base, end = offset_of_file_name(name), None
         if following is not None and following.rpartition("/")[0] == folder:
             end = offset_of_file_name(following.rpartition("/")[2])
-        before = wanted.from_offset is not None and end is not None and end <= wanted.from_offset
-        behind = wanted.to_offset is not None and base is not None and base >= wanted.to_offset
-        if not before and not behind:
-            kept.append(path)
+        if wanted.from_offset is not None and end is not None and end <= wanted.from_offset:
+            continue
+        if wanted.to_offset is not None and base is not None and base >= wanted.to_offset:
+            segment = None if begins_in == folder else segment_of_file(fs, path)
+            if segment is None or not segment.log.size_bytes:
+                continue
+            begins_in = folder
+            if not begins_below(fs, segment, wanted.to_offset):
+                continue
+        kept.append(path)
     return kept
 
 

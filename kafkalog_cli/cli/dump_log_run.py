@@ -128,7 +128,7 @@ class DumpLogRun:
             return files
         from kafkalog_cli.actions.ranges import segments_in_range
 
-        return segments_in_range(files, self._request.wanted)
+        return segments_in_range(self._fs, files, self._request.wanted)
 
     def _dump(self, path: str) -> None:
         self._title(f"Dumping {self._shown_path(path)}\n")

@@ -13,7 +13,8 @@ from kafkalog_cli.spark.offsets import LogRange
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.header import header_at
-from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, first_batch_reaching
+from kafkalog_cli.storage.segments.log_end import HeaderChain
+from kafkalog_cli.storage.segments.segment_search import SegmentIndexes
 
 SPLIT_BYTES = 128 << 20
 """A range larger than this makes several tasks."""
@@ -207,9 +208,12 @@ def _by_offsets(fs: Filesystem, one: LogRange, most: int) -> Iterator[Place]:
 def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: int) -> Place:
     with fs.open_read(segment.log.path) as log:
         near = indexes.before_offset(log, offset).position
-        batch = first_batch_reaching(log, near, offset)
+        chain = HeaderChain(log, near)
+        batch = next((header for header in chain if header.last_offset >= offset), None)
     if batch is None:
-        return Place(offset, segment.base_offset, near)
+        # The next segment begins with a message set that reaches below its name, or the rest is damaged: then each
+        # piece sees the damage, and this one tells of it.
+        return Place(offset, segment.base_offset, chain.position if chain.fault is None else near)
     begins = offset if batch.base_offset == NO_OFFSET else min(batch.base_offset, offset)
     return Place(begins, segment.base_offset, batch.position)
 

@@ -31,12 +31,19 @@ def batch(base, count, at):
     return batch_v2(made), end, BASE_TIME_MS + end
 
 
-def write_log(folder, segments=3, batches=80, seed=7, name="orders-0", base=0):
-    """A log of all formats with indexes; returns the offset behind its last record."""
+def write_log(folder, segments=3, batches=80, seed=7, name="orders-0", base=0, inside=False):
+    """A log of all formats with indexes; returns the offset behind its last record.
+
+    `inside`: segments but the first begin with a message set, and each is named after one of its offsets.
+    """
     chance = random.Random(seed)
     (folder / name).mkdir(parents=True, exist_ok=True)
-    for _ in range(segments):
+    for number in range(segments):
         parts, first = [], base
+        if inside and number:
+            first, at = base + chance.randint(1, 3), chance.choice([0, 3])
+            parts.append(batch(base, 4, at))
+            base += 4
         for at in range(batches):
             count = chance.choice([1, 1, 2, 5])
             parts.append(batch(base, count, at))
@@ -81,16 +88,18 @@ def test_a_large_log_makes_several_tasks(small, tmp_path):
 LOGS = {}
 
 
-def a_log(tmp_path_factory, seed):
-    if seed not in LOGS:
+def a_log(tmp_path_factory, seed, *, inside):
+    if (seed, inside) not in LOGS:
         folder = tmp_path_factory.mktemp("log")
-        LOGS[seed] = folder, write_log(folder, segments=2, batches=16, seed=seed)
-    return LOGS[seed]
+        segments, batches = (5, 5) if inside else (2, 16)
+        end = write_log(folder, segments=segments, batches=batches, seed=seed, inside=inside)
+        LOGS[seed, inside] = folder, end
+    return LOGS[seed, inside]
 
 
 @given(data=st.data())
 def test_each_offset_once_in_any_range(tmp_path_factory, data):
-    folder, end = a_log(tmp_path_factory, data.draw(st.integers(0, 4)))
+    folder, end = a_log(tmp_path_factory, data.draw(st.integers(0, 4)), inside=data.draw(st.booleans()))
     first = data.draw(st.integers(0, end))
     stop = data.draw(st.integers(first, end))
     options = {"startingOffsets": f'{{"orders":{{"0":{first}}}}}', "endingOffsets": f'{{"orders":{{"0":{stop}}}}}'}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kafkalog_cli.actions.broker_view import BrokerView
 from kafkalog_cli.actions.damage import DamageSeen
-from kafkalog_cli.actions.ranges import Range, cut, rows_in_range, window
+from kafkalog_cli.actions.ranges import Range, begins_below, cut, rows_in_range, window
 from kafkalog_cli.actions.read.committed import Committed, Note
 from kafkalog_cli.actions.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
 from kafkalog_cli.actions.read.visible import Visibility, VisibleChunk
@@ -69,14 +69,20 @@ class LogRead:
         return None if self._committed is None else self._committed.last_stable_offset
 
     def segments(self) -> Iterator[SegmentRead]:
-        """The segments that hold something of the range."""
+        """The segments that hold something of the range: the last may be named above its end, and begin below."""
         segments = self.partition.segments
         try:
             for number, segment in enumerate(segments):
                 following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-                behind = following is not None and following <= self.range.first
-                if not behind and segment.base_offset < self.range.end and not self.is_over:
+                if following is not None and following <= self.range.first:
+                    continue
+                is_above = segment.base_offset >= self.range.end
+                if self.is_over or (is_above and self.next_offset >= self.range.end):
+                    return
+                if not is_above or begins_below(self.fs, segment, self.range.end):
                     yield SegmentRead(self, segment, following)
+                if is_above and segment.log.size_bytes:
+                    return
         finally:
             if self._committed is not None:
                 self._committed.close()

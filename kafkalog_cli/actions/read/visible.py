@@ -94,7 +94,9 @@ class Visibility:
         for row, batch in enumerate(batches.rows()):
             if not batch.valid:
                 continue
-            if not self._segment[0] <= batch.last_offset < self._segment[1]:
+            # The first batch of a segment may lie below its name: what Kafka's cleaner leaves of a message set.
+            is_above = batch.last_offset >= self._segment[0] or not batch.position
+            if not is_above or batch.last_offset >= self._segment[1]:
                 self._out_of_order.append(row)
                 continue
             low, known = self._reached, batch.base_offset != NO_OFFSET
@@ -124,7 +126,8 @@ class Visibility:
 
         columns: Any = batches
         base, last, good = columns.base_offset, columns.last_offset, columns.valid != 0
-        valid = good & (last >= self._segment[0]) & (last < self._segment[1])
+        is_above = (last >= self._segment[0]) | (columns.position == 0)
+        valid = good & is_above & (last < self._segment[1])
         reached = np.maximum.accumulate(np.concatenate(([self._reached], np.where(valid, last + 1, 0))))
         low, known = reached[:-1], base != NO_OFFSET
         back = valid & (low > self._first) & (np.where(known, base, last) < low)

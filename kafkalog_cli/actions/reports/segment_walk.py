@@ -280,7 +280,8 @@ class SegmentWalk:
 
     def _chunks(self, scan: Scan) -> Iterator[BatchColumns]:
         """The batches of a chunk each; what lies in those with good CRCs is shown first, if it is wanted."""
-        for chunk, blocks in ReadAhead(scan, self._limits, None if self._records is None else self._good_rows):
+        rows = None if self._records is None else self._good_rows
+        for chunk, blocks in ReadAhead(scan, self._limits, rows, strict=True):
             for block in blocks:
                 assert self._records is not None
                 self._records(block)

@@ -16,7 +16,7 @@ from kafkalog_cli.actions.verify.records import RecordsCheck
 from kafkalog_cli.actions.verify.times import TimesSeen
 from kafkalog_cli.actions.verify.txns import AbortedCheck
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, Batch, BatchColumns
+from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
@@ -129,10 +129,8 @@ class LogCheck:
         if code is ExitCode.CORRUPTION and damage and not worst:
             self.findings[told] = _as_mid_log(damage[0])
         self.has_tail_damage |= bool(damage) and self._is_last and code is ExitCode.WARNINGS
-        times = [*self._times.findings(self._path)]
-        told_of = {found.kind for found in times}
-        self.findings += times
-        self.findings += (f for f in self._records.findings(self._path) if f.kind not in told_of)
+        self.findings += self._times.findings(self._path)
+        self.findings += self._records.findings(self._path)
         if self._aborted is not None:
             self.findings += self._aborted.findings(walk.file)
 
@@ -174,16 +172,22 @@ class LogCheck:
                 self._bad.append(BadBatch(position, size, magic, (min(first, last), max(first, last))))
 
     def _look_at_counts(self, batches: BatchColumns) -> None:
-        """A batch cannot have more records than offsets."""
+        """A batch cannot have more records than offsets; one with none has a header only (Kafka reads no further)."""
         counts: Any = batches.records_count
         if batches.matrix is not None:
             columns: Any = batches
             too_many = counts > columns.last_offset - columns.base_offset + 1
+            too_many |= (counts == 0) & (columns.size_bytes > RECORD_BATCH.size)
             odd = [row for row in (too_many & (columns.magic >= 2)).nonzero()[0].tolist() if batches.valid[row]]
         else:
-            spans = zip(counts, batches.base_offset, batches.last_offset, batches.magic, batches.valid, strict=True)
+            spans = zip(
+                counts, batches.base_offset, batches.last_offset, batches.magic, batches.valid, batches.size_bytes,
+                strict=True,
+            )  # fmt: skip
             odd = [
-                r for r, (n, base, last, magic, good) in enumerate(spans) if good and magic >= 2 and n > last - base + 1
+                row
+                for row, (count, base, last, magic, good, size) in enumerate(spans)
+                if good and magic >= 2 and (count > last - base + 1 or (not count and size > RECORD_BATCH.size))
             ]
         for row in odd[:MAX_TOLD]:
             batch = batches.row(row)
@@ -191,6 +195,10 @@ class LogCheck:
             message = f"a batch says that it has {batch.records_count} records in {span} offsets"
             offsets = (batch.base_offset, max(batch.last_offset, batch.base_offset))
             expected, got = f"at most {span}", str(batch.records_count)
+            if not batch.records_count:
+                rest = batch.size_bytes - RECORD_BATCH.size
+                message = f"a batch says that it has no records, and {rest} bytes follow its header: they are lost"
+                expected, got = f"{RECORD_BATCH.size} bytes", f"{batch.size_bytes} bytes"
             self._find(
                 FindingKind.RECORD_COUNT, message, position=batch.position, expected=expected, got=got, offsets=offsets
             )
@@ -229,7 +237,9 @@ class LogCheck:
                 self._tell_disorder(stretch)
             return
         first, last = int(stretch.batches.base_offset[0]), int(stretch.last_reached)
-        lowest = first if first != NO_OFFSET else int(stretch.batches.last_offset[0])
+        lowest = int(stretch.batches.last_offset[0])
+        if stretch.batches.position[0]:  # a segment may be named after an offset inside its first batch
+            lowest = first if first != NO_OFFSET else lowest
         if lowest < self._base_offset or last - self._base_offset > MAX_INT32:
             self._tell_outside(stretch)
         before = stretch.reached_before
@@ -271,8 +281,8 @@ class LogCheck:
             return
         base, last = stretch.base_offset, stretch.last_offset
         limit = self._base_offset + MAX_INT32
-        rows = (r for r in range(len(base)) if last[r] > limit or max(base[r], NO_OFFSET) < self._base_offset)
-        row = next((r for r in rows if base[r] != NO_OFFSET or last[r] < self._base_offset or last[r] > limit), None)
+        lowest = [one if stretch.position[r] and one != NO_OFFSET else last[r] for r, one in enumerate(base)]
+        row = next((r for r, one in enumerate(lowest) if last[r] > limit or one < self._base_offset), None)
         if row is None:
             return
         first = last[row] if base[row] == NO_OFFSET else base[row]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -44,7 +46,7 @@ class RecordsCheck:
                 if kind is FindingKind.RECORD_OFFSET and not self._has_offsets:
                     continue
                 self._tell(kind, block.batches.row(row), message)
-            self.times.see(block.records.timestamp, block.records.offset, None)
+            self.times.see(block.records.timestamp, block.records.offset, None, partial(_batch_timestamp, block))
         if not block.goes_on:
             self._look_at_overlap(block)
             self._reached = max(self._reached, int(block.batches.last_offset[block.end_row - 1]))
@@ -121,6 +123,11 @@ class RecordsCheck:
                         yield FindingKind.CONTROL_RECORD, row, found.message
                     self._told_control = True
                     break
+
+
+def _batch_timestamp(block: RecordBlock, record: int) -> int:
+    """The largest timestamp of the batch of a record, by its header."""
+    return int(block.batches.max_timestamp[block.first_row + bisect_right(block.record_ends, record)])
 
 
 def _is_array(block: RecordBlock) -> bool:

@@ -69,7 +69,7 @@ class SevenCheck:
         totals.segments += 1
         totals.bytes += segment.log.size_bytes
         seen, records = DamageSeen(), RecordsCheck(self._now_ms, has_offsets=False)
-        reader = RecordReader(limits)
+        reader = RecordReader(limits, strict=True)
         bad: list[BadBatch] = []
         found: list[Finding] = []
         scans = ScanOn(

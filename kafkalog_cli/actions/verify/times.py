@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Any
@@ -70,14 +70,23 @@ class TimesSeen:
         self._plural = "es" if what.endswith("ch") else "s"
         self._seen: dict[Unit, _Seen] = {}
 
-    def see(self, timestamps: IntColumn, offsets: IntColumn, positions: IntColumn | None) -> None:
-        """Look at columns of equal length: timestamps in ms, offsets, and where each lies if that is known."""
+    def see(
+        self,
+        timestamps: IntColumn,
+        offsets: IntColumn,
+        positions: IntColumn | None,
+        batch_timestamp: Callable[[int], int] | None = None,
+    ) -> None:
+        """Look at columns of equal length: timestamps in ms, offsets, and where each lies if that is known.
+
+        `batch_timestamp` gives the largest timestamp of the batch of a row: where that is as odd, it is told already.
+        """
         if not len(timestamps):
             return
         for row in self._suspects(timestamps):
             timestamp = int(timestamps[row])
             unit = unit_of(timestamp, self._now_ms)
-            if unit is None:
+            if unit is None or (batch_timestamp is not None and unit_of(batch_timestamp(row), self._now_ms) is unit):
                 continue
             offset = int(offsets[row])
             seen = self._seen.get(unit)

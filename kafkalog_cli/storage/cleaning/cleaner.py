@@ -20,6 +20,7 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
 )
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.cleaning.grouping import group_segments
 from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, in_transactions, type_of_control
@@ -128,6 +129,9 @@ class Cleaner:
                 upper = self._next_offset(segment) if is_last else segments[at + 1].base_offset
                 self._transactions.expect(aborted_between(aborts, segment.base_offset, upper))
                 self._clean(segment)
+            if self._out.is_all_below:
+                message = "what would stay of the segment lies below its name: a broker's cleaner gives up here too"
+                raise Damaged(segments[0].log.path, Fault(FaultKind.INVALID_ENTRY, 0, message))
             yield CleanedGroup(places, tuple(self._out.close()))
 
     def _next_offset(self, segment: Segment) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.format import txnindex
-from kafkalog_cli.format.batch import CONTROL_MASK, CRC_GOOD, TRANSACTIONAL_MASK, BatchColumns
+from kafkalog_cli.format.batch import CONTROL_MASK, CRC_GOOD, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
 from kafkalog_cli.format.control import control_type
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
@@ -19,6 +19,7 @@ from kafkalog_cli.storage.cleaning.transactions import SegmentAborts
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile, read_all
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.read import RecordReader
 from kafkalog_cli.storage.reading.read_ahead import ChunkBlocks, ReadAhead, Rows
 from kafkalog_cli.storage.reading.scan import Chunk, Scan
@@ -81,11 +82,17 @@ class SegmentChunks:
     def __init__(self, log: CleanableLog, segment: Segment) -> None:
         self._log = log
         self._segment = segment
-        self._last_offset = segment.base_offset - 1
+        self._last_offset = NO_OFFSET  # a segment may begin in the middle of its first batch
 
     def __iter__(self) -> Iterator[Chunk]:
         with self._log.fs.open_read(self._segment.log.path) as file:
             yield from self._checked(self._scan(file))
+
+    def begins_below(self, offset: int) -> bool:
+        """Whether the segment, named `offset` or above, may begin with records below it."""
+        with self._log.fs.open_read(self._segment.log.path) as file:
+            first = header_at(file, 0)
+        return isinstance(first, Batch) and first.base_offset < offset  # NO_OFFSET, in a message set, is below all
 
     def with_blocks(self, rows: Callable[[Chunk], list[Rows]]) -> Iterator[ChunkBlocks]:
         """Each chunk with the records of those rows of it that `rows` tells, which is asked in a thread, in order."""
@@ -119,6 +126,8 @@ class SegmentChunks:
             fault: str | None = None
             if batch.valid != CRC_GOOD:
                 fault = "the CRC of the batch is not that of its bytes"
+            elif last == NO_OFFSET and batch.last_offset < self._segment.base_offset:
+                fault = f"offset {batch.last_offset} is below the segment's name"
             elif batch.last_offset <= last or (batch.magic >= 2 and not last < batch.base_offset <= batch.last_offset):
                 fault = f"offsets {batch.base_offset} to {batch.last_offset} do not follow {last}"
             elif batch.records_count < (0 if batch.magic >= 2 else -1):
@@ -141,7 +150,7 @@ class SegmentChunks:
             & (batches.base_offset <= batches.last_offset)
             & (batches.records_count >= 0)
         )
-        if not is_sound.all():
+        if not is_sound.all() or batches.last_offset[0] < self._segment.base_offset:
             return False
         self._last_offset = int(batches.last_offset[-1])
         return True

@@ -161,7 +161,8 @@ class _Marking:
         """Look up what lies before the first dirty offset."""
         first_dirty = self._request.first_dirty
         for segment in self._log.segments:
-            if segment.base_offset >= first_dirty:
+            is_dirty = segment.base_offset >= first_dirty
+            if is_dirty and not SegmentChunks(self._log, segment).begins_below(first_dirty):
                 break
             for block, place, _ in self._blocks(segment, None, 0):
                 if not block.begun and block.batches.base_offset[block.first_row] >= first_dirty:
@@ -170,6 +171,8 @@ class _Marking:
                 before = _row_of(block, first_dirty)
                 table.mark_older(block, 0, before, place)
                 self._note(segment, block, before, place)
+            if is_dirty and segment.log.size_bytes:
+                break
 
     # -- both
 

@@ -50,6 +50,8 @@ class CleanedSegments:
     def __init__(self, files: FileMaker, base_offset: int, limits: IndexLimits, mtime_ms: int) -> None:
         self.done: list[CleanedSegment] = []
         self.position = 0
+        self.is_all_below = False
+        """Whether the segment holds a batch that ends below its name, and nothing else: a reader would not find it."""
         self._files = files
         self._limits = limits
         self._mtime_ms = mtime_ms
@@ -59,9 +61,12 @@ class CleanedSegments:
     def write(self, data: memoryview, batches: BatchColumns) -> None:
         """Append batches that lie one behind the other in `data`; their positions begin with that of the log's end."""
         count = len(batches)
-        done = min(self._rows_that_fit(batches), count)
-        done, error = self._indexes.add(batches.part(0, done), done)
+        fit = min(self._rows_that_fit(batches), count)
+        below = self._rows_below(batches)
+        done, error = self._indexes.add(batches.part(below, fit), fit - below)
         del error  # what does not fit goes into another segment
+        done += below
+        self.is_all_below = done == below and (below > 0 or self.is_all_below)
         size = len(data) if done == count else int(batches.position[done]) - self.position
         self._put(data[:size])
         if done < count:
@@ -89,6 +94,13 @@ class CleanedSegments:
 
     def _name(self, kind: FileKind) -> str:
         return segment_file_name(self._base_offset, kind, WorkState.CLEANED)
+
+    def _rows_below(self, batches: BatchColumns) -> int:
+        """1 if this is the segment's first batch and ends below its name: of a message set only the rest went."""
+        if self.position or int(batches.last_offset[0]) >= self._base_offset:
+            return 0
+        self._indexes.begin_below(int(batches.max_timestamp[0]))
+        return 1
 
     def _rows_that_fit(self, batches: BatchColumns) -> int:
         last = len(batches) - 1

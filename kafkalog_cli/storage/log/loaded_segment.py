@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns, wrap_int64
@@ -19,9 +19,10 @@ from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
 from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, Rebuilt, SegmentOverflow, cannot_read
 from kafkalog_cli.storage.log.producer_state import CompletedTxn, ProducerReplay, ProducerState
+from kafkalog_cli.storage.log.valid_rows import assign_epochs, end_position, valid_rows
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
-from kafkalog_cli.storage.reading.header import header_at, of_negative_magic
+from kafkalog_cli.storage.reading.header import checked_negative_magic, header_at, of_negative_magic
 from kafkalog_cli.storage.reading.large_batch import is_large_batch_valid
 from kafkalog_cli.storage.reading.read import BatchRecords
 from kafkalog_cli.storage.reading.scan import Chunk, Scan
@@ -325,27 +326,55 @@ class LoadedSegment:
     ) -> tuple[int, InvalidOffset | SegmentOverflow | None]:
         """Take in batches up to the first that is not valid, where that begins, or that the indexes do not take."""
         settings = self._settings
-        scan = Scan(log, limits=settings.limits, choice=settings.kernels)
-        for chunk in scan:
-            valid = _valid_rows(chunk)
-            unreadable = producers.first_unreadable(chunk, valid)
-            done, error = indexes.add(chunk.batches, valid if unreadable is None else unreadable + 1)
-            _assign_epochs(chunk, done, epochs)
-            # One that is not readable is counted and gets its entries; then it ends the recovery.
-            producers.apply(chunk, 0, done if unreadable is None else min(done, unreadable))
-            if isinstance(error, LoadFailed):
-                raise error
-            if error is not None or done < len(chunk.batches) or unreadable is not None:
-                return _end_position(chunk, done), error
+        position = 0
+        while True:
+            scan = Scan(log, start=position, limits=settings.limits, choice=settings.kernels)
+            for chunk in scan:
+                stop = self._take_valid(chunk, indexes, producers, epochs)
+                if stop is not None:
+                    return stop
+            odd = self._valid_odd_batch(log, scan)
+            if odd is None:
+                return scan.valid_bytes, None
+            stop = self._take_valid(odd, indexes, producers, epochs)
+            if stop is not None:
+                return stop
+            position = end_position(odd, 1)
+
+    def _take_valid(
+        self, chunk: Chunk, indexes: SegmentIndexes, producers: ProducerReplay, epochs: LeaderEpochs
+    ) -> tuple[int, InvalidOffset | SegmentOverflow | None] | None:
+        """Take in the batches of a chunk; where it ends and why, if it does before the end of the chunk."""
+        valid = valid_rows(chunk)
+        unreadable = producers.first_unreadable(chunk, valid)
+        done, error = indexes.add(chunk.batches, valid if unreadable is None else unreadable + 1)
+        assign_epochs(chunk, done, epochs)
+        # One that is not readable is counted and gets its entries; then it ends the recovery.
+        producers.apply(chunk, 0, done if unreadable is None else min(done, unreadable))
+        if isinstance(error, LoadFailed):
+            raise error
+        if error is not None or done < len(chunk.batches) or unreadable is not None:
+            return end_position(chunk, done), error
+        return None
+
+    def _valid_odd_batch(self, log: ReadableFile, scan: Scan) -> Chunk | None:
+        """The batch with which a scan ended, if a broker takes it for a valid one all the same. Raises LoadFailed."""
         fault = scan.fault
-        if fault is not None and fault.kind is FaultKind.UNREADABLE:
+        if fault is None:
+            return None
+        if fault.kind is FaultKind.UNREADABLE:
             header = header_at(log, scan.valid_bytes)
             # Where the header lies, or no whole batch follows, nothing more is read.
             if isinstance(header, Batch) or (header is not None and header.kind in _READ_BEYOND):
                 raise cannot_read(self.log_name, fault)
-        if fault is not None and fault.kind is FaultKind.BATCH_TOO_LARGE and is_large_batch_valid(log, fault.position):
+        if fault.kind is FaultKind.BATCH_TOO_LARGE and is_large_batch_valid(log, fault.position):
             raise LoadFailed("KafkaStorageException", f"{self.log_name}: a valid {fault.message}")
-        return scan.valid_bytes, None
+        if fault.kind is not FaultKind.INVALID_MAGIC:
+            return None
+        odd = checked_negative_magic(log, fault.position)
+        if odd is None:
+            return None
+        return Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), scan.generation)
 
     def empty(self) -> int:
         """Cut the log at its base offset, when recovery met an offset that does not go up; the bytes cut.
@@ -386,34 +415,3 @@ class LoadedSegment:
         for name, opened in ((self.index_name, self._offset_index), (self.time_index_name, self._time_index)):
             if opened is not None:
                 self.draft.cut(name, len(opened) * opened.layout.size)
-
-
-def _end_position(chunk: Chunk, rows: int) -> int:
-    """The byte behind the first `rows` batches of a chunk."""
-    batches = chunk.batches
-    return int(batches.position[rows - 1]) + int(batches.size_bytes[rows - 1]) if rows else int(batches.position[0])
-
-
-def _valid_rows(chunk: Chunk) -> int:
-    """How many batches come before the first with a bad CRC."""
-    batches: Any = chunk.batches
-    if batches.matrix is not None:
-        import numpy as np
-
-        bad = np.flatnonzero(batches.valid != 1)
-        return int(bad[0]) if len(bad) else len(batches)
-    return next((row for row, valid in enumerate(batches.valid) if valid != 1), len(batches))
-
-
-def _assign_epochs(chunk: Chunk, rows: int, epochs: LeaderEpochs) -> None:
-    """Note where later leader epochs start; a table of them is long only in a damaged log."""
-    latest = -1 if epochs.latest_epoch is None else epochs.latest_epoch
-    batches: Any = chunk.batches
-    if batches.matrix is not None:
-        later = ((batches.leader_epoch[:rows] > latest) & (batches.magic[:rows] >= 2)).nonzero()[0].tolist()
-    else:
-        later = [row for row in range(rows) if batches.leader_epoch[row] > latest and batches.magic[row] >= 2]
-    for row in later:
-        epoch = int(batches.leader_epoch[row])
-        if epochs.latest_epoch is None or epoch > epochs.latest_epoch:
-            epochs.assign(epoch, int(batches.base_offset[row]))

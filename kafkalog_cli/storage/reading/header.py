@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
+    CRC_GOOD,
     HEADER_SIZE_UP_TO_MAGIC_BYTES,
     LOG_OVERHEAD_BYTES,
     MINIMUM_ENTRY_SIZE,
@@ -102,3 +105,33 @@ def of_negative_magic(log: ReadableFile, position: int) -> Batch:
     return Batch(
         position, LOG_OVERHEAD_BYTES + size, base, offset, -1, magic, crc, attributes & 0xFF, -1, -1, -1, -1, -1, -1, -1
     )
+
+
+def checked_negative_magic(log: ReadableFile, position: int) -> Batch | None:
+    """The same with its timestamp, if its CRC is that of a message v0 or v1; None if not, or if it is not whole.
+
+    LegacyRecord.ensureValid looks at the size and the CRC only, and FileLogInputStream.nextBatch takes each magic below
+    2, which is signed, for that of an old message. Raises OSError.
+    """
+    header = of_negative_magic(log, position)
+    if position + header.size_bytes > log.size_bytes or header.size_bytes < MESSAGE_V1.offset["key_length"]:
+        return None
+    checksum = 0
+    at, end = position + MESSAGE_V1.offset["magic"], position + header.size_bytes
+    buffer = memoryview(bytearray(min(_PIECE_BYTES, header.size_bytes)))
+    while at < end:
+        part = buffer[: end - at]
+        got, _ = read_readable(log, at, part)
+        if not got:
+            return None
+        checksum = crc32(part[:got], checksum)
+        at += got
+    if checksum != header.crc:
+        return None
+    log.read_into(position, buffer[: MESSAGE_V1.size])
+    timestamp = MESSAGE_V1.struct.unpack_from(buffer[: MESSAGE_V1.size].tobytes().ljust(MESSAGE_V1.size, b"\0"))[5]
+    count = NO_OFFSET if header.base_offset == NO_OFFSET else 1
+    return header._replace(base_timestamp=timestamp, max_timestamp=timestamp, records_count=count, valid=CRC_GOOD)
+
+
+_PIECE_BYTES = 64 << 10

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels import plain_records, plain_seven
+from kafkalog_cli.format.kernels import plain_records, plain_seven, strict_messages
 from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Decoded = Iterator[tuple[memoryview, list[Row], Fault | None]]
 """Parts of one batch with the buffers in which they lie."""
+_Decode = Callable[[Chunk, Batch, Limits], Decoded]
 
 _NO_BYTES = memoryview(b"")
 _LEGACY_CODECS = (1, 2, 3)
@@ -33,12 +34,14 @@ class RecordReader:
     """Reads the records of chunks; buffers are reused, so a block lives until the next is asked for.
 
     A batch with a bad CRC is decoded all the same, as Kafka's own iterators do; what cannot be decoded is a
-    fault of the block. `timestamps_only`: the lengths of keys and values in messages v0 and v1 are not.
+    fault of the block. `timestamps_only`: the lengths of keys and values in messages v0 and v1 are not. `strict`: what
+    Kafka's iterators pass over in message sets is a fault too, with all records that they give.
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False, strict: bool = False) -> None:
         self._limits = limits
         self._timestamps_only = timestamps_only
+        self._strict = strict
         self._compiled: CompiledReader | None = None
 
     def blocks(
@@ -57,7 +60,8 @@ class RecordReader:
         """
         end = len(chunk.batches) if end_row is None else end_row
         allowance = Allowance(self._limits, ahead=ahead)
-        plain = partial(_read_plain, chunk, allowance, self._timestamps_only)
+        decode = partial(_decode_strictly if self._strict else _decode, timestamps_only=self._timestamps_only)
+        plain = partial(_read_plain, chunk, allowance, decode)
         if chunk.kernels is None or chunk.batches.matrix is None:
             blocks = plain(first_row, end)
         else:
@@ -94,20 +98,18 @@ class BatchRecords:
 
 
 def _read_plain(
-    chunk: Chunk, allowance: Allowance, timestamps_only: bool, first_row: int, end_row: int
+    chunk: Chunk, allowance: Allowance, decode: _Decode, first_row: int, end_row: int
 ) -> Iterator[RecordBlock]:
     for row, batch in enumerate(chunk.batches.rows(first_row, end_row), first_row):
-        yield from _read_batch(chunk, row, batch, allowance, timestamps_only=timestamps_only)
+        yield from _read_batch(chunk, row, batch, allowance, decode)
 
 
-def _read_batch(
-    chunk: Chunk, row: int, batch: Batch, allowance: Allowance, *, timestamps_only: bool
-) -> Iterator[RecordBlock]:
-    parts = _decode(chunk, batch, allowance.limits, timestamps_only=timestamps_only)
+def _read_batch(chunk: Chunk, row: int, batch: Batch, allowance: Allowance, decode: _Decode) -> Iterator[RecordBlock]:
+    parts = decode(chunk, batch, allowance.limits)
     part = next(parts, None)
     if part is not None and part[2] is not None and allowance.is_short(part[2].kind):
         yield NOT_YET
-        parts = _decode(chunk, batch, allowance.limits, timestamps_only=timestamps_only)
+        parts = decode(chunk, batch, allowance.limits)
         part = next(parts, None)
     batches, begun = chunk.batches, 0
     while part is not None:
@@ -129,6 +131,33 @@ def _decode(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool
     if batch.magic >= 2:
         return _decode_v2(chunk.view, start, end, batch, limits)
     return _decode_legacy(chunk, batch, limits, timestamps_only=timestamps_only)
+
+
+def _decode_strictly(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
+    """The same, with what is wrong with a message set beside its first records."""
+    parts = _decode(chunk, batch, limits, timestamps_only=timestamps_only)
+    if batch.magic >= 2 and chunk.generation is not Generation.SEVEN:
+        return parts
+    return _with_problems(chunk, batch, parts)
+
+
+def _with_problems(chunk: Chunk, batch: Batch, parts: Decoded) -> Decoded:
+    seen: memoryview | None = None
+    for view, rows, fault in parts:
+        problem = ""
+        if fault is None and view is not seen:
+            problem = _problem(chunk, batch, view)
+        seen = view
+        kind = FaultKind.INVALID_INNER_MESSAGE if batch.codec else FaultKind.INVALID_RECORD
+        yield view, rows, _fault(batch, kind, problem) if problem else fault
+
+
+def _problem(chunk: Chunk, batch: Batch, view: memoryview) -> str:
+    if chunk.generation is Generation.SEVEN:
+        return strict_messages.problem_of_seven_set(view) if batch.codec else ""
+    start = batch.position - chunk.position
+    problem = strict_messages.problem_of_entry(chunk.view, start, start + batch.size_bytes, batch)
+    return problem or (strict_messages.problem_of_set(view, batch) if batch.codec else "")
 
 
 def _in(view: memoryview, parts: Iterable[Part]) -> Decoded:

@@ -68,16 +68,19 @@ class ReadAhead:
     `rows` tells which rows of a chunk are to be read (None: no records), one chunk after the other, but in a thread.
     A chunk lives until the next is asked for, and so does a block; a chunk's blocks are taken to the last. Plain
     kernels hold the GIL, so threads start only with the first compiled chunk; from then on blocks come as `work`
-    gives them. `chosen` makes other chunks of those of the scan: fewer batches, or several chunks of one.
+    gives them. `chosen` makes other chunks of those of the scan: fewer batches, or several chunks of one. `strict` is
+    the RecordReader's.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         scan: Scan,
         limits: Limits,
         rows: Callable[[Chunk], list[Rows]] | None,
         work: Work | None = None,
         chosen: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
         # Those of the chunk in work, of those ahead, and of the one being scanned.
         scan.buffers = _chunks_ahead(rows) + 2
@@ -85,6 +88,7 @@ class ReadAhead:
         self._limits = limits
         self._rows = rows
         self._work = work
+        self._strict = strict
 
     def __iter__(self) -> Iterator[ChunkBlocks]:
         try:
@@ -93,7 +97,7 @@ class ReadAhead:
             self._chunks.close()  # whoever stops early closes the file next
 
     def _blocks(self) -> Iterator[ChunkBlocks]:
-        reader = RecordReader(self._limits)
+        reader = RecordReader(self._limits, strict=self._strict)
         for chunk in self._chunks:
             yield chunk, self._at_once(reader, chunk)
             if chunk.kernels is not None:
@@ -107,7 +111,7 @@ class ReadAhead:
         with _PIPELINES as running:
             # Each has buffers of its own; of several logs at a time the later ones read ahead less.
             more = (threads + SPARE_READERS) // running - 1
-            readers = [reader, *(RecordReader(self._limits) for _ in range(more))]
+            readers = [reader, *(RecordReader(self._limits, strict=self._strict) for _ in range(more))]
             pipeline = _Pipeline(self._chunks, readers, self._rows, self._work)
             try:
                 pipeline.start(threads)

@@ -62,6 +62,14 @@ class SegmentIndexes:
         self.time_entries = list(times)
         self.max_timestamp, self.offset_of_max_timestamp = largest
 
+    def begin_below(self, max_timestamp: int) -> None:
+        """Take in a first batch that ends below the base offset, which LogSegment.append allows with others behind it.
+
+        No entry can name its offset: its timestamp goes with the base offset.
+        """
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max_timestamp = max_timestamp, self.base_offset
+
     def add_one(self, position: int, last_offset: int, max_timestamp: int) -> IndexError_ | None:
         """Take in one batch: what that made fail (`add` does the same for many)."""
         if not self.is_in_range(last_offset):

@@ -1,6 +1,6 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source bench docs
+.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -22,6 +22,8 @@ test-damage-long: ## each small log damaged at every byte, recovered and salvage
 	RELIABILITY_SCALE=83 $(PYTHON) -m pytest tests/bad_input/test_recover_damage.py
 interop:         ## only what runs the real Kafka (Java and Maven)
 	$(PYTHON) -m pytest -m interop
+live-broker:     ## readers beside a busy real broker for 5 minutes, most of them with a fifth of the CPU: no false alarm
+	$(PYTHON) -m tests.interop.live_broker --seconds 300
 fuzz-loader:     ## 20,000 damaged partitions through the real loader and ours; the count goes into docs/loader-fuzz.md
 	$(PYTHON) -m tests.interop.fuzz_loader --count 20000 --record docs/loader-fuzz.md
 fuzz-changes:    ## 10,000 rolls, retentions, truncations, deletions of records by the real log and ours; the count goes into docs/change-fuzz.md

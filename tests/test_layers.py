@@ -32,6 +32,7 @@ MAY_TOUCH_DISK = {
     "__main__.py": "standard descriptors: the version, and the null device where one is closed",
     "storage/fs.py": "the door",
     "storage/fs_changes.py": "its changing half",
+    "storage/page_cache.py": "which pages of open files are in memory",
     "storage/changing/posix_lock.py": "descriptors that locks hang on",
     "storage/changing/lock.py": "asks who holds a lock, by a descriptor of its own",
     "storage/kernels.py": "the cache of compiled kernels, which is no log directory",

@@ -61,8 +61,8 @@ class LookupPrinter:
 
             self.fields({**found_object(found, self._partition), "how": how(found)})
             return
-        for line in found_lines(found):
-            self._out.write(line + "\n")
+        for piece in found_lines(found):
+            self._out.write(piece)
 
     def found_by_time(self, answer: lookup_time.TimeFound, found: lookup.Found) -> None:
         """A record, with what a broker would answer instead; `found` is that of `answer`."""

@@ -153,16 +153,29 @@ def field_bytes(buffer: memoryview, position: int, size: int) -> bytes | None:
     return b"" if position == OUTSIDE else bytes(buffer[position : position + size])
 
 
+def view_of(buffer: memoryview, position: int, size: int) -> memoryview | None:
+    """The same without a copy."""
+    if size < 0:
+        return None
+    return buffer[:0] if position == OUTSIDE else buffer[position : position + size]
+
+
 def read_headers(buffer: memoryview, position: int, count: int) -> Iterator[Header]:
     """`count` headers from `position` on, already checked when the record was decoded."""
+    for key, value in header_views(buffer, position, count):
+        yield Header(bytes(key), None if value is None else bytes(value))
+
+
+def header_views(buffer: memoryview, position: int, count: int) -> Iterator[tuple[memoryview, memoryview | None]]:
+    """The same without a copy: key and value of each header, where they lie in the buffer."""
     for _ in range(count):
         size, position = _varint(buffer, position)
-        key = bytes(buffer[position : position + size])
+        key = buffer[position : position + size]
         size, position = _varint(buffer, position + size)
         if size < 0:
-            yield Header(key, None)
+            yield key, None
         else:
-            yield Header(key, bytes(buffer[position : position + size]))
+            yield key, buffer[position : position + size]
             position += size
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.output.large_fields import has_large
 
 if TYPE_CHECKING:
     from kafkalog_cli.storage.reading.read_ahead import Read
@@ -93,6 +94,13 @@ class RenderedBlock(RecordBlock):
         return True
 
 
+def can_render(block: RecordBlock) -> bool:
+    """Whether compiled kernels render the block, or have rendered it: large records are rendered piece by piece."""
+    if isinstance(block, RenderedBlock) and block.lines is not None:
+        return True
+    return block.is_compiled and not has_large(block)
+
+
 class _Buffer(NamedTuple):
     """Room for lines, and what decodes and renders into it."""
 
@@ -116,7 +124,7 @@ class BlockLines:
         buffer = self._take()
         try:
             for block in read(buffer.at_once):
-                is_plain = block.records.matrix is None
+                is_plain = block.records.matrix is None or has_large(block)
                 yield block if is_plain or isinstance(block, RenderedBlock) else self._with_lines(block, buffer.out)
         finally:
             self._free.append(buffer)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.output.large_fields import Pieces, base64_pieces, hex_pieces, java_pieces
 
 Decoder = Callable[[bytes], str]
 
@@ -91,3 +92,19 @@ DECODERS: dict[str, Callable[[bytes], str | CannotDecode]] = {
 """By name. The classes abort on too few bytes as in the real tool; the short names show hex instead."""
 
 SHORT_NAMES = [name for name in DECODERS if "." not in name]
+
+
+def _shown_hex(data: memoryview) -> Iterator[str]:
+    yield "0x"
+    yield from hex_pieces(data)
+
+
+PIECES: dict[Callable[[bytes], str | CannotDecode], Pieces] = {
+    java_string: java_pieces,
+    DECODERS["hex"]: hex_pieces,
+    _base64: base64_pieces,
+    _json: java_pieces,
+    _uuid: _shown_hex,
+    **{DECODERS[name]: _shown_hex for name in ("int", "long", "short", "double", "float")},
+}
+"""What shows a large key or value piece by piece. No number and no UUID is so large; of JSON the text is shown."""

@@ -84,7 +84,7 @@ class TextPrinter:
 
     def block(self, block: RecordBlock) -> None:
         """Print batch lines, each followed by its record lines."""
-        if block.is_compiled and (lines := self._lines()) is not None:
+        if block.is_compiled and (lines := self._lines()) is not None and _can_render(block):
             lines.write(block, self._out.write_bytes)
             return
         for line in self._text.block(block):
@@ -101,6 +101,12 @@ class TextPrinter:
 
             self._block_lines = BlockLines(self._compiled())
         return self._block_lines
+
+
+def _can_render(block: RecordBlock) -> bool:
+    from kafkalog_cli.output.block_lines import can_render
+
+    return can_render(block)
 
 
 class SevenPrinter:

@@ -9,9 +9,10 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.java_string import java_string
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, read_headers
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.output.control_text import control_text
-from kafkalog_cli.output.decoders import CannotDecode
+from kafkalog_cli.output.decoders import PIECES, CannotDecode
+from kafkalog_cli.output.large_fields import is_large, java_pieces
 from kafkalog_cli.output.stream import printable
 
 CANNOT_DECODE = "cannot-decode"
@@ -27,6 +28,9 @@ class Abort(NamedTuple):
     position: int
     message: str
     kind: str
+
+
+ShownPieces = tuple[Iterator[str] | None, Iterator[str] | None]
 
 
 class KeyValueDecoder(Protocol):
@@ -83,7 +87,7 @@ class LogText:
         )
 
     def block(self, block: RecordBlock) -> Iterator[str]:
-        """The batch lines of a block, each followed by the lines of its records."""
+        """The batch lines of a block, each followed by the lines of its records; large records come in pieces."""
         rows = block.records.rows()
         begin = 0
         batches = block.batches.rows(block.first_row, block.end_row)
@@ -93,7 +97,11 @@ class LogText:
             for _ in range(int(end) - begin):
                 if self.aborted:
                     return
-                yield self._record(block.buffer, next(rows), batch)
+                row = next(rows)
+                if is_large(block.buffer, row):
+                    yield from self._large_record(block.buffer, row, batch)
+                else:
+                    yield self._record(block.buffer, row, batch)
             begin = int(end)
             if index in block.faults and not self.aborted:
                 fault = block.faults[index]
@@ -122,6 +130,36 @@ class LogText:
         if payload is not None:
             text += f" payload: {self._shown(payload)}"
         return text + "\n"
+
+    def _large_record(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[str]:
+        """The text of `_record` in pieces, where the decoder has pieces for it."""
+        _, _, _, key_at, key_size, value_at, value_size, headers_at, count = row[:9]
+        shown: ShownPieces | None = None
+        if isinstance(self._decoder, ClassDecoder) and not batch.is_control and OUTSIDE not in (key_at, value_at):
+            key, value = view_of(buffer, key_at, key_size), view_of(buffer, value_at, value_size)
+            shown = self._decoder.pieces(key, value)
+        without_headers = (*row[:8], 0, *row[9:])
+        if not self._skip_metadata:
+            start, keys, end = self._metadata(buffer, without_headers, batch).partition("headerKeys: [")
+            yield start + keys
+            for number, (name, _) in enumerate(header_views(buffer, headers_at, count)):
+                yield "," if number else ""
+                yield from map(self._shown, java_pieces(name))
+            yield end
+        if self.aborted:
+            return
+        if shown is None:  # of the rest no piece can be had alone
+            metadata = "" if self._skip_metadata else self._metadata(buffer, without_headers, batch)
+            yield self._record(buffer, without_headers, batch)[len(metadata) :]
+            return
+        key_pieces, payload_pieces = shown
+        if key_pieces is not None:
+            yield f"{'| ' if self._skip_metadata else ' '}key: "
+            yield from map(self._shown, key_pieces)
+        if payload_pieces is not None:
+            yield " payload: "
+            yield from map(self._shown, payload_pieces)
+        yield "\n"
 
     def _metadata(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
         offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = row
@@ -173,6 +211,16 @@ class ClassDecoder:
     ) -> None:
         self._key = key
         self._value = value
+
+    def pieces(self, key: memoryview | None, value: memoryview | None) -> ShownPieces | None:
+        """The same texts of a large record in pieces; None where a decoder has to have its field whole."""
+        of_key, of_value = PIECES.get(self._key), PIECES.get(self._value)
+        if (key is not None and of_key is None) or (value is not None and of_value is None):
+            return None
+        return (
+            None if key is None or of_key is None else of_key(key),
+            None if value is None or of_value is None else of_value(value),
+        )
 
     def parse(
         self, offset: int, key: bytes | None, value: bytes | None

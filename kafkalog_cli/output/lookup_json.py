@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from kafkalog_cli.actions.lookup.broker_answers import BrokerAnswer
 from kafkalog_cli.actions.lookup.by_offset import Found
 from kafkalog_cli.format.batch import NO_OFFSET
-from kafkalog_cli.output.ndjson import json_path
+from kafkalog_cli.output.ndjson import Rendered, json_path
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
 from kafkalog_cli.storage.partition import Partition
 
@@ -23,7 +22,8 @@ def found_object(found: Found, partition: Partition) -> dict[str, Any]:
         directory = partition.directory
         context = SegmentContext(directory.topic, directory.partition, name, found.segment.is_seven)
         options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
-        record = json.loads(next(RecordJson(context, options).block(found.block)))
+        pieces = RecordJson(context, options).block(found.block)
+        record = Rendered(piece.removesuffix("\n") for piece in pieces)  # no string of JSON has a raw line end
     return {
         **json_path(found.segment.log.path),
         "record": record,

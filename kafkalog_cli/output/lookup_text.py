@@ -8,26 +8,26 @@ from kafkalog_cli.actions.lookup.broker_answers import BrokerAnswer
 from kafkalog_cli.actions.lookup.by_offset import Found
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
-from kafkalog_cli.format.java_string import java_string
-from kafkalog_cli.format.records import Record
+from kafkalog_cli.format.records import RecordBlock, header_views, view_of
 from kafkalog_cli.output.human import iso_time
+from kafkalog_cli.output.large_fields import java_pieces
 from kafkalog_cli.output.stream import printable
 
 
 def found_lines(found: Found) -> Iterator[str]:
-    """Lines `name: value`, the record first."""
-    if found.record is not None:
-        yield from _record_lines(found.record)
+    """Lines `name: value`, the record first, in pieces: a line ends where a piece does with a line feed."""
+    if found.block is not None:
+        yield from _record_lines(found.block)
     batch = found.batch
     first = "?" if batch.base_offset == NO_OFFSET else batch.base_offset
-    yield f"segment: {printable(found.segment.log.path)}"
+    yield f"segment: {printable(found.segment.log.path)}\n"
     yield (
         f"batch: offsets {first} to {batch.last_offset}, position {batch.position},"
-        f" {batch.size_bytes} bytes, magic {batch.magic}, {codec_name(batch.codec)}, CRC {_crc(batch.valid)}"
+        f" {batch.size_bytes} bytes, magic {batch.magic}, {codec_name(batch.codec)}, CRC {_crc(batch.valid)}\n"
     )
-    yield f"found: {how(found)}"
+    yield f"found: {how(found)}\n"
     for note in found.notes:
-        yield f"note: {printable(note)}"
+        yield f"note: {printable(note)}\n"
 
 
 def how(found: Found) -> str:
@@ -50,18 +50,31 @@ def broker_note(answer: BrokerAnswer) -> str:
     return f"a broker would answer {said}: {answer.reason}"
 
 
-def _record_lines(record: Record) -> Iterator[str]:
-    yield f"offset: {record.offset}"
-    if record.timestamp != NO_TIMESTAMP:
-        yield f"timestamp: {record.timestamp} ({iso_time(record.timestamp)}), {record.batch.timestamp_type}"
-    yield f"key: {_shown(record.key)}"
-    yield f"value: {_shown(record.value)}"
-    for header in record.headers:
-        yield f"header: {printable(java_string(header.key))} = {_shown(header.value)}"
+def _record_lines(block: RecordBlock) -> Iterator[str]:
+    """The record of a block that has but one; no copy is made of its key and value, which may be large."""
+    row, buffer = next(block.records.rows()), block.buffer
+    offset, timestamp, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
+    yield f"offset: {offset}\n"
+    if timestamp != NO_TIMESTAMP:
+        kind = block.batches.row(block.first_row).timestamp_type
+        yield f"timestamp: {timestamp} ({iso_time(timestamp)}), {kind}\n"
+    yield "key: "
+    yield from _shown(view_of(buffer, key_at, key_size))
+    yield "value: "
+    yield from _shown(view_of(buffer, value_at, value_size))
+    for key, value in header_views(buffer, headers_at, header_count):
+        yield "header: "
+        yield from map(printable, java_pieces(key))
+        yield " = "
+        yield from _shown(value)
 
 
-def _shown(data: bytes | None) -> str:
-    return "null" if data is None else f"{printable(java_string(data))} ({len(data)} bytes)"
+def _shown(data: memoryview | None) -> Iterator[str]:
+    if data is None:
+        yield "null\n"
+        return
+    yield from map(printable, java_pieces(data))
+    yield f" ({len(data)} bytes)\n"
 
 
 def _crc(valid: int) -> str:

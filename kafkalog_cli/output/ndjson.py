@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,13 @@ _ESCAPED_TOO = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What JSON allows raw and a terminal or a reader of lines does not take well."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A field's value as JSON text, in pieces that are made when they are written."""
+
+    pieces: Iterable[str]
+
+
 class JsonLines:
     """Writes one object a line. The last line of a run is `summary`; without it the output was cut."""
 
@@ -32,9 +40,19 @@ class JsonLines:
         """One line: `{"schema":"kafkalog.record/1","type":"record",…}`, the fields in their order.
 
         `schema_name` is complete, with `kafkalog.` and the version. Values are what JSON has, and bytes,
-        which become `json_bytes`; tuples are arrays.
+        which become `json_bytes`; tuples are arrays; a value that is JSON already is `Rendered`.
         """
-        self._stream.write(json_text({"schema": schema_name, "type": type, **fields}) + "\n")
+        named: Fields = {"schema": schema_name, "type": type, **fields}
+        if not any(isinstance(value, Rendered) for value in named.values()):
+            self._stream.write(json_text(named) + "\n")
+            return
+        separator = "{"
+        for name, value in named.items():
+            self._stream.write(f"{separator}{json_text(name)}:")
+            for piece in value.pieces if isinstance(value, Rendered) else (json_text(value),):
+                self._stream.write(piece)
+            separator = ","
+        self._stream.write("}\n")
 
     def summary(self, exit_code: ExitCode | int, **counts: Any) -> None:
         """The last line: what was counted, and the exit code of the run."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from kafkalog_cli.actions.read.fetches import Fetch
 from kafkalog_cli.format.message_set_send import encode_start
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.output.block_lines import BlockLines, WriteBytes
+from kafkalog_cli.output.block_lines import BlockLines, WriteBytes, can_render
 from kafkalog_cli.output.read_text import ReadText
 from kafkalog_cli.output.read_text_compiled import CompiledReadText
 from kafkalog_cli.output.stream import FLUSH_CHARACTERS, ResultStream
@@ -39,7 +39,7 @@ class ReadPrinter:
 
     def block(self, block: RecordBlock) -> None:
         """See RecordPrinter."""
-        if block.is_compiled and self._lines is not None:
+        if self._lines is not None and can_render(block):
             self._lines.write(block, self._out.write_bytes)
             return
         write: WriteBytes = self._out.write_bytes

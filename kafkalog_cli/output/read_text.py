@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.java_string import java_string
-from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, read_headers
+from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, header_views, read_headers, view_of
+from kafkalog_cli.output.large_fields import is_large, java_pieces, pieces, utf8_pieces
 from kafkalog_cli.output.stream import printable
 
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
@@ -26,11 +27,15 @@ class ReadText:
         self._is_seven = is_seven
 
     def lines(self, block: RecordBlock) -> Iterator[bytes]:
-        """The line of each record."""
+        """The line of each record; of a large record in pieces."""
         rows, begin = block.records.rows(), 0
         for batch, end in zip(block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True):
             for _ in range(begin, int(end)):
-                yield self._line(block.buffer, next(rows), batch)
+                row = next(rows)
+                if is_large(block.buffer, row):
+                    yield from self._large_line(block.buffer, row, batch)
+                else:
+                    yield self._line(block.buffer, row, batch)
             begin = int(end)
 
     def _line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> bytes:
@@ -52,6 +57,41 @@ class ReadText:
         if "value" in self._fields:
             parts.append(self._shown(field_bytes(buffer, value_at, value_size)))
         return b"\t".join(parts) + b"\n"
+
+    def _large_line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[bytes]:
+        """The same as `_line`, in pieces."""
+        _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
+        large = self._fields & {"headers", "key", "value"}
+        small = ReadText(self._fields - large, 0, escape=self._escape, is_seven=self._is_seven)
+        small._partition = self._partition
+        start = small._line(buffer, row, batch)[:-1]
+        yield start
+        separator = b"\t" if self._fields - large else b""
+        if "headers" in large:
+            yield separator
+            separator = b"\t"
+            for number, (key, value) in enumerate(header_views(buffer, headers_at, header_count)):
+                yield b"," if number else b""
+                for text in java_pieces(key):
+                    yield (printable(text) if self._escape else text).encode()
+                yield b":"
+                yield from self._pieces(value)
+            yield b"" if header_count else NO_HEADERS
+        for name, position, size in (("key", key_at, key_size), ("value", value_at, value_size)):
+            if name in large:
+                yield separator
+                separator = b"\t"
+                yield from self._pieces(view_of(buffer, position, size))
+        yield b"\n"
+
+    def _pieces(self, data: memoryview | None) -> Iterator[bytes]:
+        if data is None:
+            yield NULL
+        elif self._escape:
+            for piece in utf8_pieces(data):
+                yield self._shown(piece)
+        else:
+            yield from map(bytes, pieces(data))
 
     def _headers(self, headers: Iterator[Header]) -> bytes:
         """Keys are strings to a consumer, which is where bytes that are not UTF-8 are replaced."""

@@ -10,7 +10,8 @@ from typing import Any
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.control import control_object
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, read_headers
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers
+from kafkalog_cli.output.large_fields import is_large, json_pieces
 from kafkalog_cli.output.ndjson import json_bytes, json_path, json_quoted, json_text
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
 
@@ -99,7 +100,7 @@ class RecordJson:
         return f"{self._batch_start}{batch.position},{json_text(fields)[1:]}\n"
 
     def block(self, block: RecordBlock) -> Iterator[str]:
-        """Lines of batches and their records."""
+        """Lines of batches and their records; the line of a large record comes in pieces."""
         rows = block.records.rows()
         begin = 0
         batches = block.batches.rows(block.first_row, block.end_row)
@@ -124,6 +125,11 @@ class RecordJson:
         for row in rows:
             offset, timestamp, sequence = row[:3]
             shown_timestamp = "null" if timestamp == NO_TIMESTAMP else timestamp
+            if is_large(buffer, row):
+                yield f'{start}{offset},"timestamp_ms":{shown_timestamp}{middle}'
+                yield from self._large_contents(buffer, row)
+                yield f"{batch_fields}{sequence}{end}{self._after(buffer, row, batch)}}}\n"
+                continue
             yield (
                 f'{start}{offset},"timestamp_ms":{shown_timestamp}{middle}{self._contents(buffer, row)}'
                 f"{batch_fields}{sequence}{end}{self._after(buffer, row, batch)}}}\n"
@@ -142,6 +148,22 @@ class RecordJson:
                 for header in read_headers(buffer, headers_at, header_count)
             )
         return f'{key},"value":{value},"headers":[{headers}]'
+
+    def _large_contents(self, buffer: memoryview, row: tuple[int, ...]) -> Iterator[str]:
+        """The same as `_contents`, in pieces."""
+        _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
+        redaction = self._redaction
+        yield from _field_pieces(buffer, key_at, key_size, redaction.keys)
+        yield ',"value":'
+        yield from _field_pieces(buffer, value_at, value_size, redaction.values)
+        yield ',"headers":['
+        for number, (key, value) in enumerate(header_views(buffer, headers_at, header_count)):
+            yield ',{"key":' if number else '{"key":'
+            yield from json_pieces(key)
+            yield ',"value":'
+            yield from ("null",) if value is None else _view_pieces(value, redaction.headers)
+            yield "}"
+        yield "]"
 
     def _after(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
         """The value of the member control, and the members that only some records have."""
@@ -179,6 +201,20 @@ def _field(buffer: memoryview, position: int, size: int, showing: Showing) -> st
         # A damaged message v0 or v1: the size is known, the bytes are not there.
         return json_text({**(json_bytes(b"") or {}), "missing_bytes": size})
     return _shown(field_bytes(buffer, position, size), showing)
+
+
+def _field_pieces(buffer: memoryview, position: int, size: int, showing: Showing) -> Iterator[str]:
+    if position == OUTSIDE or size < 0:
+        yield _field(buffer, position, size, showing)
+    else:
+        yield from _view_pieces(buffer[position : position + size], showing)
+
+
+def _view_pieces(data: memoryview, showing: Showing) -> Iterator[str]:
+    if showing is Showing.ALL:
+        yield from json_pieces(data)
+    else:
+        yield redacted_json(bytes(data), showing)
 
 
 def _shown(data: bytes | None, showing: Showing) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.output.block_lines import BlockLines
+from kafkalog_cli.output.block_lines import BlockLines, can_render
 from kafkalog_cli.output.dump_text import Abort
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
@@ -45,7 +45,7 @@ class JsonPrinter:
         """Print batches with their records."""
         self.batch_count += block.batch_count
         self.record_count += block.record_count
-        if block.is_compiled and CompiledRecordJson.can_render(self._options):
+        if block.is_compiled and CompiledRecordJson.can_render(self._options) and can_render(block):
             self._compiled_lines().write(block, self._out.write_bytes)
         else:
             for line in self._plain.block(block):

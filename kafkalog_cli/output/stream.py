@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import BinaryIO
 
 FLUSH_CHARACTERS = 1 << 16
@@ -47,7 +48,14 @@ def printable(text: str) -> str:
     """`text` without raw control characters, for messages that quote names and contents."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+    text = text.translate(_escapes())
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+@cache
+def _escapes() -> dict[int, str]:
+    """The escapes of control characters, which binary contents are full of."""
+    return {code: _escaped(chr(code)) for code in range(0xA1) if not chr(code).isprintable()}
 
 
 def _escaped(character: str) -> str:

@@ -19,6 +19,7 @@ from kafkalog_cli.storage.fs_changes import (
     Room,
     WritableFile,
 )
+from kafkalog_cli.storage.page_cache import BrokerDisks
 
 __all__ = [
     "FileAttributes",
@@ -96,7 +97,7 @@ def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
 class RealFile:
     """A regular file read with pread: no mapping, so that a truncation under us is no SIGBUS."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, disks: BrokerDisks | None = None) -> None:
         self.path = path
         with _errors_of(path):
             # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.
@@ -107,6 +108,7 @@ class RealFile:
             kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
             raise NotKafkaLayout(path=path, reason=f"is {kind}")
         self.size_bytes = status.st_size
+        self._cold = None if disks is None else disks.cold_pages(path, self._descriptor, self.size_bytes)
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         done = 0
@@ -115,10 +117,14 @@ class RealFile:
             if count == 0:
                 break
             done += count
+        if self._cold is not None:
+            self._cold.read(done)
         return done
 
     def close(self) -> None:
         if self._descriptor >= 0:
+            if self._cold is not None:
+                self._cold.drop()
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -132,10 +138,14 @@ class RealFile:
 
 
 class RealFilesystem(DiskChanges):
-    """The disk of this machine."""
+    """The disk of this machine. Its readers push no page of a running broker out of memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._disks = BrokerDisks()
 
     def open_read(self, path: str) -> ReadableFile:
-        return RealFile(path)
+        return RealFile(path, self._disks)
 
     def status(self, path: str) -> FileStatus | None:
         try:

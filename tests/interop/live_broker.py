@@ -1,6 +1,6 @@
 """Readers in a loop beside a real broker that appends, rolls, cleans and deletes, with a small share of the CPU.
 
-`python -m tests.interop.live_broker --seconds 300 --record docs/reliability.md` runs the long form.
+`python -m tests.interop.live_broker --seconds 300` runs the long form.
 """
 
 import argparse
@@ -39,7 +39,6 @@ SETTINGS = {
 PARTITIONS = ("plain-0", "compacted-0", "txn-0")
 SHARE, PERIOD_SECONDS = 0.2, 0.05
 BOUND_SECONDS = 120
-DAMAGE = ("corrupt", "internal error", "Traceback")
 
 
 def commands(data):
@@ -125,7 +124,6 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--record", type=Path)
     options = parser.parse_args()
 
     def show(name, code, out, err):

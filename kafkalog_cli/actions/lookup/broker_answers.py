@@ -53,7 +53,7 @@ class BrokerSearch:
             reason = f"it looks only into the segment at {segment.base_offset}, as {why}"
             if not self._believes(segment):
                 found = self._truth.first(segment, timestamp_ms, start_offset)
-                return BrokerAnswer(None if found is None or found.record is None else found.record.offset, reason)
+                return BrokerAnswer(None if found is None else found.record_offset, reason)
             indexes = self._truth.indexes(segment)
             offset = max(indexes.whole_time_index.lookup(timestamp_ms).offset, start_offset)
             wanted = Range(from_offset=start_offset, since_ms=timestamp_ms)
@@ -70,9 +70,9 @@ class BrokerSearch:
         reason = f"by its time indexes the largest timestamp is {largest}, in the segment at {segment.base_offset}"
         if not self._believes(segment):
             found = self._truth.latest(segment)
-            record = None if found is None else found.record
-            # Otherwise the batch is damaged: a broker cuts the log there before it answers.
-            return BrokerAnswer(record.offset, reason) if record is not None and record.timestamp == largest else None
+            if found is None or found.record_timestamp != largest:
+                return None  # the batch is damaged: a broker cuts the log there before it answers
+            return BrokerAnswer(found.record_offset, reason)
         offset = self._truth.indexes(segment).whole_time_index.last_entry.offset
         wanted = Range(since_ms=largest, until_ms=largest + 1)
         return self._scan(segment, offset, lambda b: b.max_timestamp == largest, wanted, limits, reason, once=True)

@@ -40,6 +40,16 @@ class Found(NamedTuple):
         """The record, if one was wanted and could be read."""
         return None if self.block is None else next(self.block.rows())
 
+    @property
+    def record_offset(self) -> int | None:
+        """The offset of the record, if there is one; its key and value, which may be large, are not copied."""
+        return None if self.block is None else int(self.block.records.offset[0])
+
+    @property
+    def record_timestamp(self) -> int | None:
+        """The timestamp of the record in ms, if there is a record."""
+        return None if self.block is None else int(self.block.records.timestamp[0])
+
     def noted(self, *notes: str) -> Found:
         """The same with more notes."""
         return self._replace(notes=(*self.notes, *notes))
@@ -67,12 +77,12 @@ def lookup_offset(
 
 def with_remarks(found: Found, partition: Partition, bounds: LogBounds, offset: int | None = None) -> Found:
     """What was found, with what one should know of a record at that place; `offset`: what was looked for."""
-    record = found.record
-    reached = found.batch.last_offset if record is None else record.offset
+    block = found.block
+    reached = found.batch.last_offset if block is None else int(block.records.offset[0])
     notes = []
-    if offset is not None and record is not None and reached != offset:
+    if offset is not None and block is not None and reached != offset:
         notes.append(f"no record has offset {offset}: this is the next one")
-    if record is not None and found.batch.is_control:
+    if block is not None and found.batch.is_control:
         notes.append("a control record: consumers never see it")
     if bounds.broker_end is not None and reached >= bounds.broker_end:
         notes.append(f"a broker takes {bounds.broker_end} for the log's end: it does not find this record")

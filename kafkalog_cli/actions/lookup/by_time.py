@@ -27,7 +27,7 @@ class TimeFound(NamedTuple):
     @property
     def offset(self) -> int | None:
         """The offset of the record, None if there is none."""
-        return None if self.found is None or self.found.record is None else self.found.record.offset
+        return None if self.found is None else self.found.record_offset
 
 
 def lookup_time(
@@ -62,9 +62,10 @@ def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = 
     for segment in partition.segments:
         if search.largest_timestamp(segment) > largest:
             found = search.latest(segment)
-            record = None if found is None else found.record
-            if record is not None and record.timestamp > largest:
-                best, largest = found, record.timestamp
+            timestamp = None if found is None else found.record_timestamp
+            if timestamp is not None and timestamp > largest:
+                best, largest = found, timestamp
+            del found  # with the memory of its record
     said = BrokerSearch(fs, partition, view, search).latest(limits)
     return _compared(best, said, search, partition, log_bounds(fs, partition, view))
 

@@ -1,0 +1,108 @@
+"""Large keys, values and headers, rendered piece by piece: a line of output is never in memory as a whole.
+
+A batch may decompress to 128 MiB, and a single record may take all of it. Its text takes up to six times as much in
+JSON, and Python's copies of that text several times more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, headers_end
+from kafkalog_cli.output.ndjson import json_quoted
+
+LARGE_BYTES = 1 << 20
+"""Key, value and headers of a record from which on it is rendered piece by piece."""
+
+PIECE_BYTES = 3 << 16
+"""A piece of a field; a multiple of three, as base64 wants it."""
+
+_CONTINUATION_BYTES = 3
+"""At most so many bytes follow the first byte of a character in UTF-8."""
+
+
+def is_large(buffer: memoryview, row: tuple[int, ...]) -> bool:
+    """Whether a record is to be rendered piece by piece."""
+    if len(buffer) <= LARGE_BYTES:
+        return False
+    key_at, key_size, value_at, value_size, headers_at, header_count = row[3:9]
+    size = (key_size if key_at != OUTSIDE else 0) + (value_size if value_at != OUTSIDE else 0)
+    return size > LARGE_BYTES or (
+        header_count > 0 and headers_end(buffer, headers_at, header_count) - headers_at > LARGE_BYTES
+    )
+
+
+def has_large(block: RecordBlock) -> bool:
+    """Whether one of the records of a block that compiled kernels read may be large."""
+    columns: Any = block.records
+    if len(block.buffer) <= LARGE_BYTES or columns.matrix is None or not len(columns):
+        return False
+    if int(columns.value_size.max()) > LARGE_BYTES or int(columns.key_size.max()) > LARGE_BYTES:
+        return True
+    if not columns.header_count.any():
+        return False
+    import numpy as np
+
+    # Between where the headers of two records begin lie the headers of the first and the contents of the second.
+    begins = np.append(columns.headers_position, len(block.buffer))
+    return bool(((np.diff(begins) > LARGE_BYTES) & (columns.header_count > 0)).any())
+
+
+def pieces(data: memoryview) -> Iterator[memoryview]:
+    """Bytes in pieces of PIECE_BYTES."""
+    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
+
+
+def utf8_pieces(data: memoryview) -> Iterator[bytes]:
+    """Bytes in pieces that no character of UTF-8, and nothing that Java replaces as one, goes across."""
+    start, size = 0, len(data)
+    while start < size:
+        end = min(start + PIECE_BYTES, size)
+        first = end
+        while end < size and end - first < _CONTINUATION_BYTES and data[end] & 0xC0 == 0x80:
+            end += 1
+        yield bytes(data[start:end])
+        start = end
+
+
+def java_pieces(data: memoryview) -> Iterator[str]:
+    """The text of `java_string`."""
+    return map(java_string, utf8_pieces(data))
+
+
+def hex_pieces(data: memoryview) -> Iterator[str]:
+    """The bytes in hex."""
+    return (piece.hex() for piece in pieces(data))
+
+
+def base64_pieces(data: memoryview) -> Iterator[str]:
+    """The bytes in base64."""
+    import base64
+
+    return (base64.b64encode(piece).decode() for piece in pieces(data))
+
+
+def json_pieces(data: memoryview) -> Iterator[str]:
+    """The object of `json_bytes`."""
+    if _is_utf8(data):
+        yield '{"encoding":"utf-8","data":"'
+        for piece in utf8_pieces(data):
+            yield json_quoted(piece.decode())[1:-1]
+    else:
+        yield '{"encoding":"base64","data":"'
+        yield from base64_pieces(data)
+    yield '"}'
+
+
+def _is_utf8(data: memoryview) -> bool:
+    try:
+        for piece in utf8_pieces(data):
+            piece.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+Pieces = Callable[[memoryview], Iterator[str]]

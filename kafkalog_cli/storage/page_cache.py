@@ -1,0 +1,127 @@
+"""The page cache beside a running broker: what a reader brought in goes out again, and a broker's hot pages stay.
+
+On a disk whose log directory a broker has locked, pages of closed segments that were not in memory before are
+dropped after they were read (mincore, posix_fadvise). Pages that were there are the broker's, or its consumers'.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from functools import cache
+from typing import Any
+
+PAGE_BYTES = mmap.PAGESIZE
+STEP_BYTES = 16 << 20
+"""Bytes that are read before pages are dropped: a segment of 1 GiB does not push anything out while it is read."""
+
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_LOG = ".log"
+
+Run = tuple[int, int]
+"""Bytes `start` to `end` of a file, whole pages."""
+
+
+class ColdPages:
+    """The pages of one open file that were not in memory when it was opened."""
+
+    def __init__(self, descriptor: int, runs: list[Run]) -> None:
+        self._descriptor = descriptor
+        self._runs = runs
+        self._read_bytes = 0
+
+    def read(self, size_bytes: int) -> None:
+        """So many bytes were read."""
+        self._read_bytes += size_bytes
+        if self._read_bytes >= STEP_BYTES:
+            self._read_bytes = 0
+            self.drop()
+
+    def drop(self) -> None:
+        """Let the pages go."""
+        for start, end in self._runs:
+            try:
+                os.posix_fadvise(self._descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
+            except OSError:  # advice: a file system may not take it
+                return
+
+
+class BrokerDisks:
+    """Which log files are closed segments on the disk of a running broker; asked once per directory."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, bool] = {}
+        self._newest: dict[str, str] = {}
+
+    def cold_pages(self, path: str, descriptor: int, size_bytes: int) -> ColdPages | None:
+        """The pages of a log to drop after they are read; None if there are none, or no broker runs."""
+        if not path.endswith(_LOG) or not size_bytes or not self._is_closed(path):
+            return None
+        runs = cold_runs(descriptor, size_bytes)
+        return ColdPages(descriptor, runs) if runs else None
+
+    def _is_closed(self, path: str) -> bool:
+        directory, _, name = path.rpartition("/")
+        directory = directory or "."
+        parent = os.path.dirname(os.path.abspath(directory))  # noqa: PTH100, PTH120  (links are not followed)
+        if parent not in self._live:
+            self._live[parent] = _is_locked_by_broker(parent)
+        if not self._live[parent]:
+            return False
+        if directory not in self._newest:
+            try:
+                names = [one for one in os.listdir(directory) if one.endswith(_LOG)]  # noqa: PTH208
+            except OSError:
+                return False
+            self._newest[directory] = max(names, default="")
+        return name < self._newest[directory]
+
+
+def cold_runs(descriptor: int, size_bytes: int) -> list[Run]:
+    """The pages of a file that are not in memory, in runs; none where the system does not say."""
+    libc = _libc()
+    if libc is None or not hasattr(os, "posix_fadvise"):
+        return []
+    address = libc.mmap(None, size_bytes, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    if address in (None, _MAP_FAILED):
+        return []
+    pages = -(-size_bytes // PAGE_BYTES)
+    resident = (ctypes.c_ubyte * pages)()
+    try:
+        if libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size_bytes), resident):
+            return []
+    finally:
+        libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(size_bytes))
+    runs: list[Run] = []
+    states = bytes(bit & 1 for bit in resident)
+    at = states.find(0)
+    while at >= 0:
+        end = states.find(1, at)
+        end = pages if end < 0 else end
+        runs.append((at * PAGE_BYTES, end * PAGE_BYTES))
+        at = states.find(0, end)
+    return runs
+
+
+def _is_locked_by_broker(log_dir: str) -> bool:
+    from kafkalog_cli.storage.changing.lock import lock_owner
+
+    try:
+        owner = lock_owner(log_dir)
+    except OSError:
+        return False
+    return owner is not None and owner.is_exclusive
+
+
+@cache
+def _libc() -> Any:
+    try:
+        libc: Any = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = (
+            ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+        )  # fmt: skip
+        return libc if hasattr(libc, "mincore") else None
+    except (OSError, AttributeError):
+        return None

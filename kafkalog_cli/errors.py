@@ -173,7 +173,7 @@ class MarkerLeftAway(KafkalogError):
 
 
 class MarkerKept(KafkalogError):
-    """{path}: no log was changed, but the marker of the clean shutdown could not be put back: {reason}"""
+    """{path}: no log was changed, but the marker of the clean shutdown is away and could not be put back: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `kafkalog undo {partition} {run}` puts it back"""  # noqa: E501
 
 
 class SyncFailed(KafkalogError):

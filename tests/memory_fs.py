@@ -75,6 +75,19 @@ SURVIVALS = (
 )
 
 
+class MemoryHold:
+    """A directory that is held."""
+
+    def release(self) -> None:
+        pass
+
+    def __enter__(self) -> MemoryHold:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
 class MemoryFilesystem:
     """Paths are absolute; only `/` exists at first, durably."""
 
@@ -230,6 +243,11 @@ class MemoryFilesystem:
 
     # -- FilesystemChanges
 
+    def hold_directory(self, path: str, *_also: str) -> MemoryHold:
+        """There are no links here, and nobody else: a path leads to one place anyway."""
+        self._find(path)
+        return MemoryHold()
+
     def create(self, path: str, attributes: FileAttributes | None = None) -> MemoryWriter:
         parent, name = self._place(path)
         if name in parent.entries:
@@ -239,10 +257,12 @@ class MemoryFilesystem:
             self.set_attributes(path, attributes)
         return MemoryWriter(self, path, parent.entries[name])
 
-    def open_write(self, path: str) -> MemoryWriter:
+    def open_write(self, path: str, *, most_links: int = 1) -> MemoryWriter:
         inode = self._find(path)
         if inode.is_directory:
             raise _error(errno.EISDIR, path)
+        if inode.links > most_links:
+            raise _error(errno.EMLINK, path)
         return MemoryWriter(self, path, inode)
 
     def rename(self, old: str, new: str) -> None:
@@ -320,7 +340,8 @@ class MemoryFilesystem:
     def set_attributes(self, path: str, attributes: FileAttributes) -> None:
         inode = self._find(path)
         self.last_write = None
-        inode.attributes = attributes._replace(link_count=1, ctime_ns=self._tick())
+        mode = (inode.attributes.mode & ~0o777) | (attributes.mode & 0o777)
+        inode.attributes = attributes._replace(mode=mode, link_count=1, ctime_ns=self._tick())
 
     def room(self, path: str) -> Room:
         self._find(path)

@@ -64,12 +64,17 @@ class WatchedFilesystem:
     def list_directory(self, path: str) -> object:
         return self.perform(Call("list_directory", path), lambda: self.below.list_directory(path))
 
+    def hold_directory(self, path: str, *also: str) -> object:
+        """No call of its own: it changes nothing, and what comes through it is seen."""
+        return self.below.hold_directory(path, *also)
+
     def create(self, path: str, attributes: object = None) -> object:
         call = Call("create", path, detail=attributes)
         return WatchedWriter(self, self.perform(call, lambda: self.below.create(path, attributes)))
 
-    def open_write(self, path: str) -> object:
-        return WatchedWriter(self, self.perform(Call("open_write", path), lambda: self.below.open_write(path)))
+    def open_write(self, path: str, *, most_links: int = 1) -> object:
+        call = Call("open_write", path)
+        return WatchedWriter(self, self.perform(call, lambda: self.below.open_write(path, most_links=most_links)))
 
     def rename(self, old: str, new: str) -> None:
         self.perform(Call("rename", old, new), lambda: self.below.rename(old, new))

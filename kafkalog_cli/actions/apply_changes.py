@@ -7,9 +7,9 @@ from enum import Enum, unique
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.actions.change_plan import ChangePlan, fingerprints_of
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
 from kafkalog_cli.storage.changing import journal
-from kafkalog_cli.storage.changing.clean_marker import hold_marker, is_away, release_marker
+from kafkalog_cli.storage.changing.clean_marker import hold_marker, is_away, release_marker, waits_for
 from kafkalog_cli.storage.changing.durable import is_of_a_sync, marker_kept
 from kafkalog_cli.storage.changing.journal import CheckpointEdits
 from kafkalog_cli.storage.changing.manifest import Manifest, RunInfo, read_manifest
@@ -107,20 +107,27 @@ def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, erro
     """After an error that left all as it was there is no run that could be undone, and that the marker waits for.
 
     Where a sync failed nothing is given back: what the disk has is not known. Raises MarkerKept, or NoSpace with its
-    words, where it cannot be given back.
+    words, where it is not given back: `undo` does that then, though the run has left nothing else.
     """
-    if plan.log_dir is None or is_of_a_sync(error):
+    if plan.log_dir is None:
         return
     try:
         if read_manifest(fs, plan.path, run_id) is not None:
             return
     except (OSError, KafkalogError):  # there may be a run to undo, as the error says then
         return
-    try:
-        release_marker(fs, plan.log_dir, run_id, [plan.name])
-    except (OSError, KafkalogError) as failed:
-        if is_away(fs, plan.log_dir):
-            raise marker_kept(plan.log_dir, failed) from error
+    failed: OSError | KafkalogError
+    if is_of_a_sync(error) and isinstance(error, KafkalogError):
+        failed = error.__cause__ if isinstance(error.__cause__, SyncFailed) else error
+    else:
+        try:
+            release_marker(fs, plan.log_dir, run_id, [plan.name])
+        except (OSError, KafkalogError) as second:
+            failed = second
+        else:
+            return
+    if is_away(fs, plan.log_dir) and waits_for(fs, plan.log_dir, run_id, plan.name):
+        raise marker_kept(plan.log_dir, plan.path, run_id, failed) from error
 
 
 def _is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:

@@ -11,6 +11,7 @@ from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.storage.changing.clean_marker import keep_marker_away
 from kafkalog_cli.storage.changing.durable import not_changed
+from kafkalog_cli.storage.changing.journal_undo import is_ours
 from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, import_owner, lock_imports, log_dir_of
 from kafkalog_cli.storage.changing.manifest import (
     ChangeKind,
@@ -136,7 +137,7 @@ def apply_leftover(fs: WritableFilesystem, plan: PurgePlan, policy: LockPolicy) 
     with lock_imports(fs, log_dir, policy) or Unlocked():
         if import_leftovers(fs, log_dir, [name]).place_of(name) is not None:
             raise Refused(path=plan.path, reason="an import was committed meanwhile, and waits for it")
-        remove_directory(fs, plan.path)
+        remove_directory(fs, f"{log_dir}/{name}")  # in the directory that is held
 
 
 def _plan_leftover(fs: WritableFilesystem, partition: Partition, now_ms: int) -> PurgePlan:
@@ -180,6 +181,8 @@ class _Runs:
             if manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING):
                 command = f"kafkalog undo {self._path} {run_id}"
                 kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` puts back what was"))
+            elif manifest is None and not is_ours(self._fs, self._path, run_id):
+                kept.append(KeptRun(run_id, "no run of kafkalog has made it, and it is left alone"))
             elif manifest is None or _ended_ms(manifest) <= time_ms:
                 files = self._fs.list_directory(run_directory(self._path, run_id))
                 state = None if manifest is None else manifest.state

@@ -10,7 +10,7 @@ from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.errors import KafkalogError, NothingSelected, SyncFailed
 from kafkalog_cli.storage.appending.new_partition import retire_partition
-from kafkalog_cli.storage.changing.clean_marker import hold_marker, read_held_marker, release_marker
+from kafkalog_cli.storage.changing.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.storage.changing.durable import half_changed, not_changed
 from kafkalog_cli.storage.changing.journal_undo import check_undo, sweep, undo
 from kafkalog_cli.storage.changing.lock import log_dir_of, real_directory
@@ -68,8 +68,14 @@ class UndoResult:
 
 
 def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
-    """Whether the partition has a directory of that run."""
-    return run_id in run_ids(fs, partition.path)
+    """Whether the partition has a directory of that run, or the marker of the clean shutdown is away for it.
+
+    A run that could change nothing may have left only that (`MarkerKept`).
+    """
+    if run_id in run_ids(fs, partition.path):
+        return True
+    log_dir = log_dir_of(fs, partition.path)
+    return log_dir is not None and waits_for(fs, log_dir, run_id, partition.name)
 
 
 def last_first(fs: Filesystem, partitions: Sequence[Partition], run_id: str) -> list[Partition]:
@@ -112,11 +118,14 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
     """
     manifest = plan.manifest
     if manifest is None or not plan.has_work:
-        _finish_earlier(fs, plan)
+        is_back = _finish_earlier(fs, plan)
         _retire(fs, plan)
-        return UndoResult(manifest is None)
+        return UndoResult(manifest is None or is_back is not None, is_back)
     run_id, log_dir = plan.run_id, plan.log_dir
-    is_held = plan.moves_marker and log_dir is not None and hold_marker(fs, log_dir, run_id, [plan.name])
+    try:
+        is_held = plan.moves_marker and log_dir is not None and hold_marker(fs, log_dir, run_id, [plan.name])
+    except SyncFailed as error:
+        raise half_changed(plan.path, run_id, error) from error
     try:
         undo(fs, plan.path, manifest, log_dir)
     except (OSError, SyncFailed) as error:
@@ -136,16 +145,18 @@ def _retire(fs: WritableFilesystem, plan: UndoPlan) -> None:
         raise half_changed(plan.path, plan.run_id, error) from error
 
 
-def _finish_earlier(fs: WritableFilesystem, plan: UndoPlan) -> None:
-    """Remove what a run left that had not begun, or one that was undone; its marker may still wait."""
+def _finish_earlier(fs: WritableFilesystem, plan: UndoPlan) -> bool | None:
+    """Remove what a run left that had not begun, or one that was undone; its marker may still wait.
+
+    Whether the marker is there again; None if it did not wait for this run.
+    """
     try:
         sweep(fs, plan.path)
     except OSError as error:
         raise not_changed(plan.path, error) from error
-    if plan.log_dir is not None:
-        held = read_held_marker(fs, plan.log_dir)
-        if held is not None and plan.name in held.reasons.get(plan.run_id, ()):
-            release_marker(fs, plan.log_dir, plan.run_id, [plan.name])
+    if plan.log_dir is None or not waits_for(fs, plan.log_dir, plan.run_id, plan.name):
+        return None
+    return release_marker(fs, plan.log_dir, plan.run_id, [plan.name])
 
 
 def _steps(manifest: Manifest) -> tuple[UndoStep, ...]:

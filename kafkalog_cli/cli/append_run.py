@@ -166,8 +166,12 @@ class AppendRun(LogWriter[AppendPlan]):
         try:
             with made_partition(work.fs, self._made, topic_id, self._clock.now_ms) as work.partition:
                 changed = self._append_to(work)
+                if changed.plan.is_refused:
+                    raise _RefusedError(changed)
         except HalfChanged:
             raise
+        except _RefusedError as refused:
+            return refused.changed
         except BaseException:
             with suppress(OSError):
                 if work.fs.status(self._made) is not None:
@@ -279,6 +283,14 @@ class AppendRun(LogWriter[AppendPlan]):
             writing=self._appending.writing,
             clock=lambda: int(self._environment.clock() * 1000),
         )
+
+
+class _RefusedError(Exception):
+    """A plan that is refused has no work; the partition that was made for it is taken away again."""
+
+    def __init__(self, changed: Changed[AppendPlan]) -> None:
+        super().__init__()
+        self.changed = changed
 
 
 def _has_descriptor(stream: Any) -> bool:

@@ -16,12 +16,12 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, PartitionOffset
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import lines
-from kafkalog_cli.storage.changing.durable import sync, sync_directory
+from kafkalog_cli.storage.changing.durable import sync, sync_directory, temporary_of
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_checkpoints
 from kafkalog_cli.storage.changing.turns import turn_of
 from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
-from kafkalog_cli.storage.names import FileKind, WorkState
+from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.reading.unreadable import unreadable
 
 _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
@@ -363,9 +363,7 @@ def _encode(rows: list[_Row]) -> bytes:
 
 def _replace(fs: WritableFilesystem, log_dir: str, file: _File, data: bytes, mtime_ns: int | None) -> None:
     """Give the file other bytes: written beside, synced, renamed. A failed sync is final: nothing is renamed then."""
-    temporary = file.path + WorkState.TEMPORARY.value
-    with suppress(FileNotFoundError):
-        fs.unlink(temporary)  # of a run or a broker that was cut off
+    temporary = temporary_of(file.path)
     attributes = file.attributes or _attributes_of_new(fs, log_dir)
     try:
         with fs.create(temporary, attributes) as new:

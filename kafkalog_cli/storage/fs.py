@@ -19,6 +19,8 @@ from kafkalog_cli.storage.fs_changes import (
     Room,
     WritableFile,
 )
+from kafkalog_cli.storage.held_directories import Entry, is_own
+from kafkalog_cli.storage.names import OWN_DIRECTORY
 from kafkalog_cli.storage.page_cache import BrokerDisks
 
 __all__ = [
@@ -97,11 +99,16 @@ def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
 class RealFile:
     """A regular file read with pread: no mapping, so that a truncation under us is no SIGBUS."""
 
-    def __init__(self, path: str, disks: BrokerDisks | None = None) -> None:
+    def __init__(self, path: str, entry: Entry | None = None, disks: BrokerDisks | None = None) -> None:
         self.path = path
+        # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.
+        flags = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         with _errors_of(path):
-            # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+            if entry is None:
+                self._descriptor = os.open(path, os.O_RDONLY | flags)
+            else:
+                flags |= os.O_NOFOLLOW if entry.is_own else 0
+                self._descriptor = os.open(entry.name, os.O_RDONLY | flags, dir_fd=entry.directory)
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(self._descriptor)
@@ -138,31 +145,57 @@ class RealFile:
 
 
 class RealFilesystem(DiskChanges):
-    """The disk of this machine. Its readers push no page of a running broker out of memory."""
+    """The disk of this machine. Reading follows links, but for those in a `.kafkalog`.
+
+    Its readers push no page of a running broker out of memory.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._disks = BrokerDisks()
 
     def open_read(self, path: str) -> ReadableFile:
-        return RealFile(path, self._disks)
+        if not self.directories.is_guarded(path):
+            return RealFile(path, disks=self._disks)
+        with _errors_of(path), self.directories.entry_to_read(path) as entry:
+            return RealFile(path, entry, self._disks)
 
     def status(self, path: str) -> FileStatus | None:
         try:
-            result = os.stat(path)
+            if self.directories.is_held(path):
+                with self.directories.directory(path) as descriptor:
+                    return _status(path, os.fstat(descriptor), is_symlink=False)
+            if not self.directories.is_guarded(path):
+                return _status(path, os.stat(path), is_symlink=os.path.islink(path))
+            with self.directories.entry_to_read(path) as entry:
+                status = entry.status()
+                is_symlink = stat.S_ISLNK(status.st_mode)
+                if is_symlink and not entry.is_own:
+                    status = os.stat(entry.name, dir_fd=entry.directory)
+                return _status(path, status, is_symlink=is_symlink)
         except (OSError, ValueError):  # ValueError: a NUL character in the name
             return None
-        return _status(path, result, is_symlink=os.path.islink(path))
 
     def list_directory(self, path: str) -> list[FileStatus]:
-        with _errors_of(path), os.scandir(path) as entries:
+        start = path if path.endswith("/") else f"{path}/"
+        follows = not is_own(path)
+        with (
+            _errors_of(path),
+            self.directories.directory(path, to_read=True) as descriptor,
+            os.scandir(descriptor) as entries,
+        ):
             found = []
             for entry in entries:
+                follow = follows and entry.name != OWN_DIRECTORY
+                is_symlink = entry.is_symlink()
                 try:
-                    found.append(_status(entry.path, entry.stat(), is_symlink=entry.is_symlink()))
+                    status = entry.stat(follow_symlinks=follow)
                 except OSError:
                     with suppress(OSError):  # a dangling link stays in the list, what has gone since does not
-                        found.append(_status(entry.path, entry.stat(follow_symlinks=False), is_symlink=True))
+                        status = entry.stat(follow_symlinks=False)
+                        found.append(_status(start + entry.name, status, is_symlink=True))
+                else:
+                    found.append(_status(start + entry.name, status, is_symlink=is_symlink))
         return sorted(found, key=lambda status: status.path)
 
 

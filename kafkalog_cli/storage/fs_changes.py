@@ -10,10 +10,15 @@ from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.storage.changing.posix_lock import PosixLock, take_lock
+from kafkalog_cli.storage.held_directories import Entry, HeldDirectories, link_in_the_way
 
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_PERMISSIONS = 0o777
+_PRIVILEGES = ("security.capability",)
+"""Extended attributes that give a program rights. As setuid bits, they are not copied to another file."""
 
 
 class FileAttributes(NamedTuple):
@@ -71,13 +76,25 @@ class LockHandle(Protocol):
 
 
 class FilesystemChanges(Protocol):
-    """What the core asks of a disk that it changes. Every failure is the operating system's OSError."""
+    """What the core asks of a disk that it changes. Every failure is the operating system's OSError.
+
+    No call follows a symbolic link in the last component of a path, in a directory that is held, or in a `.kafkalog`.
+    """
+
+    def hold_directory(self, path: str, *also: str) -> LockHandle:
+        """Keep a directory open: until the handle is released, what lies below `path` is what lies in this directory.
+
+        `also` are other paths of it, such as a link that `path` was resolved from; `path` itself is no link.
+        """
 
     def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
         """Make a file where nothing is; nobody else may read it until it has its `attributes` (mode 0600)."""
 
-    def open_write(self, path: str) -> WritableFile:
-        """Open a regular file that exists, as it is. A symbolic link is refused."""
+    def open_write(self, path: str, *, most_links: int = 1) -> WritableFile:
+        """Open a regular file that exists, as it is. A symbolic link is refused.
+
+        So is a file with more than `most_links` names (EMLINK): the others may be anybody's.
+        """
 
     def rename(self, old: str, new: str) -> None:
         """Give `old` another name; a file that has the name is replaced at once."""
@@ -97,7 +114,10 @@ class FilesystemChanges(Protocol):
         """What the file or directory has besides its content; symbolic links are not followed."""
 
     def set_attributes(self, path: str, attributes: FileAttributes) -> None:
-        """Give a file or directory owner, group, mode, extended attributes and mtime; a symbolic link is refused."""
+        """Give a file or directory owner, group, mode, extended attributes and mtime; a symbolic link is refused.
+
+        The setuid, setgid and sticky bits of `attributes` are not given to anything.
+        """
 
     def room(self, path: str) -> Room:
         """The file system that a file or directory lies on."""
@@ -113,12 +133,23 @@ class FilesystemChanges(Protocol):
 class DiskFile:
     """A regular file of the real disk, written with pwrite."""
 
-    def __init__(self, path: str, flags: int) -> None:
+    def __init__(self, path: str, flags: int, entry: Entry | None = None, most_links: int = 1) -> None:
         self.path = path
-        self._descriptor = os.open(path, flags, 0o600)
-        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+        if entry is None:
+            self._descriptor = os.open(path, flags, 0o600)
+        else:
+            self._descriptor = os.open(entry.name, flags, 0o600, dir_fd=entry.directory)
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
             self.close()
             raise OSError(errno.EINVAL, "not a regular file", path)
+        if status.st_nlink > most_links:
+            self.close()
+            raise OSError(errno.EMLINK, os.strerror(errno.EMLINK), path)
+
+    def set_attributes(self, attributes: FileAttributes) -> None:
+        """As `FilesystemChanges.set_attributes`."""
+        _set_attributes(self._descriptor, attributes)
 
     def write(self, position: int, data: bytes | memoryview) -> None:
         rest = memoryview(data).cast("B")
@@ -150,73 +181,128 @@ class DiskFile:
 
 
 class DiskChanges:
-    """Changes of the disk of this machine."""
+    """Changes of the disk of this machine. `directories` are those that are held."""
+
+    def __init__(self) -> None:
+        self.directories = HeldDirectories()
+
+    def hold_directory(self, path: str, *also: str) -> LockHandle:
+        return self.directories.hold(path, *also)
 
     def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
-        file = DiskFile(path, _CREATE)
-        try:
-            if attributes is not None:
-                self.set_attributes(path, attributes)
-        except BaseException:
-            file.close()
-            os.unlink(path)
-            raise
-        return file
+        with self.directories.entry(path) as entry:
+            file = DiskFile(path, _CREATE, entry)
+            try:
+                if attributes is not None:
+                    file.set_attributes(attributes)
+            except BaseException:
+                file.close()
+                os.unlink(entry.name, dir_fd=entry.directory)
+                raise
+            return file
 
-    def open_write(self, path: str) -> WritableFile:
-        return DiskFile(path, _OPEN)
+    def open_write(self, path: str, *, most_links: int = 1) -> WritableFile:
+        with self.directories.entry(path) as entry:
+            return DiskFile(path, _OPEN, entry, most_links)
 
     def rename(self, old: str, new: str) -> None:
-        os.rename(old, new)
+        with self.directories.entry(old) as one, self.directories.entry(new) as two:
+            os.rename(one.name, two.name, src_dir_fd=one.directory, dst_dir_fd=two.directory)
 
     def link(self, old: str, new: str) -> None:
-        os.link(old, new, follow_symlinks=False)
+        with self.directories.entry(old) as one, self.directories.entry(new) as two:
+            one.status()  # what is missing is said first, as the system does
+            os.link(one.name, two.name, src_dir_fd=one.directory, dst_dir_fd=two.directory, follow_symlinks=False)
 
     def unlink(self, path: str) -> None:
-        os.unlink(path)
+        with self.directories.entry(path) as entry:
+            os.unlink(entry.name, dir_fd=entry.directory)
 
     def make_directory(self, path: str) -> None:
-        os.mkdir(path, 0o700)
+        with self.directories.entry(path) as entry:
+            os.mkdir(entry.name, 0o700, dir_fd=entry.directory)
 
     def remove_directory(self, path: str) -> None:
-        os.rmdir(path)
+        with self.directories.entry(path) as entry:
+            os.rmdir(entry.name, dir_fd=entry.directory)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with self.directories.directory(path) as descriptor:
             _sync(descriptor)
+
+    def attributes(self, path: str) -> FileAttributes:
+        if self.directories.is_held(path):
+            with self.directories.directory(path) as descriptor:
+                return _attributes(os.fstat(descriptor), _extended_attributes(descriptor))
+        if not self.directories.is_guarded(path):
+            return _attributes(os.lstat(path), _extended_attributes(path))
+        with self.directories.entry(path) as entry:
+            status = entry.status()
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+                return _attributes(status, ())
+            try:
+                descriptor = os.open(entry.name, _LOOK, dir_fd=entry.directory)
+            except PermissionError:  # who may not read a file makes no copy of it either
+                return _attributes(status, ())
+        try:
+            return _attributes(os.fstat(descriptor), _extended_attributes(descriptor))
         finally:
             os.close(descriptor)
 
-    def attributes(self, path: str) -> FileAttributes:
-        status = os.lstat(path)
-        return FileAttributes(
-            stat.S_IMODE(status.st_mode),
-            status.st_uid,
-            status.st_gid,
-            status.st_mtime_ns,
-            _extended_attributes(path),
-            status.st_nlink,
-            status.st_ctime_ns,
-        )
-
     def set_attributes(self, path: str, attributes: FileAttributes) -> None:
-        status = os.lstat(path)
-        if stat.S_ISLNK(status.st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        # Only what differs: a user who owns the file needs no right to give it away. Owner first: it clears mode bits.
-        if (status.st_uid, status.st_gid) != (attributes.owner_id, attributes.group_id):
-            os.chown(path, attributes.owner_id, attributes.group_id, follow_symlinks=False)
-        os.chmod(path, attributes.mode)
-        _set_extended_attributes(path, attributes.xattrs)
-        os.utime(path, ns=(status.st_atime_ns, attributes.mtime_ns), follow_symlinks=False)
+        if self.directories.is_held(path):
+            with self.directories.directory(path) as descriptor:
+                _set_attributes(descriptor, attributes)
+            return
+        with self.directories.entry(path) as entry:
+            mode = entry.status().st_mode
+            if stat.S_ISLNK(mode):
+                raise link_in_the_way(path)
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise OSError(errno.EINVAL, "neither a regular file nor a directory", path)
+            descriptor = os.open(entry.name, _LOOK, dir_fd=entry.directory)
+        try:
+            _set_attributes(descriptor, attributes)
+        finally:
+            os.close(descriptor)
 
     def room(self, path: str) -> Room:
-        found = os.statvfs(path)
-        return Room(os.stat(path).st_dev, found.f_bavail * found.f_frsize)
+        if not self.directories.is_held(path):
+            found = os.statvfs(path)
+            return Room(os.stat(path).st_dev, found.f_bavail * found.f_frsize)
+        with self.directories.directory(path) as descriptor:
+            found = os.fstatvfs(descriptor)
+            return Room(os.fstat(descriptor).st_dev, found.f_bavail * found.f_frsize)
 
     def lock(self, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
-        return take_lock(path, first_byte=first_byte, exclusive=exclusive)
+        with self.directories.entry(path) as entry:
+            return take_lock(entry, path, first_byte=first_byte, exclusive=exclusive)
+
+
+def _attributes(status: os.stat_result, xattrs: tuple[tuple[str, bytes], ...]) -> FileAttributes:
+    """A symbolic link says that everybody may write; what takes its place is for its owner."""
+    return FileAttributes(
+        0o600 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode),
+        status.st_uid,
+        status.st_gid,
+        status.st_mtime_ns,
+        xattrs,
+        status.st_nlink,
+        status.st_ctime_ns,
+    )
+
+
+def _set_attributes(descriptor: int, attributes: FileAttributes) -> None:
+    """Give them to the file or directory that is open, whatever name it has by now."""
+    status = os.fstat(descriptor)
+    # Only what differs: a user who owns the file needs no right to give it away. Owner first: it clears mode bits.
+    if (status.st_uid, status.st_gid) != (attributes.owner_id, attributes.group_id):
+        os.fchown(descriptor, attributes.owner_id, attributes.group_id)
+    now = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    if (now ^ attributes.mode) & _PERMISSIONS:
+        os.fchmod(descriptor, (now & ~_PERMISSIONS) | (attributes.mode & _PERMISSIONS))
+    _set_extended_attributes(descriptor, attributes.xattrs)
+    os.utime(descriptor, ns=(status.st_atime_ns, attributes.mtime_ns))
 
 
 def _sync(descriptor: int) -> None:
@@ -233,23 +319,23 @@ def _sync(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
-def _extended_attributes(path: str) -> tuple[tuple[str, bytes], ...]:
-    """None where the system or the file system has no such thing."""
+def _extended_attributes(place: int | str) -> tuple[tuple[str, bytes], ...]:
+    """Those of a descriptor, or of a path, of which a link is not followed; () where the file system has none."""
     if not hasattr(os, "listxattr"):
         return ()
     try:
-        names = os.listxattr(path, follow_symlinks=False)
+        names = os.listxattr(place, follow_symlinks=isinstance(place, int))
     except OSError as error:
         if error.errno in (errno.ENOTSUP, errno.ENOSYS):
             return ()
         raise
-    return tuple((name, os.getxattr(path, name, follow_symlinks=False)) for name in sorted(names))
+    return tuple((name, os.getxattr(place, name, follow_symlinks=isinstance(place, int))) for name in sorted(names))
 
 
-def _set_extended_attributes(path: str, wanted: tuple[tuple[str, bytes], ...]) -> None:
-    present = dict(_extended_attributes(path))
+def _set_extended_attributes(descriptor: int, wanted: tuple[tuple[str, bytes], ...]) -> None:
+    present = dict(_extended_attributes(descriptor))
     for name, value in wanted:
-        if present.pop(name, None) != value:
-            os.setxattr(path, name, value, follow_symlinks=False)
+        if present.pop(name, None) != value and name not in _PRIVILEGES:
+            os.setxattr(descriptor, name, value)
     for name in present:
-        os.removexattr(path, name, follow_symlinks=False)
+        os.removexattr(descriptor, name)

@@ -40,13 +40,17 @@ class MeteredFilesystem:
         """See `Filesystem`."""
         return self._fs.list_directory(path)
 
+    def hold_directory(self, path: str, *also: str) -> LockHandle:
+        """See `FilesystemChanges`."""
+        return self._fs.hold_directory(path, *also)
+
     def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
         """See `FilesystemChanges`."""
         return _MeteredWriter(self._fs.create(path, attributes), self._meter, self._piece_bytes)
 
-    def open_write(self, path: str) -> WritableFile:
+    def open_write(self, path: str, *, most_links: int = 1) -> WritableFile:
         """See `FilesystemChanges`."""
-        return _MeteredWriter(self._fs.open_write(path), self._meter, self._piece_bytes)
+        return _MeteredWriter(self._fs.open_write(path, most_links=most_links), self._meter, self._piece_bytes)
 
     def rename(self, old: str, new: str) -> None:
         """See `FilesystemChanges`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafkalog_cli.storage.changing.durable import TEMPORARY_SUFFIX, remove_if_there, sync_directory, try_to_remove
+from kafkalog_cli.storage.changing.durable import check_replaceable, sync_directory, temporary_of, try_to_remove
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
@@ -14,10 +14,10 @@ from kafkalog_cli.storage.publishing.staged_file import StagedFile
 def new_file(fs: WritableFilesystem, path: str) -> Iterator[StagedFile]:
     """A stream to write into; after an error nothing is left of it. A file that has the name is replaced.
 
-    Raises OSError, SyncFailed.
+    Raises OSError (ELOOP for a link, EINVAL for what is no file), SyncFailed.
     """
-    beside = path + TEMPORARY_SUFFIX
-    remove_if_there(fs, beside)
+    check_replaceable(fs, path)
+    beside = temporary_of(path)
     file = StagedFile(fs, beside)
     try:
         yield file

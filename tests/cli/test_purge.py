@@ -148,12 +148,17 @@ def test_a_run_that_did_not_end_stays_with_its_files(partition):
 def test_what_never_began_goes_and_what_cannot_be_read_stays(partition):
     make_run(partition, "odd", 90 * DAY_MS, Drop(LOG))
     (partition / ".kafkalog/odd/manifest.json").write_text("{")
-    (partition / ".kafkalog/prepared").mkdir()
-    (partition / ".kafkalog/prepared/0000.new").write_bytes(b"staged")
+    prepared = partition / ".kafkalog/20260101T000000.000Z-recover-0001"
+    prepared.mkdir()
+    (prepared / "0000.new").write_bytes(b"staged")
+    (partition / ".kafkalog/notes").mkdir()
+    (partition / ".kafkalog/notes/mine.txt").write_bytes(b"of somebody else")
     code, _, err = kafkalog("purge", partition)
     assert code == 3
     assert "run odd stays" in err
-    assert runs(partition) == ["odd"]
+    assert "run notes stays: no run of kafkalog has made it" in err
+    assert runs(partition) == ["notes", "odd"]
+    assert (partition / ".kafkalog/notes/mine.txt").exists()
 
 
 def test_nothing_to_purge_leaves_no_trace(corpus, tmp_path):
@@ -197,11 +202,14 @@ def test_a_clock_before_the_newest_file_needs_a_flag(partition):
     assert kafkalog("purge", partition, "--now", NOW_MS)[0] == 0
 
 
+OLD = "20260101T000000.000Z-test-0001"
+
+
 def test_faults_leave_no_half_run_that_could_be_undone(partition):
     for n in range(60):
         copy = partition.parent.parent / f"copy-{n}" / "t-0"
         shutil.copytree(partition, copy)
-        make_run(copy, "old", 8 * DAY_MS, Drop("00000000000000000010.log"), Move(LOG, DELETED))
+        make_run(copy, OLD, 8 * DAY_MS, Drop("00000000000000000010.log"), Move(LOG, DELETED))
         fs = FailingFilesystem(RealFilesystem(), "EIO", n)
         code, _, err = kafkalog("purge", copy, fs=fs)
         assert "internal error" not in err
@@ -209,11 +217,11 @@ def test_faults_leave_no_half_run_that_could_be_undone(partition):
             assert code == 0
             break
         if code:
-            kept = copy / ".kafkalog/old"
+            kept = copy / f".kafkalog/{OLD}"
             if kept.exists() and len(list(kept.iterdir())) < 2:
-                assert kafkalog("undo", copy, "old")[0] in (0, 14)
+                assert kafkalog("undo", copy, OLD)[0] in (0, 14)
             assert kafkalog("purge", copy)[0] == 0, "a second one completes it"
-        assert not (copy / ".kafkalog/old").exists()
+        assert not (copy / f".kafkalog/{OLD}").exists()
     else:
         pytest.fail("no run without a fault")
     assert n > 5

@@ -31,8 +31,8 @@ Wrap = Callable[[object], object]
 
 def the_tree(fs: MemoryFilesystem) -> dict[str, object]:
     """All of the log directory but what we keep, `.lock`, a checkpoint's temporary file, and the root's own mtime."""
-    found = fs.tree(ROOT, without=(OWN, f"{ROOT}/.lock", f"{RECOVERY_POINT}.tmp"))
-    return {path: value for path, value in found.items() if path != ROOT}
+    found = fs.tree(ROOT, without=(OWN, f"{ROOT}/.lock"))
+    return {path: value for path, value in found.items() if path != ROOT and not path.endswith(".kafkalog.tmp")}
 
 
 def without_the_directory(tree: dict[str, object]) -> dict[str, object]:

@@ -282,7 +282,7 @@ def keyed() -> Files:
 KEYED: dict[str, Callable[[], Files]] = {"keyed": keyed}
 """The same, where a cleaner finds much to do."""
 SOUND: dict[str, Callable[[], Files]] = {maker.__name__: maker for maker in (sound, committed, compacted, old, killed)}
-TIMELESS = ("/lock", "/.lock", "/manifest.json", "/manifest.json.tmp")
+TIMELESS = ("/lock", "/.lock", "/manifest.json", ".kafkalog.tmp")
 WITH_MARKER = ("deleted", "torn", "three", "sound", "committed", "old", "keyed")
 """The log directories that a broker stopped cleanly, as their marker says."""
 

@@ -174,11 +174,14 @@ def test_new_bytes_have_the_attributes_of_the_old(tmp_path):
     path = tmp_path / RECOVERY.value
     path.write_bytes(b"0\n0\n")
     path.chmod(0o640)
-    (tmp_path / (RECOVERY.value + ".tmp")).write_bytes(b"of a broker that was killed")
+    of_a_broker = tmp_path / (RECOVERY.value + ".tmp")
+    of_a_broker.write_bytes(b"of a broker that was killed")
     change_lines(RealFilesystem(), str(tmp_path), [LineEdit(RECOVERY, "a", 0, 5), LineEdit(LOG_START, "a", 0, 1)])
     assert path.read_bytes() == b"0\n1\na 0 5\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert (tmp_path / LOG_START.value).stat().st_mode & 0o777 == 0o640  # as its sibling
+    assert of_a_broker.read_bytes() == b"of a broker that was killed"
+    of_a_broker.unlink()
     assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", LOG_START.value, RECOVERY.value]
 
 

@@ -44,7 +44,7 @@ def test_a_file_that_cannot_have_its_attributes_is_not_left(fs, tmp_path, monkey
     def refuse(*_a, **_k):
         raise PermissionError(errno.EPERM, "no")
 
-    monkeypatch.setattr(os, "chown", refuse)
+    monkeypatch.setattr(os, "fchown", refuse)
     with raises(errno.EPERM):
         fs.create(f"{tmp_path}/f", FileAttributes(0o640, os.getuid() + 1, os.getgid(), 0))
     assert list(tmp_path.iterdir()) == []
@@ -144,12 +144,19 @@ def test_xattrs_that_cannot_be_read_are_no_empty_list(fs, tmp_path, monkeypatch)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_owner_group_and_mode_bits_survive_together(fs, tmp_path):
+def test_owner_group_and_mode_go_together_without_the_bits_that_give_rights(fs, tmp_path):
     (tmp_path / "f").touch()
-    wanted = FileAttributes(0o2750, 1234, 2345, 99)
-    fs.set_attributes(f"{tmp_path}/f", wanted)
-    found = fs.attributes(f"{tmp_path}/f")
-    assert (found.mode, found.owner_id, found.group_id, found.mtime_ns) == (0o2750, 1234, 2345, 99)
+    for special in (0o4000, 0o2000, 0o1000, 0o7000):
+        fs.set_attributes(f"{tmp_path}/f", FileAttributes(special | 0o750, 1234, 2345, 99))
+        found = fs.attributes(f"{tmp_path}/f")
+        assert (found.mode, found.owner_id, found.group_id, found.mtime_ns) == (0o750, 1234, 2345, 99)
+
+
+def test_a_directory_keeps_its_own_setgid_bit(fs, tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d").chmod(0o2755)
+    fs.set_attributes(f"{tmp_path}/d", fs.attributes(f"{tmp_path}/d")._replace(mode=0o700, mtime_ns=5))
+    assert fs.attributes(f"{tmp_path}/d").mode == 0o2700
 
 
 def test_links_are_counted(fs, tmp_path):

@@ -269,11 +269,11 @@ def test_what_the_system_refuses_is_told(number, error, code):
 def test_a_lock_file_that_another_process_makes_at_the_same_moment(log_dir, monkeypatch):
     real = os.open
 
-    def opening(path, flags, *rest):
+    def opening(path, flags, *rest, **at):
         if str(path).endswith(".lock") and not flags & os.O_CREAT and not (log_dir / ".lock").exists():
             (log_dir / ".lock").touch()
             raise FileNotFoundError(errno.ENOENT, "not yet", path)
-        return real(path, flags, *rest)
+        return real(path, flags, *rest, **at)
 
     monkeypatch.setattr(os, "open", opening)
     with lock_log_dir(RealFilesystem(), str(log_dir), NO_WAIT):

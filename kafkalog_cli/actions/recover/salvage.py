@@ -13,6 +13,7 @@ from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, SegmentWalk, St
 from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.format.batch import NO_OFFSET
 from kafkalog_cli.storage.changing.changes import Put
+from kafkalog_cli.storage.changing.lock import real_directory
 from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
 from kafkalog_cli.storage.log.draft import Draft
@@ -106,7 +107,7 @@ def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, 
     if partition.metadata is not None:
         _copy_metadata(fs, partition.metadata.path, result)
     _write_sidecars(fs, result.path, settings, _attributes_of_files(fs, partition))
-    fs.set_attributes(result.path, fs.attributes(partition.path))
+    fs.set_attributes(result.path, fs.attributes(real_directory(fs, partition.path)))
     fs.sync_directory(result.path)
 
 

@@ -119,9 +119,12 @@ def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> N
 
 def remove_all(fs: WritableFilesystem, path: str) -> None:
     """Remove a directory of such a name, or what of it can be removed; the rest stays for the broker."""
+    status = fs.status(path)
+    if status is None or status.is_symlink:
+        return
     with suppress(OSError, PathNotFound):
         for entry in fs.list_directory(path):
-            if entry.is_directory:
+            if entry.is_directory and not entry.is_symlink:
                 remove_all(fs, entry.path)
             else:
                 try_to_remove(fs, entry.path)

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.errors import KafkalogError, PathNotFound, SyncFailed
+from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused, SyncFailed
 from kafkalog_cli.storage.changing.durable import (
     marker_left_away,
     not_changed,
@@ -57,16 +57,19 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
     path, held_path = _paths(log_dir)
     try:
         with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
-            if fs.status(path) is not None:
+            found = fs.status(path)
+            if found is not None:
+                if found.is_symlink or not found.is_file:
+                    raise Refused(path=path, reason="it is a symbolic link, or no regular file: no broker makes such")
                 # A held one beside it is of before a broker's clean stop, or of a crash in this function or the next.
                 held = HeldMarker(read_all(fs, path), fs.attributes(path), {run_id: tuple(sorted(partitions))})
             else:
-                found = read_held_marker(fs, log_dir)
-                if found is None:
+                away = read_held_marker(fs, log_dir)
+                if away is None:
                     return False
-                names = {*found.reasons.get(run_id, ()), *partitions}
-                held = replace(found, reasons={**found.reasons, run_id: tuple(sorted(names))})
-                if held == found:  # an undo of what took it away
+                names = {*away.reasons.get(run_id, ()), *partitions}
+                held = replace(away, reasons={**away.reasons, run_id: tuple(sorted(names))})
+                if held == away:  # an undo of what took it away
                     return True
             replace_file(fs, held_path, _encode(held), held.attributes._replace(xattrs=()))
             if remove_if_there(fs, path):
@@ -93,7 +96,7 @@ def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions
             if reasons:
                 replace_file(fs, held_path, _encode(replace(held, reasons=reasons)), None)
                 return False
-            replace_file(fs, path, held.content, held.attributes, temporary=held_path + ".tmp", keep_mtime=True)
+            replace_file(fs, path, held.content, held.attributes, keep_mtime=True)
             fs.unlink(held_path)
             sync_directory(fs, log_dir)
             return True
@@ -108,6 +111,17 @@ def is_away(fs: Filesystem, log_dir: str) -> bool:
         return fs.status(path) is None and fs.status(held_path) is not None
     except (OSError, KafkalogError):
         return True
+
+
+def waits_for(fs: Filesystem, log_dir: str, run_id: str, partition: str) -> bool:
+    """Whether the marker is away for a run on a partition; True where nobody can tell."""
+    if not is_away(fs, log_dir):
+        return False
+    try:
+        held = read_held_marker(fs, log_dir)
+    except (OSError, KafkalogError):
+        return True
+    return held is not None and partition in held.reasons.get(run_id, ())
 
 
 def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partition: str) -> None:
@@ -134,8 +148,12 @@ def read_held_marker(fs: Filesystem, log_dir: str) -> HeldMarker | None:
 
     Of use only where `.kafka_cleanshutdown` is not there. Raises Unreadable.
     """
+    path = _paths(log_dir)[1]
+    status = fs.status(path)
+    if status is not None and (status.is_symlink or not status.is_file):
+        return None  # none that a run has made
     try:
-        document = json.loads(read_all(fs, _paths(log_dir)[1]))
+        document = json.loads(read_all(fs, path))
         mode, owner_id, group_id, mtime_ns, xattrs = document["attributes"]
         named = tuple((name, base64.b64decode(value)) for name, value in xattrs)
         attributes = FileAttributes(int(mode), int(owner_id), int(group_id), int(mtime_ns), named)

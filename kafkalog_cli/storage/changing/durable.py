@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Generator, Iterable
+from contextlib import suppress
+from secrets import token_hex
 
 from kafkalog_cli.errors import (
     HalfChanged,
@@ -28,6 +31,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 """EPERM also where fs.protected_hardlinks keeps a user from linking another's file."""
 TEMPORARY_SUFFIX = ".tmp"
+_OWN_TEMPORARY = ".kafkalog.tmp"
+_TEMPORARY_NAME = re.compile(rf".+\.[0-9a-f]{{16}}{re.escape(_OWN_TEMPORARY)}", re.DOTALL)
 
 
 def attributes_in(fs: WritableFilesystem, directory: str) -> FileAttributes:
@@ -124,6 +129,34 @@ def _is_log(path: str) -> bool:
     return path.endswith(FileKind.LOG.value)
 
 
+def temporary_of(path: str) -> str:
+    """A new name beside `path`, of a form that no other program uses: a file that has it is one of ours.
+
+    A user may have a file called PATH.tmp, and a broker writes its checkpoints under such names.
+    """
+    return f"{path}.{token_hex(8)}{_OWN_TEMPORARY}"
+
+
+def sweep_temporaries(fs: WritableFilesystem, directory: str) -> None:
+    """Remove what runs that were killed left of files that they were about to replace, as far as that can be done.
+
+    The caller holds the lock under which such files are written there.
+    """
+    with suppress(OSError, KafkalogError):
+        for entry in fs.list_directory(directory):
+            if entry.is_file and not entry.is_symlink and _TEMPORARY_NAME.fullmatch(entry.path.rpartition("/")[2]):
+                try_to_remove(fs, entry.path)
+
+
+def check_replaceable(fs: WritableFilesystem, path: str) -> None:
+    """Raises OSError for what a file must not take the name of: a link (ELOOP), a directory, a device (EINVAL)."""
+    found = fs.status(path)
+    if found is not None and found.is_symlink:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    if found is not None and not found.is_file:
+        raise OSError(errno.EINVAL, "not a regular file", path)
+
+
 def replace_file(  # noqa: PLR0913
     fs: WritableFilesystem,
     path: str,
@@ -135,12 +168,15 @@ def replace_file(  # noqa: PLR0913
 ) -> None:
     """Give `path` this content at once and durably: another file, synced, renamed over it, the directory synced.
 
-    A temporary file that a crash left is replaced. `attributes` None: those of the file that is replaced;
-    `keep_mtime`: with their mtime. Raises OSError (nothing was replaced then), SyncFailed.
+    `attributes` None: those of the file that is replaced; `keep_mtime`: with their mtime. A `temporary` that is given
+    is the caller's own, and a file that a crash left there is replaced. Raises OSError (nothing was replaced then;
+    ELOOP for a link), SyncFailed.
     """
-    beside = temporary or path + TEMPORARY_SUFFIX
+    check_replaceable(fs, path)
+    beside = temporary or temporary_of(path)
     given = attributes if attributes is not None or fs.status(path) is None else fs.attributes(path)
-    remove_if_there(fs, beside)
+    if temporary is not None:
+        remove_if_there(fs, temporary)
     try:
         with fs.create(beside, given) as file:
             file.write(0, content)
@@ -243,9 +279,9 @@ def marker_left_away(path: str, error: OSError | SyncFailed) -> KafkalogError:
     return _told(MarkerLeftAway, path, error)
 
 
-def marker_kept(path: str, error: OSError | KafkalogError) -> KafkalogError:
-    """What to raise where no log was changed, but the marker could not be put back."""
-    return _told(MarkerKept, path, error)
+def marker_kept(path: str, partition: str, run_id: str, error: OSError | KafkalogError) -> KafkalogError:
+    """What to raise where no log was changed, but the marker was taken away for a run and could not be put back."""
+    return _told(MarkerKept, path, error, partition=partition, run=run_id)
 
 
 def half_published(path: str, error: OSError | SyncFailed) -> KafkalogError:
@@ -253,8 +289,8 @@ def half_published(path: str, error: OSError | SyncFailed) -> KafkalogError:
     return _told(HalfPublished, path, error)
 
 
-def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError) -> KafkalogError:
-    told = kind(path=path, reason=error_text(error) if isinstance(error, OSError) else str(error))
+def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError, **details: str) -> KafkalogError:
+    told = kind(path=path, reason=error_text(error) if isinstance(error, OSError) else str(error), **details)
     return NoSpace(path=path, reason=str(told)) if is_no_room(error) else told
 
 

@@ -27,7 +27,7 @@ from kafkalog_cli.storage.changing.durable import (
     write_with_holes,
 )
 from kafkalog_cli.storage.changing.journal_check import attributes_of_new, check_changes
-from kafkalog_cli.storage.changing.journal_undo import remove_run, restore, sweep
+from kafkalog_cli.storage.changing.journal_undo import links_of_run, remove_run, restore, sweep
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_partition, real_directory
 from kafkalog_cli.storage.changing.manifest import (
     ChangeKind,
@@ -340,7 +340,9 @@ class _Application:
             change_lines(self._fs, self._checkpoints.log_dir, self._checkpoints.edits)
 
     def _cut(self, change: PlannedChange) -> None:
-        with self._fs.open_write(f"{self._directory}/{change.name}") as file:
+        path = f"{self._directory}/{change.name}"
+        links = links_of_run(self._fs, path, self._run_directory)
+        with self._fs.open_write(path, most_links=links) as file:
             file.truncate(change.to_bytes)
             sync(file)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -26,6 +27,7 @@ from kafkalog_cli.storage.changing.manifest import (
     Manifest,
     PlannedChange,
     RunState,
+    is_run_id,
     read_manifest,
     run_directory,
     run_ids,
@@ -117,6 +119,25 @@ def remove_run(fs: WritableFilesystem, path: str) -> None:
         fs.remove_directory(path)
 
 
+def is_ours(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
+    """Whether a directory without a manifest is one that a run made: by its name, and by its owner.
+
+    It belongs to the user who runs us, or, as a run has it, to the owner of the partition.
+    """
+    if not is_run_id(run_id):
+        return False
+    owner = fs.attributes(run_directory(directory, run_id)).owner_id
+    return owner in (os.geteuid(), fs.attributes(directory).owner_id)
+
+
+def links_of_run(fs: WritableFilesystem, path: str, run: str) -> int:
+    """How many names a file of a partition may have: its own, and those under which the run at `run` keeps it."""
+    if fs.attributes(path).link_count == 1:
+        return 1
+    found = fs.status(path)
+    return 1 + sum(found is not None and entry.inode == found.inode for entry in fs.list_directory(run))
+
+
 def sweep(fs: WritableFilesystem, directory: str) -> None:
     """Remove what is left of runs that ended before they had a manifest, and of those that were taken back.
 
@@ -125,7 +146,8 @@ def sweep(fs: WritableFilesystem, directory: str) -> None:
     for run_id in run_ids(fs, directory):
         path = run_directory(directory, run_id)
         if fs.status(f"{path}/{MANIFEST}") is None:
-            remove_run(fs, path)
+            if is_ours(fs, directory, run_id):
+                remove_run(fs, path)
         elif len(fs.list_directory(path)) > 1:
             with suppress(Refused, UnsupportedFormat):  # of a run that is not ours to judge nothing is removed
                 manifest = read_manifest(fs, directory, run_id)
@@ -189,7 +211,8 @@ class _Restorer:
                 raise Refused(path=path, reason="what was cut off was not kept")
             return
         kept = read_pieces(self._fs, f"{self._kept}/{change.kept}", 0, change.from_bytes - change.to_bytes)
-        with closing(kept) as pieces, self._fs.open_write(path) as file:
+        links = links_of_run(self._fs, path, self._kept)
+        with closing(kept) as pieces, self._fs.open_write(path, most_links=links) as file:
             file.truncate(change.to_bytes)
             write_with_holes(file, change.to_bytes, pieces)
             self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
@@ -236,7 +259,7 @@ class _Restorer:
         if found is None or (found.size_bytes, found.mtime_ns) == (change.from_bytes, change.mtime_ns):
             return
         self._names.sync()
-        with self._fs.open_write(path) as file:
+        with self._fs.open_write(path, most_links=links_of_run(self._fs, path, self._kept)) as file:
             file.truncate(change.from_bytes)
             self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
             sync(file)

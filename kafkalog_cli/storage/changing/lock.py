@@ -13,15 +13,17 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable
+from kafkalog_cli.storage.changing.durable import sweep_temporaries
 from kafkalog_cli.storage.changing.posix_lock import descriptor_of
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.names import OWN_DIRECTORY, ROOT_KINDS, FileKind
+from kafkalog_cli.storage.partition import holds_partition
 
 POLL_SECONDS = 0.1
 WATCH_SECONDS = 11
@@ -76,6 +78,31 @@ def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
     return parent if any(fs.status(_inside(parent, kind.value)) for kind in ROOT_KINDS) else None
 
 
+class Held:
+    """A lock, if locks work here, and the directories that are held open as long."""
+
+    def __init__(self, handles: Sequence[LockHandle]) -> None:
+        self._handles = handles
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process has the lock: a forked child does not."""
+        return all(getattr(handle, "is_held", True) for handle in self._handles)
+
+    def release(self) -> None:
+        """Give up all of it."""
+        for handle in reversed(self._handles):
+            handle.release()
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.release()
+
+
 class Unlocked:
     """In the place of a lock where locks do not work, and that was agreed to."""
 
@@ -98,9 +125,12 @@ def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Lo
     Refused (locks do not work), NoSpace, Unreadable.
     """
     path = _inside(log_dir, FileKind.LOCK.value)
-    handle = _take_first(fs, path, BROKER_BYTE, False, policy)
+    handle = _take_held(fs, log_dir, path, BROKER_BYTE, False, policy)
     if handle is None:
         _watch(fs, log_dir, policy)
+        return None
+    with suppress(OSError, KafkalogError), lock_checkpoints(fs, log_dir, LockPolicy()) or Unlocked():
+        sweep_temporaries(fs, log_dir)  # whoever replaces a root file has the lock on byte 1
     return handle
 
 
@@ -117,16 +147,34 @@ def lock_imports(
     fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, exclusive: bool = True
 ) -> LockHandle | None:
     """Have the making of new partitions in `log_dir` alone, or with others who stage some. Raises as `lock_log_dir`."""
-    return _take_first(fs, _inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE, exclusive, policy)
+    return _take_held(fs, log_dir, _inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE, exclusive, policy)
 
 
 def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:
-    """Keep other writers of ours from a partition; makes its `.kafkalog`. Raises as `lock_log_dir` does."""
-    return _take_first(fs, _inside(make_own_directory(fs, directory), PARTITION_LOCK), 0, True, policy)
+    """Keep other writers of ours from a partition; makes its `.kafkalog`. Raises as `lock_log_dir` does.
+
+    The directory is held open as long, so that it stays the same whatever its path leads to meanwhile.
+    """
+    real = real_directory(fs, directory)
+    with _hold(fs, directory):
+        if real != directory and not holds_partition(fs, directory, fs.list_directory(directory)):
+            reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
+            raise Refused(path=directory, reason=reason)
+        return lock_own_directory(fs, directory, policy)
+
+
+def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:
+    """As `lock_partition`, in any directory that may be given as a link."""
+    with _hold(fs, directory):
+        own = make_own_directory(fs, directory)
+        return _take_held(fs, directory, _inside(own, PARTITION_LOCK), 0, True, policy)
 
 
 def real_directory(fs: Filesystem, directory: str) -> str:
-    """Where a directory lies that is given by a symbolic link: attributes are the directory's, not the link's."""
+    """Where a directory lies that is given by a symbolic link: attributes are the directory's, not the link's.
+
+    One that is held was resolved when it was, and is itself from then on.
+    """
     status = fs.status(directory.rstrip("/") or "/")
     return os.path.realpath(directory) if status is not None and status.is_symlink else directory
 
@@ -152,14 +200,29 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
     return own
 
 
-def _take_first(
-    fs: WritableFilesystem, path: str, first_byte: int, exclusive: bool, policy: LockPolicy
+def _take_held(  # noqa: PLR0913, PLR0917
+    fs: WritableFilesystem, directory: str, path: str, first_byte: int, exclusive: bool, policy: LockPolicy
 ) -> LockHandle | None:
-    """Before anything is changed."""
+    """Before anything is changed; the directory is held until the lock is released. None without a lock."""
+    held = _hold(fs, directory)
     try:
-        return _take(fs, path, first_byte, exclusive, policy)
+        lock = _take(fs, path, first_byte, exclusive, policy)
+    except BaseException as error:
+        held.release()
+        if isinstance(error, OSError):
+            raise _refusal(path, error) from error
+        raise
+    if lock is None:
+        held.release()
+        return None
+    return Held((held, lock))
+
+
+def _hold(fs: WritableFilesystem, directory: str) -> LockHandle:
+    try:
+        return fs.hold_directory(real_directory(fs, directory), directory)
     except OSError as error:
-        raise _refusal(path, error) from error
+        raise _refusal(directory, error) from error
 
 
 def _take(fs: WritableFilesystem, path: str, first_byte: int, exclusive: bool, policy: LockPolicy) -> LockHandle | None:
@@ -205,6 +268,9 @@ def _who(path: str, byte: int) -> str:
 
 
 def _refusal(path: str, error: OSError) -> KafkalogError:
+    if error.errno in (errno.ELOOP, errno.ENXIO):
+        reason = "it is a symbolic link, or no regular file, and is left alone: move it away"
+        return Refused(path=path, reason=reason)
     kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unreadable
     return kind(path=path, reason="nothing was changed" if kind is NoSpace else _text(error))
 

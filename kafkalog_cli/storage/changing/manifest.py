@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum, unique
@@ -16,7 +17,9 @@ from kafkalog_cli.storage.names import OWN_DIRECTORY, FileKind
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-_LIMIT_BYTES = 1 << 30
+_MOST_NANOSECONDS = (1 << 63) - 1
+_LIMIT_BYTES = 256 << 20
+_RUN_ID = re.compile(r"\d{8}T\d{6}(\.\d{3})?Z-[a-z][a-z-]*-[0-9a-z]+")
 
 
 @unique
@@ -164,17 +167,32 @@ def read_manifest(fs: Filesystem, directory: str, run_id: str) -> Manifest | Non
     Raises Refused for one that cannot be read, UnsupportedFormat for one of a newer kafkalog, Unreadable.
     """
     path = f"{run_directory(directory, run_id)}/{MANIFEST}"
-    if fs.status(path) is None:
+    status = fs.status(path)
+    if status is None:
         return None
-    return decode(path, read_all(fs, path, _LIMIT_BYTES))
+    if status.is_symlink or not status.is_file:
+        raise Refused(path=path, reason="it is a symbolic link, or no regular file: kafkalog did not make it")
+    if status.size_bytes > _LIMIT_BYTES:
+        raise Refused(path=path, reason=f"a manifest of {status.size_bytes} bytes is larger than any of kafkalog's")
+    manifest = decode(path, read_all(fs, path, _LIMIT_BYTES))
+    if manifest.run.run_id != run_id:
+        raise Refused(path=path, reason="it is the manifest of another run")
+    return manifest
 
 
 def run_ids(fs: Filesystem, directory: str) -> list[str]:
     """The runs that a partition has directories of, by name; that is by time, for the names that commands give."""
     runs = runs_directory(directory)
-    if fs.status(runs) is None:
+    found = fs.status(runs)
+    if found is None or found.is_symlink or not found.is_directory:
         return []
-    return [entry.path.rpartition("/")[2] for entry in fs.list_directory(runs) if entry.is_directory]
+    entries = [entry for entry in fs.list_directory(runs) if entry.is_directory and not entry.is_symlink]
+    return [entry.path.rpartition("/")[2] for entry in entries]
+
+
+def is_run_id(name: str) -> bool:
+    """Whether a directory of this name may be one that a run has made: no other program gives such names."""
+    return _RUN_ID.fullmatch(name) is not None
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -202,7 +220,7 @@ def decode(path: str, data: bytes) -> Manifest:
         document = json.loads(data)
         if document["format"] != FORMAT:
             raise UnsupportedFormat(path=path, reason=f"a manifest of format {document['format']}, of another kafkalog")
-        return Manifest(
+        manifest = Manifest(
             RunInfo(**{**document["run"], "argv": tuple(document["run"]["argv"])}),
             RunState(document["state"]),
             document["directory"],
@@ -215,8 +233,50 @@ def decode(path: str, data: bytes) -> Manifest:
             document["facts"],
             document.get("order", 0),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        _check_names(manifest)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise Refused(path=path, reason=f"the manifest cannot be read ({error})") from error
+    return manifest
+
+
+def _check_names(manifest: Manifest) -> None:
+    """Raises ValueError for a name that would lead out of the partition or the run, or that no run writes.
+
+    What a manifest says is done with the rights of the user who runs us, and anybody may have written it.
+    """
+    files = {*manifest.before.files, *(() if manifest.after is None else manifest.after.files)}
+    for change in manifest.changes:
+        files.update(name for name in (change.name, change.new_name, change.origin) if name is not None)
+        for kept in (change.kept, change.staged):
+            if kept is not None and (not _is_name(kept) or kept == MANIFEST):
+                raise ValueError(f"{kept!r} is not the name of a file that a run keeps")
+    for name in files:
+        if not _is_name(name):
+            raise ValueError(f"{name!r} is not the name of a file of a partition")
+    before = [line for old in manifest.before.lines for line in old.lines]
+    after = [] if manifest.after is None else [line for old in manifest.after.lines for line in old.lines]
+    for line in (*before, *after):
+        if type(line.partition) is not int or any(end in f"{line.topic}{line.text}" for end in "\r\n"):
+            raise ValueError(f"{line.topic!r} has no line of its own in a checkpoint")
+    _check_numbers(manifest)
+
+
+def _check_numbers(manifest: Manifest) -> None:
+    """Raises ValueError for sizes and times that no file has."""
+    numbers = [
+        number for change in manifest.changes for number in (change.from_bytes, change.to_bytes, change.mtime_ns)
+    ]
+    numbers += [manifest.before.mtime_ns, *(facts.mtime_ns for facts in manifest.before.files.values())]
+    for number in numbers:
+        if type(number) is not int or not -_MOST_NANOSECONDS <= number <= _MOST_NANOSECONDS:
+            raise ValueError(f"{number!r} is no size and no time")
+
+
+def _is_name(name: object) -> bool:
+    """Whether this names an entry of a directory, and not our own one."""
+    if not isinstance(name, str) or "/" in name or "\0" in name:
+        return False
+    return name not in {"", ".", "..", OWN_DIRECTORY}
 
 
 def _plain(change: PlannedChange) -> dict[str, object]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import threading
 from types import TracebackType
 from typing import NamedTuple
+
+from kafkalog_cli.storage.held_directories import Entry, link_in_the_way
 
 _HELD = (errno.EAGAIN, errno.EACCES)
 """What a lock call says when somebody else has the lock; POSIX allows both."""
@@ -56,15 +59,15 @@ class PosixLock:
         self.release()
 
 
-def take_lock(path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
-    """Lock one byte of `path`, without waiting. The file is created if missing, with its directory's owner.
+def take_lock(entry: Entry, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
+    """Lock one byte of the file at `entry`, without waiting. It is created if missing, with its directory's owner.
 
     Raises BlockingIOError if another process, or another holder in this one, has it; any other OSError
-    where the file cannot be opened or locks do not work.
+    where the file cannot be opened or locks do not work: ELOOP for a symbolic link, ENXIO for no regular file.
     """
     with _table_lock:
         _forget_after_fork()
-        key, file = _locked_file(path)
+        key, file = _locked_file(entry, path)
         lock = PosixLock(key, first_byte, exclusive)
         try:
             same = [hold for hold in file.holds if hold.first_byte == first_byte]
@@ -87,42 +90,58 @@ def descriptor_of(path: str) -> int | None:
         return None if file is None else file.descriptors[0]
 
 
-def _locked_file(path: str) -> tuple[tuple[int, int], _LockedFile]:
+def _locked_file(entry: Entry, path: str) -> tuple[tuple[int, int], _LockedFile]:
     try:
         # Before any descriptor is opened: one that were closed again would give up what we have.
-        key = _key(os.stat(path))
+        status = entry.status()
+        _check(status, path)
+        key = _key(status)
         if key in _locked_files:
             return key, _locked_files[key]
     except FileNotFoundError:
         pass
-    descriptor = _open(path)
-    key = _key(os.fstat(descriptor))
+    descriptor = _open(entry)
+    status = os.fstat(descriptor)
+    key = _key(status)
+    try:
+        _check(status, path)
+    except OSError:
+        os.close(descriptor)
+        raise
     file = _locked_files.setdefault(key, _LockedFile([], []))
     file.descriptors.append(descriptor)
     return key, file
 
 
-def _open(path: str) -> int:
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+def _check(status: os.stat_result, path: str) -> None:
+    """A lock taken through a link would be of a file elsewhere, and opening a device may do anything."""
+    if stat.S_ISLNK(status.st_mode):
+        raise link_in_the_way(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.ENXIO, "not a regular file", path)
+
+
+def _open(entry: Entry) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
     try:
-        return os.open(path, flags)
+        return os.open(entry.name, flags, dir_fd=entry.directory)
     except FileNotFoundError:
         pass
     try:
-        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(entry.name, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=entry.directory)
     except FileExistsError:
-        return os.open(path, flags)
+        return os.open(entry.name, flags, dir_fd=entry.directory)
     try:
-        _give_away(path, descriptor)
+        _give_away(entry, descriptor)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _give_away(path: str, descriptor: int) -> None:
+def _give_away(entry: Entry, descriptor: int) -> None:
     """A broker must be able to open what root made."""
-    directory = os.stat(os.path.dirname(path) or ".")
+    directory = os.fstat(entry.directory)
     status = os.fstat(descriptor)
     if (status.st_uid, status.st_gid) != (directory.st_uid, directory.st_gid):
         os.fchown(descriptor, directory.st_uid, directory.st_gid)

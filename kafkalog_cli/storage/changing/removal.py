@@ -51,11 +51,16 @@ def remove_run_directory(fs: WritableFilesystem, directory: str, run_id: str) ->
 
 
 def remove_directory(fs: WritableFilesystem, path: str) -> None:
-    """Remove a directory with all that is in it. Raises NotChanged, PartlyRemoved, NoSpace."""
+    """Remove a directory with all that is in it; of a link only the link goes. Raises NotChanged, PartlyRemoved,
+    NoSpace, Refused.
+    """
+    status = fs.status(path)
+    if status is not None and status.is_symlink:
+        raise Refused(path=path, reason="it is a symbolic link: what it leads to is left alone")
     gone = 0
     try:
         for entry in fs.list_directory(path):
-            if entry.is_directory:
+            if entry.is_directory and not entry.is_symlink:
                 remove_directory(fs, entry.path)
             else:
                 gone += remove_if_there(fs, entry.path)

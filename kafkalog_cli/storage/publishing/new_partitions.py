@@ -19,14 +19,12 @@ from typing import Any, NamedTuple
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
 from kafkalog_cli.storage.appending.new_partition import remove_all
 from kafkalog_cli.storage.changing.durable import (
-    TEMPORARY_SUFFIX,
     attributes_in,
     half_published,
     not_changed,
     remove_if_there,
     replace_file,
     sync_directory,
-    try_to_remove,
 )
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_imports, lock_log_dir
 from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
@@ -160,8 +158,6 @@ class NewPartitions:
             stale = [name for name in names if is_staged(name, run) and name not in kept]
             for name in stale:
                 remove_all(self._fs, f"{self.log_dir}/{name}")
-            if self._fs.status(f"{self.record_path}{TEMPORARY_SUFFIX}") is not None:
-                try_to_remove(self._fs, f"{self.record_path}{TEMPORARY_SUFFIX}")
             return len(stale)
         return 0
 

@@ -23,7 +23,7 @@ from kafkalog_cli.storage.changing.durable import (
     sync_directory,
     try_to_remove,
 )
-from kafkalog_cli.storage.changing.lock import LockPolicy, lock_partition
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_own_directory
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.storage.names import OWN_DIRECTORY
 from kafkalog_cli.storage.publishing.record import ComingFile, Record, read_record, record_bytes
@@ -62,7 +62,7 @@ class OutputDirectory:
             self._make(self.path)
         except (OSError, SyncFailed) as error:
             raise not_changed(self.path, error) from error
-        lock = lock_partition(self._fs, self.path, self._policy)
+        lock = lock_own_directory(self._fs, self.path, self._policy)
         if lock is not None:
             self._locks.enter_context(lock)
         return self

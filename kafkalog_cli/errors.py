@@ -108,6 +108,12 @@ class BadInput(KafkalogError):
     """{path}: {reason}"""
 
 
+class NotRecords(BadInput):
+    """{path}: {reason}"""
+
+    exit_code = ExitCode.USAGE
+
+
 class Unreadable(KafkalogError):
     """{path}: {reason}"""
 

@@ -36,6 +36,19 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     return since_epoch.days * 86_400_000 + since_epoch.seconds * 1_000 + since_epoch.microseconds // 1_000
 
 
+def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
+    """An integer that seems to be a time in another unit: itself, the words for the unit, and that time in ms."""
+    from kafkalog_cli.actions.verify.times import Unit, unit_of
+
+    number = int(text) if _INTEGER.fullmatch(text) else 0
+    unit = unit_of(number, number)
+    if unit is Unit.SECONDS:
+        return number, unit.value, number * 1_000
+    if unit in (Unit.MICROSECONDS, Unit.NANOSECONDS):
+        return number, unit.value, number // (1_000 if unit is Unit.MICROSECONDS else 1_000_000)
+    return None
+
+
 def parse_duration_ms(text: str) -> int:
     """`90s`, `15m`, `2h` or `7d` in milliseconds. Raises UsageError."""
     ago = _AGO.fullmatch(f"-{text}")

@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -99,7 +100,12 @@ def _run(argv: list[str], environment: Environment) -> int:
     if argv[:1] == ["sql"]:  # a comment before a query is no option
         argv = [f" {word}" if word.startswith("-- ") else word for word in argv]
     try:
-        result = command.main(args=argv, prog_name="kafkalog", standalone_mode=False, obj=environment)
+        result = command.main(
+            args=argv,
+            prog_name="kafkalog",
+            standalone_mode=False,
+            obj=replace(environment, wants_json=_wants_json(argv)),
+        )
     except KafkalogError as error:
         Messages(environment.stderr, as_json=_wants_json(argv)).exception(error)
         return int(error.exit_code)

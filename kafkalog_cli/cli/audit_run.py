@@ -18,7 +18,7 @@ from kafkalog_cli.actions.verify.partition import Level, Target, Verification
 from kafkalog_cli.actions.verify.verify import Failed
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import LockWarnings
-from kafkalog_cli.cli.options import time_of
+from kafkalog_cli.cli.options import now_of, time_of
 from kafkalog_cli.cli.partition_run import of_the_system
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
@@ -74,7 +74,7 @@ class AuditRun:
         if options.history is None and (options.compare is not None or options.replaced):
             raise UsageError(reason="--compare and --replaced go by --history DIR")
         need_pyspark()
-        now_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
+        now_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
         request = AuditRequest(options.selection, options.level, now_ms, options.metadata, options.limits, options.top)
         audit = Audit(environment.fs, paths, request)
         run = run_of(now_ms, platform.node(), __version__)

@@ -48,6 +48,8 @@ class Environment:
     terminal: Terminal | None = field(default_factory=standard_terminal)
     """Where to ask before valid data go; None: nobody is there."""
     stdin: BinaryIO = field(default_factory=lambda: sys.stdin.buffer)
+    wants_json: bool = False
+    """Whether messages are to be objects."""
 
     def elsewhere(self) -> Environment:
         """For another process: the same disk and clock; nobody is there to read or to be asked."""

@@ -12,7 +12,7 @@ from kafkalog_cli.actions.importing.request import ImportRequest, command_of
 from kafkalog_cli.actions.importing.results import ImportResult
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import time_of
+from kafkalog_cli.cli.options import now_of
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.output.import_json import IMPORTED, imported_objects
 from kafkalog_cli.output.import_text import import_lines
@@ -82,7 +82,7 @@ class ImportRun:
             fs, parse_topic_settings(options.config), broker,
             metadata_path=options.metadata, log_dirs=[log_dir, *others], kernels=environment.kernels,
         )  # fmt: skip
-        now_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
+        now_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
         policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline)
         command = command_of([os.path.abspath(one) for one in inputs], options.request, options.config)  # noqa: PTH100
         return Import(fs, log_dir, options.request, source, now_ms, policy, others, command)

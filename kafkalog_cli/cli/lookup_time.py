@@ -13,6 +13,7 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     PartitionOption,
     TopicOption,
+    now_of,
     time_of,
 )
 from kafkalog_cli.errors import UsageError
@@ -52,7 +53,7 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     if time_ms is not None and time_ms < 0:
         # Kafka's own tools take -1 and -2 for the latest and the earliest offset.
         raise UsageError(reason="lookup-time wants a time since 1970, or --earliest, --latest, --max-timestamp")
-    clock_ms = environment.now_ms() if now is None else time_of(environment, now, None)
+    clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
     chosen = one_partition(environment, path, topic, partition)
     return answer_time(environment, chosen, question, as_json=output.is_json)

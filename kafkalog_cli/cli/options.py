@@ -385,11 +385,44 @@ def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_p
 
 
 def time_of(environment: Environment, text: str, now: str | None) -> int:
-    """A time of the command line in epoch ms. Raises UsageError."""
+    """A time of the command line in epoch ms; an integer that seems to have another unit is told. Raises UsageError."""
     from kafkalog_cli.actions.time_spec import parse_time_ms
 
-    clock_ms = environment.now_ms()
-    return parse_time_ms(text, clock_ms if now is None else parse_time_ms(now, clock_ms))
+    clock_ms = environment.now_ms() if now is None else now_of(environment, now)
+    reading = _other_reading(text)
+    if reading is not None:
+        from kafkalog_cli.output.messages import Messages
+
+        Messages(environment.stderr, as_json=environment.wants_json).warn("time-unit", reading)
+    return parse_time_ms(text, clock_ms)
+
+
+def now_of(environment: Environment, text: str) -> int:
+    """What --now says, in epoch ms. Raises UsageError, also for an integer that seems to have another unit.
+
+    By a clock of the year 55000 every record is old.
+    """
+    from kafkalog_cli.actions.time_spec import parse_time_ms
+
+    reading = _other_reading(text)
+    if reading is not None:
+        raise UsageError(reason=f"--now: {reading}")
+    return parse_time_ms(text, environment.now_ms())
+
+
+def _other_reading(text: str) -> str | None:
+    """What an integer means in milliseconds, and what is probably meant; None where nothing else is."""
+    from kafkalog_cli.actions.time_spec import as_if_milliseconds
+    from kafkalog_cli.output.human import iso_time
+
+    found = as_if_milliseconds(text)
+    if found is None:
+        return None
+    number, unit, meant_ms = found
+    return (
+        f"{text} is taken as milliseconds since 1970, which is {iso_time(number)}. It seems to be {unit}, which is"
+        f" {iso_time(meant_ms)}: write {meant_ms}"
+    )
 
 
 def wanted_range(  # noqa: PLR0913, PLR0917 one for each option

@@ -17,7 +17,7 @@ from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.interruptions import Interruptions
 from kafkalog_cli.cli.lock_warnings import LockWarnings
-from kafkalog_cli.cli.options import Pace, time_of
+from kafkalog_cli.cli.options import Pace, now_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Unreadable, combined_exit_code
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, json_path
@@ -98,7 +98,7 @@ class PartitionRun(Generic[ResultT]):
 
     def __init__(self, environment: Environment, options: RunOptions) -> None:
         self._options = options
-        clock_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
+        clock_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
         self._clock = Clock(clock_ms, options.now is not None)
         self._begun = environment.clock()
         self._sharers = 1

@@ -22,7 +22,7 @@ from kafkalog_cli.actions.verify.verify import (
 )
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lock_warnings import LockWarnings
-from kafkalog_cli.cli.options import default_jobs, time_of
+from kafkalog_cli.cli.options import default_jobs, now_of
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.output.messages import Messages
@@ -88,7 +88,7 @@ class VerifyRun:
         if not paths:
             raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
         environment, options = self._environment, self._options
-        now_ms = environment.now_ms() if options.now is None else time_of(environment, options.now, None)
+        now_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
         jobs = options.jobs or jobs_at(options.level)
         means = Means(environment.fs, options.limits, environment.kernels, environment.sleep)
         progress = Progress(environment.stderr, "verify", as_json=options.json)

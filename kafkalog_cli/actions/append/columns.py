@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.reading import NO_ORIGIN, NewRecord, Origin, Piece, parse_ndjson
-from kafkalog_cli.errors import BadInput
+from kafkalog_cli.actions.append.reading import NO_ORIGIN, NewRecord, Origin, Piece, bad_line, parse_ndjson
 from kafkalog_cli.storage.kernels import KernelChoice
 
 _PLAIN_ROWS_A_LINE = 4
@@ -135,7 +134,7 @@ class NdjsonReader:
         try:
             return parse_ndjson(line)
         except ValueError as error:
-            raise BadInput(path=path, reason=f"line {self._lines}: {error}") from error
+            raise bad_line(path, self._lines, error) from error
 
 
 def moved(rows: Any) -> Any:

@@ -8,13 +8,20 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from kafkalog_cli.errors import BadInput
+from kafkalog_cli.errors import BadInput, NotRecords
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.storage.fs import ReadableFile
 
 _SKIPPED = frozenset({"batch", "summary", "progress"})
 """Lines of dump-log that are no records."""
+_CONTENTS = frozenset({"key", "value", "headers", "timestamp_ms"})
+_FIELDS = _CONTENTS | {
+    *("schema", "type", "topic", "topic_b64", "partition", "segment", "segment_b64", "position", "offset"),
+    *("timestamp_ms", "timestamp_type", "batch_base_offset", "codec", "producer_id", "producer_epoch", "sequence"),
+    *("leader_epoch", "transactional", "control", "crc_valid", "decoded"),
+}
+"""Of a record as dump-log and read print it (kafkalog.record/1)."""
 _LARGEST_TIMESTAMP = (1 << 63) - 1
 _LARGEST_INT, _LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 2
 _TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
@@ -102,15 +109,26 @@ def read_records(
         try:
             record = parse(line)
         except ValueError as error:
-            raise BadInput(path=path, reason=f"line {number}: {error}") from error
+            raise bad_line(path, number, error) from error
         if record is not None:
             yield record
+
+
+class UnknownFields(ValueError):
+    """A JSON object that is not meant as a record."""
+
+
+def bad_line(path: str, number: int, error: ValueError) -> BadInput:
+    """The error of a line that is no record; of an object with unknown fields the command line was wrong."""
+    kind = NotRecords if isinstance(error, UnknownFields) else BadInput
+    return kind(path=path, reason=f"line {number}: {error}")
 
 
 def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
     """A record of dump-log's NDJSON; key, value and header values may be plain strings too.
 
-    Control records are left out: markers of transactions are not data. What is not used is not looked at.
+    Control records are left out: markers of transactions are not data. Raises ValueError, also for a field that no
+    record has, such as a name with a typing error.
     """
     if not line.strip():
         return None
@@ -125,6 +143,7 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
         return None
     if kind != "record":
         raise ValueError(f"an object of type {kind!r}, not a record")
+    _check_fields(found)
     headers = found.get("headers") or []
     if not isinstance(headers, list):
         raise _not("headers", "a list")
@@ -135,6 +154,26 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
         _timestamp(found),
         _origin(found) if with_origin else NO_ORIGIN,
     )
+
+
+def _check_fields(found: dict[str, Any]) -> None:
+    """Raises UnknownFields for an object that is no record, or has a field that none has.
+
+    A later version may print more fields; then the object names its schema.
+    """
+    if not _CONTENTS & found.keys():
+        raise UnknownFields(
+            "an object with no key, value or headers is no record; --input lines takes each line as a value"
+        )
+    schema = found.get("schema")
+    unknown = sorted(found.keys() - _FIELDS)
+    if not unknown or (isinstance(schema, str) and schema.startswith("kafkalog.record/")):
+        return
+    import difflib  # only for what ends the run
+
+    meant = difflib.get_close_matches(unknown[0], sorted(_FIELDS), 1)
+    hint = f", is {meant[0]} meant?" if meant else f"; a record has {', '.join(sorted(_CONTENTS))}"
+    raise UnknownFields(f"unknown field {unknown[0]!r}{hint}; --input lines takes each line as a value")
 
 
 def line_parser(layout: LineFormat) -> Parse:

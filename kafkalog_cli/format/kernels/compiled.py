@@ -28,8 +28,10 @@ KEYS_AHEAD = 16
 NDJSON_NAMES = (
     b'null true false utf-8" base64" record" batch" summary" progress" encoding" data" key" value" headers" type" '
     b'timestamp_ms" control" '
+    b'schema" topic" topic_b64" partition" segment" segment_b64" position" offset" timestamp_type" batch_base_offset" '
+    b'codec" producer_id" producer_epoch" sequence" leader_epoch" transactional" crc_valid" decoded" '
 )
-"""What READ_LINES compares with."""
+"""What READ_LINES compares with; from the schema on, fields of records that are passed over."""
 
 SCAN_ROWS = 1 << 16
 """Batches that one call of the scan kernel can hold."""

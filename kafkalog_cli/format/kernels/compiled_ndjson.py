@@ -40,6 +40,14 @@ _TIMESTAMP, _CONTROL = NAMES.index(b'timestamp_ms" '), NAMES.index(b'control" ')
 _FIELDS = (_KEY, _VALUE, _HEADERS, _TYPE, _TIMESTAMP, _CONTROL)
 _IS_KEY, _IS_VALUE, _IS_HEADERS, _IS_TYPE, _IS_TIMESTAMP, _IS_CONTROL = range(6)
 _UNKNOWN = np.int64(-1)
+_CONTENTS = np.int64(1 << _IS_KEY | 1 << _IS_VALUE | 1 << _IS_HEADERS | 1 << _IS_TIMESTAMP)
+
+_FIRST_PASSED_OVER = NAMES.index(b'schema" ')
+_PASSED_OVER = tuple(
+    NAMES.index(b" " + word) + 1
+    for word in NAMES[_FIRST_PASSED_OVER - 1 :].replace(b" ", b" \n").splitlines()
+    if word.strip()
+)
 
 _NO_VALUE = np.int64(-1)
 _MOST_DIGITS = 18
@@ -199,6 +207,16 @@ def _named(text, at, names):
 
 
 @kernel
+def _is_passed_over(text, at, names):
+    """Whether the name at a position is that of a field of a record that appending does not need."""
+    char = text[at]
+    for word in _PASSED_OVER:  # noqa: SIM110  (a kernel has no generators)
+        if char == names[word] and behind(text, at, names, word) >= 0:
+            return True
+    return False
+
+
+@kernel
 def _line(text, at, names, out, to, rows, row):
     """A line that is no blank one, without its end; (the position behind it, or ODD; that in `out`; whether a record).
 
@@ -211,6 +229,8 @@ def _line(text, at, names, out, to, rows, row):
             return ODD, to, False
         at, field = _named(text, at + 1, names)
         if field == _UNKNOWN:
+            if not _is_passed_over(text, at, names):
+                return ODD, to, False
             at = _skipped(text, at - 1, names)  # its name
             if at < 0:
                 return ODD, to, False
@@ -251,6 +271,8 @@ def _line(text, at, names, out, to, rows, row):
             return ODD, to, False
         at = behind_blanks(text, at)
         if text[at] == CLOSE:
+            if is_record and not seen & _CONTENTS:
+                return ODD, to, False
             return np.int64(at + 1), to, is_record
         if text[at] != COMMA:
             return ODD, to, False

@@ -1,0 +1,57 @@
+"""A time in seconds, µs or ns, where milliseconds are meant, is noticed; as the current time it is refused."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
+SECONDS = 1_763_600_000
+READINGS = {SECONDS: "in seconds", SECONDS * 10**6: "in microseconds", SECONDS * 10**9: "in nanoseconds"}
+ASKS = [
+    ("read", "--from-time"),
+    ("read", "--until"),
+    ("dump-log", "--since"),
+    ("dump-log", "--until"),
+    ("lookup-time", None),
+]
+NOWS = ["dump-log", "ls", "read", "verify", "retain", "compact", "roll", "recover", "lookup-time"]
+
+
+def kafkalog(*argv):
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
+    assert b"internal error" not in err.getvalue(), err.getvalue()
+    return code, out.getvalue().decode(errors="replace"), err.getvalue().decode()
+
+
+@pytest.mark.parametrize("time", READINGS)
+@pytest.mark.parametrize(("command", "option"), ASKS)
+def test_another_unit_is_noticed(command, option, time):
+    _, _, err = kafkalog(command, EXAMPLE, *([option] if option else []), time)
+    assert READINGS[time] in err
+    assert f"write {SECONDS * 1000}" in err
+    _, _, err = kafkalog(command, EXAMPLE, *([option] if option else []), time, "--format", "json")
+    assert json.loads(err.splitlines()[0])["kind"] == "time-unit"
+    for fine in (SECONDS * 1000, 0, 5, "2025-11-20T00:00:00Z", "1970-01-21T09:53:20Z"):
+        assert "seems to be" not in kafkalog(command, EXAMPLE, *([option] if option else []), fine)[2]
+
+
+@pytest.mark.parametrize("time", READINGS)
+@pytest.mark.parametrize("command", NOWS)
+def test_no_clock_has_another_unit(tmp_path, command, time):
+    shutil.copytree(EXAMPLE, tmp_path / "mixed-0")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    more = {"lookup-time": ["--earliest"], "dump-log": ["--since", "-1h"], "read": ["--until", "-1h"]}.get(command, [])
+    more += ["--config", "retention.ms=1"] if command == "retain" else []
+    code, out, err = kafkalog(command, tmp_path / "mixed-0", *more, "--now", time)
+    if "No such option" in err:
+        pytest.skip("the command has no clock")
+    assert (code, out) == (2, ""), err
+    assert READINGS[time] in err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before

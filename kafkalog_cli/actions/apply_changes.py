@@ -137,5 +137,7 @@ def _is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | No
 
     # With room for all entries: one made full under another setting is still right.
     roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
-    again = plan_repair(fs, open_partition(fs, path), StartState(is_clean=False), roomy, Scope(since=since))
+    again = plan_repair(
+        fs, open_partition(fs, path), StartState(is_clean=False), roomy, Scope(since=since, with_inexact=False)
+    )
     return not again.is_refused and not again.changes and again.exit_code is not ExitCode.CORRUPTION

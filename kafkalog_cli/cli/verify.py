@@ -43,6 +43,25 @@ class LevelOption(Enum):
     DEEP = "deep"
 
 
+LevelChoice = Annotated[
+    LevelOption,
+    typer.Option(
+        "--level",
+        help="quick: names, sizes, batch headers, checkpoints; normal: also CRCs, indexes, epochs, snapshots;"
+        " deep: also decompression and every record.",
+    ),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="DIR",
+        help="Compare each partition with its replica or backup in DIR: a log directory, or one partition's"
+        " directory under any name.",
+    ),
+]
+
+
 @command.command("verify")
 def verify(  # noqa: PLR0913, PLR0917 options
     context: typer.Context,
@@ -50,23 +69,8 @@ def verify(  # noqa: PLR0913, PLR0917 options
     topic: TopicOption = None,
     topic_pattern: TopicPatternOption = None,
     partition: PartitionOption = None,
-    level: Annotated[
-        LevelOption,
-        typer.Option(
-            "--level",
-            help="quick: names, sizes, batch headers, checkpoints; normal: also CRCs, indexes, epochs, snapshots;"
-            " deep: also decompression and every record.",
-        ),
-    ] = LevelOption.NORMAL,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="DIR",
-            help="Compare each partition with its replica or backup in DIR: a log directory, or one partition's"
-            " directory under any name.",
-        ),
-    ] = None,
+    level: LevelChoice = LevelOption.NORMAL,
+    against: Against = None,
     config: ConfigOption = None,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,

@@ -22,14 +22,14 @@ UNKNOWN = StartState(is_clean=False)
 
 NOTHING = {
     "asis",
-    "bad-index-size",  # the odd bytes mislead nobody
     "deleted",  # what is deleted is the business of purge
     "gap",
-    "zero-index",  # as one that was preallocated and never written
 }
 REFUSED = {"flip-first-seg", "flip-len", "flip-magic", "flip-mid", "flip-offset", "huge-len"}
 CUT = {"cut-header", "cut-len", "flip-tail", "garbage-tail", "torn", "zero-tail"}
 MADE_ANEW = {
+    "bad-index-size",
+    "zero-index",
     "bad-snapshot",
     "del-epoch",
     "del-first-index",

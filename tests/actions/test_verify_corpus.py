@@ -75,11 +75,13 @@ DAMAGE = {
     "asis": {},
 }
 CLEAN_TOO = {
+    # The broker had acknowledged it, and stopped cleanly: it was whole then.
+    "flip-tail": {"crc-mismatch": READ},
     # After a clean stop the index of the last segment ends there, and the recovery point is the end.
     "torn": {"end-not-seen": READ, "entries-behind-tail": READ, "recovery-point-beyond-end": EVERY},
 }
-CLEAN_NOT = {"garbage-index": {"end-not-seen"}}
-"""Here the garbage in the index happens to lead a broker to the log's end."""
+CLEAN_NOT = {"garbage-index": {"end-not-seen"}, "flip-tail": {"bad-tail-batch"}}
+"""The garbage in the index happens to lead a broker to the log's end."""
 
 CORRUPT = {"crc-mismatch", "damaged-range", "unknown-magic", "offsets-not-ascending", "offset-index-wrong",
            "time-index-wrong", "leader-epochs-wrong", "producer-snapshot-wrong"}  # fmt: skip

@@ -156,9 +156,10 @@ def test_a_damaged_metadata_log_is_not_believed(disk, tmp_path):
     ("isr", "step"),
     [
         ([1, 2, 3], "in sync elsewhere (2, 3): move the directory away and let it replicate"),
-        ([1], "no other replica is in sync: `kafkalog recover --salvage OUT` first, then let it start anew"),
-        (None, "with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica,"
-               " `kafkalog recover --salvage OUT` first"),
+        ([1], "no other replica is in sync: copy what can be read to ./salvaged, then let it start anew:"
+              " `kafkalog recover {folder} --salvage salvaged`"),
+        (None, "with other in-sync replicas, move the directory away and let it replicate; as the last in-sync replica,"
+               " copy what can be read to ./salvaged: `kafkalog recover {folder} --salvage salvaged`"),
     ],
 )  # fmt: skip
 def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step):
@@ -169,7 +170,7 @@ def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step)
     path.write_bytes(data)
     log = None if isr is None else metadata_log(tmp_path / "meta", *topic(1, "topic", isr=isr))
     (found,) = [one for one in verify(folder, metadata=log)[0].findings if one.kind.value == "crc-mismatch"]
-    assert found.next_step == step
+    assert found.next_step == step.format(folder=folder)
     assert found.severity is Severity.CORRUPTION
 
 

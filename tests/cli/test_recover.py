@@ -57,7 +57,8 @@ def test_a_torn_tail(log_dir):
     root = log_dir("crash-torn")
     code, out, err = recover(root)
     assert (code, err) == (0, "")
-    first, what, undo = out.splitlines()
+    first, what, watermark, undo = out.splitlines()
+    assert "the high watermark (130) is past the end of the log (128): 2 acknowledged records are lost" in watermark
     assert first.endswith("crash-torn-0: 141 bytes cut, 2 files changed, offsets 0 to 128")
     assert what.strip() == "00000000000000000115.log at byte 807: 141 bytes at the end are no valid batches: cut off"
     assert undo.strip().startswith(f"undo: kafkalog undo {root}/crash-torn-0 2")

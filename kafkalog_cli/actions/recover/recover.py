@@ -37,7 +37,7 @@ def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request
         )
     else:
         since = start.recovery_point if request.since_recovery_point else None
-        scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since)
+        scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since, dict(root.lines))
         plan = plan_repair(fs, partition, start, settings, scope)
     if request.mode is RecoverMode.REPAIR:
         plan = with_topic_id(fs, partition, replace(plan, log_dir=log_dir), request.settings)

@@ -1,7 +1,7 @@
 """Repairs a partition: a torn tail is cut, swaps are finished or undone, what is missing or wrong is made anew.
 
-Unlike a broker it asks every segment and believes no clean-shutdown marker, it does not touch an index whose entries
-are all right, and where valid batches lie behind damage it does nothing at all.
+Unlike a broker it asks every segment and believes no clean-shutdown marker, it keeps the entries of an index that are
+all right, and where valid batches follow damage it does nothing at all.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
+from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.recover.batch_marks import BatchMarks
+from kafkalog_cli.actions.recover.checkpoint_lines import CheckpointLines, line_edits, watermark_remark
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.actions.recover.sidecar_state import entries_alone, is_inexact, is_torn, is_wrong, why_rebuilt
 from kafkalog_cli.actions.recover.torn_tail import SALVAGE_STEP, Impossible, torn_at, torn_near_end
 from kafkalog_cli.actions.reports.index_reports import PartitionReports
-from kafkalog_cli.actions.reports.index_verdict import FileReport, NoteKind
+from kafkalog_cli.actions.reports.index_verdict import FileReport
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
 from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
 from kafkalog_cli.format.index import OffsetIndex
-from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.log.draft import Draft
@@ -49,10 +51,19 @@ INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class Scope(NamedTuple):
-    """How much to repair: `since` leaves out segments that end before that offset (None: all are looked at)."""
+    """How much to repair: `since` leaves out segments that end before that offset (None: all are looked at).
+
+    `lines` are the partition's in the root checkpoints. `with_inexact`: sidecar files that mislead nobody, too.
+    """
 
     indexes_only: bool = False
     since: int | None = None
+    lines: CheckpointLines | None = None
+    with_inexact: bool = True
+
+    def lines_of(self, start: StartState) -> CheckpointLines:
+        """The lines; without any, what a broker is told at its start."""
+        return {FileKind.RECOVERY_POINT_CHECKPOINT: start.recovery_point} if self.lines is None else self.lines
 
     @property
     def mode(self) -> RecoverMode:
@@ -64,7 +75,11 @@ EVERYTHING = Scope()
 
 
 def plan_repair(
-    fs: Filesystem, partition: Partition, start: StartState, settings: LoadSettings, scope: Scope = EVERYTHING
+    fs: Filesystem,
+    partition: Partition,
+    start: StartState,
+    settings: LoadSettings,
+    scope: Scope = EVERYTHING,
 ) -> RecoverPlan:
     """What is to be done to the partition. Of `start` the marker does not count.
 
@@ -72,7 +87,7 @@ def plan_repair(
     """
     prints = fingerprints_of(fs, partition.path)
     mode = scope.mode
-    repair = _Repair(fs, partition, settings, start.log_start_offset, scope.since)
+    repair = _Repair(fs, partition, settings, start.log_start_offset, scope)
     try:
         repair.run(indexes_only=scope.indexes_only)
         end_offset = repair.end_offset
@@ -83,8 +98,10 @@ def plan_repair(
         return RecoverPlan(path, topic, number, mode=mode, remarks=remarks, fingerprints=prints, is_refused=True)
     _raise_unopened(repair.draft)
     edits: list[LineEdit] = []
-    if start.recovery_point > end_offset and repair.knows_end and not scope.indexes_only:
-        edits.append(LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, partition.topic, partition.number, end_offset))
+    if repair.knows_end and not scope.indexes_only:
+        log, lines = LogRange(repair.start_offset, end_offset), scope.lines_of(start)
+        edits += line_edits(partition, lines, log)
+        repair.remarks += watermark_remark(partition, lines, log)
     return RecoverPlan(
         partition.path,
         partition.topic,
@@ -111,7 +128,7 @@ class _Repair:
     """Works on a draft of the partition, and looks at what it made before it is done."""
 
     def __init__(
-        self, fs: Filesystem, partition: Partition, settings: LoadSettings, log_start_offset: int, since: int | None
+        self, fs: Filesystem, partition: Partition, settings: LoadSettings, log_start_offset: int, scope: Scope
     ) -> None:
         self.draft = Draft(fs, partition.path)
         self.remarks: list[Remark] = []
@@ -125,7 +142,8 @@ class _Repair:
         self._settings = settings
         self._log_start_offset = log_start_offset
         self._marks = BatchMarks()
-        self._since = since
+        self._since = scope.since
+        self._with_inexact = scope.with_inexact
 
     @property
     def end_offset(self) -> int:
@@ -295,11 +313,16 @@ class _Repair:
                 self._say(name, "it belongs to no segment: taken away")
                 self.draft.drop(name)
                 continue
-            if not _is_wrong(report) and not _is_torn(report):
+            if not is_wrong(report) and not is_torn(report) and not (self._with_inexact and is_inexact(report)):
                 continue
-            self._remark(report, "made anew from the log")
+            there = None if is_wrong(report) else self._content(name)
+            kept = None if there is None else entries_alone(report, there)
+            data = self._index_of(offset, report.kind) if kept is None else kept
+            if there == data:  # as a broker would write it, whatever is odd
+                continue
+            self._remark(report, "rebuilt from the log" if kept is None else "cut to its entries")
             self.recovered.add(offset)
-            self.draft.put(name, self._index_of(offset, report.kind))
+            self.draft.put(name, data)
 
     def _rebuild_missing_txn_indexes(self) -> None:
         """Without an entry a reader takes what was aborted for committed. A cleaned segment may rightly have none."""
@@ -333,7 +356,7 @@ class _Repair:
         return by_kind[kind]
 
     def _rebuild_epochs(self, reports: Iterable[FileReport]) -> None:
-        wrong = [r for r in reports if r.kind is FileKind.LEADER_EPOCH_CHECKPOINT and _is_wrong(r)]
+        wrong = [r for r in reports if r.kind is FileKind.LEADER_EPOCH_CHECKPOINT and is_wrong(r)]
         if not wrong:
             return
         name = FileKind.LEADER_EPOCH_CHECKPOINT.value
@@ -360,11 +383,8 @@ class _Repair:
             return None
 
     def _rebuild_snapshots(self, reports: Iterable[FileReport]) -> None:
-        wrong = [
-            r
-            for r in reports
-            if r.kind is FileKind.PRODUCER_SNAPSHOT and r.state is WorkState.IN_PLACE and _is_wrong(r)
-        ]
+        in_place = [r for r in reports if r.kind is FileKind.PRODUCER_SNAPSHOT and r.state is WorkState.IN_PLACE]
+        wrong = [r for r in in_place if is_wrong(r) or (self._with_inexact and is_inexact(r))]
         if not wrong and not self.cut:
             return
         for report in wrong:
@@ -386,8 +406,7 @@ class _Repair:
         self.remarks.append(Remark(self.draft.path(name), message, ExitCode.WARNINGS, position))
 
     def _remark(self, report: FileReport, what: str) -> None:
-        why = "missing" if report.size_bytes is None else "cannot be read" if _is_unreadable(report) else "wrong"
-        self.remarks.append(Remark(report.path, f"{why}: {what}", ExitCode.WARNINGS))
+        self.remarks.append(Remark(report.path, f"{why_rebuilt(report)}: {what}", ExitCode.WARNINGS))
 
     def _say_what_stays(self, reports: Iterable[FileReport]) -> None:
         for report in reports:
@@ -398,18 +417,3 @@ class _Repair:
 
 def _torn_logs(reports: list[FileReport]) -> list[str]:
     return [r.path for r in reports if r.kind is FileKind.LOG and r.exit_code is not ExitCode.OK]
-
-
-def _is_wrong(report: FileReport) -> bool:
-    return report.size_bytes is None or report.exit_code is ExitCode.CORRUPTION or _is_unreadable(report)
-
-
-def _is_torn(report: FileReport) -> bool:
-    """Whether it ends within an entry: a broker overlooks that, and writes its next entry behind it."""
-    return report.kind is FileKind.TXN_INDEX and bool((report.size_bytes or 0) % ABORTED_TXN.size)
-
-
-def _is_unreadable(report: FileReport) -> bool:
-    """Whether the device does not give all of it; one that may not be opened is another matter."""
-    is_closed = any(note.kind is NoteKind.NOT_OPENED for note in report.notes)
-    return report.exit_code is ExitCode.FAILURE and not is_closed

@@ -26,6 +26,10 @@ class Verdict(Enum):
     UNVERIFIED = "unverified"  # no log, or damage, where it points
 
 
+ODD_VERDICTS = (Verdict.STALE, Verdict.OUT_OF_ORDER, Verdict.BEYOND_END)
+"""What is a fault of the entry itself: damage in the log keeps others from being checked."""
+
+
 @unique
 class Style(IntFlag):
     """By which rule a broker would have written an entry of an offset index; an entry may fit several.

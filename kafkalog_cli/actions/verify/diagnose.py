@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from shlex import quote
 
 from kafkalog_cli.actions.verify.diagnoses_of_files import FILE_DIAGNOSES
 from kafkalog_cli.actions.verify.diagnoses_of_logs import LOG_DIAGNOSES
@@ -55,6 +57,14 @@ def finding(  # noqa: PLR0913
     effect = broker_effect or row.broker_effect
     return Finding(kind, path, message, position, expected, got, first, last, effect, next_step or row.next_step)
 
+
+def with_path(found: Finding, path: str) -> Finding:
+    """The finding with a next step that is ready to paste: `path`, of a partition or a log directory, for PATH."""
+    step = _PATH.sub(lambda _: quote(path), found.next_step)
+    return found if step == found.next_step else replace(found, next_step=step)
+
+
+_PATH = re.compile(r"\bPATH\b")
 
 _OF_FAULT = {
     FaultKind.UNREADABLE: FindingKind.UNREADABLE_RANGE,

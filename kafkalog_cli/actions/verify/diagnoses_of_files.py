@@ -6,9 +6,9 @@ from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Se
 
 _INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
 
-_RECOVER = "`kafkalog recover` cuts the tail off and keeps what it cuts"
-_INDEXES = "`kafkalog recover --indexes-only` makes it anew"
-_STATE = "`kafkalog recover` makes it anew from the log"
+_RECOVER = "`kafkalog recover PATH` cuts the tail off and keeps the bytes"
+_INDEXES = "`kafkalog recover PATH --indexes-only` rebuilds it from the log"
+_STATE = "`kafkalog recover PATH` rebuilds it from the log"
 _REFUSES = "a broker does not start with it"
 _GOES = "a broker that starts deletes it"
 
@@ -61,7 +61,7 @@ FILE_DIAGNOSES = {
     FindingKind.END_NOT_SEEN: Diagnosis(
         _WARNING,
         "after a clean stop a broker takes an earlier end for the log's: records are lost to readers, and overwritten",
-        "`kafkalog recover` before the broker starts",
+        "before the broker starts, `kafkalog recover PATH` rebuilds the indexes",
     ),
     FindingKind.SNAPSHOT_WRONG: Diagnosis(
         _CORRUPTION,
@@ -72,7 +72,7 @@ FILE_DIAGNOSES = {
     FindingKind.SNAPSHOT_BEYOND_END: Diagnosis(
         _WARNING,
         "a broker that starts deletes it, and replays the log from an older one",
-        "",
+        _STATE,
     ),
     FindingKind.SNAPSHOT_INEXACT: Diagnosis(_WARNING, "a broker reads it all the same", _STATE),
     FindingKind.SNAPSHOTS_MISSING: Diagnosis(
@@ -93,10 +93,10 @@ FILE_DIAGNOSES = {
     FindingKind.ORPHAN_INDEX: Diagnosis(
         _WARNING,
         _GOES,
-        "look where its log has gone; `kafkalog recover` takes the index away and keeps it",
+        "look where its log has gone; `kafkalog recover PATH` takes the index away and keeps it",
     ),
-    FindingKind.LEFTOVER_CLEANED: Diagnosis(_WARNING, "", "`kafkalog recover` does the same, and keeps it"),
-    FindingKind.LEFTOVER_SWAP: Diagnosis(_WARNING, "", "`kafkalog recover` does the same, and can be undone"),
+    FindingKind.LEFTOVER_CLEANED: Diagnosis(_WARNING, "", "`kafkalog recover PATH` does the same, and keeps it"),
+    FindingKind.LEFTOVER_SWAP: Diagnosis(_WARNING, "", "`kafkalog recover PATH` does the same, and can be undone"),
     FindingKind.LEFTOVER_DELETED: Diagnosis(_INFO, _GOES, ""),
     FindingKind.LEFTOVER_TEMPORARY: Diagnosis(_INFO, "none: it is written over when it is needed again", ""),
     FindingKind.BAD_NAME: Diagnosis(_CORRUPTION, _REFUSES, "move it out of the directory"),
@@ -108,42 +108,47 @@ FILE_DIAGNOSES = {
     FindingKind.IMPORT_CUT_OFF: Diagnosis(
         _WARNING,
         "a broker that starts removes the partitions that are still to come: their records are gone then",
-        "the same `kafkalog import` again, before a broker starts, gives them their places; so does any other",
+        "repeat the import before a broker starts: it gives them their places, and so does any other import",
     ),
     FindingKind.IMPORT_STAGED: Diagnosis(
         _INFO,
         "a broker that starts removes it",
-        "`kafkalog purge` removes it, and so does the next import",
+        "`kafkalog purge PATH` removes it, and so does the next import",
     ),
     # checkpoints and metadata of a log directory
     FindingKind.RECOVERY_POINT_BEYOND_END: Diagnosis(
         _WARNING,
         "after an unclean stop a broker checks only the last segment: it believes the others to be on the disk",
-        "`kafkalog recover` checks all segments and puts the line right",
+        "`kafkalog recover PATH` checks all segments and puts the line right",
     ),
     FindingKind.HIGH_WATERMARK_BEYOND_END: Diagnosis(
         _WARNING,
-        "a broker takes the log's end: records that were replicated are not here any more",
-        "with other in-sync replicas, let one of them lead; it fills up from them",
+        "a broker that starts lowers it to the end of the log",
+        "with other in-sync replicas, let one of them lead: this replica gets the records from it; as the only replica,"
+        " `kafkalog recover PATH` lowers the line as a broker would",
     ),
     FindingKind.LOG_START_BEYOND_END: Diagnosis(
         _CORRUPTION,
         "a broker that starts deletes every segment and begins anew at the checkpoint's offset",
         "do not start a broker; put the line in log-start-offset-checkpoint right, after a copy",
     ),
-    FindingKind.CLEANER_BEYOND_END: Diagnosis(_WARNING, "a cleaner begins anew at the log's start", ""),
+    FindingKind.CLEANER_BEYOND_END: Diagnosis(
+        _WARNING, "a cleaner begins anew at the log's start", "`kafkalog recover PATH` removes the line"
+    ),
     FindingKind.CHECKPOINTS_DISAGREE: Diagnosis(
-        _WARNING, "a broker goes by the larger of log start and the other offset", ""
+        _WARNING,
+        "a broker goes by the larger of log start and the other offset",
+        "`kafkalog recover PATH` puts the line right",
     ),
     FindingKind.CHECKPOINT_DAMAGED: Diagnosis(
         _WARNING,
         "a broker takes 0 for every partition in the file: it recovers all logs, or forgets all log starts",
-        "`kafkalog recover` rebuilds the file from the lines that can be read",
+        "`kafkalog recover PATH` rebuilds the file from the lines that can be read",
     ),
     FindingKind.CHECKPOINT_MALFORMED: Diagnosis(
         _CORRUPTION,
         "a broker takes the whole log directory offline when it reads the file, and stops if it has no other",
-        "`kafkalog recover` rebuilds the file from the lines that can be read",
+        "`kafkalog recover PATH` rebuilds the file from the lines that can be read",
     ),
     FindingKind.META_PROPERTIES: Diagnosis(
         _CORRUPTION, _REFUSES, "restore the file from a backup, or format the directory anew"

@@ -7,10 +7,10 @@ from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Se
 _INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
 
 _REPLICATE_OR_SALVAGE = (
-    "with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica,"
-    " `kafkalog recover --salvage OUT` first"
+    "with other in-sync replicas, move the directory away and let it replicate; as the last in-sync replica, copy what"
+    " can be read to ./salvaged: `kafkalog recover PATH --salvage salvaged`"
 )
-_RECOVER = "`kafkalog recover` cuts the tail off and keeps what it cuts"
+_RECOVER = "`kafkalog recover PATH` cuts the tail off and keeps the bytes"
 _CUTS_AT_IT = (
     "after an unclean stop a broker cuts the log there and sets all later segments aside if it reads the segment"
     " (from the recovery point on); else it keeps it, and consumers fail at it"
@@ -75,8 +75,8 @@ LOG_DIAGNOSES = {
         _WARNING,
         "none: consumers pass over the gap without an error. The records are lost, unless the topic was once compacted:"
         " an earlier compaction may explain the gap",
-        "compare with another replica or a backup: `kafkalog verify PATH --against DIR`; if the topic is compacted,"
-        " say so: `kafkalog verify PATH --config cleanup.policy=compact`",
+        "compare with another replica or a backup (--against); if the topic is or was compacted, that explains the gap:"
+        " `kafkalog verify PATH --config cleanup.policy=compact`",
     ),
     FindingKind.EPOCH_GOES_BACK: Diagnosis(
         _CORRUPTION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.reports.index_verdict import Entry, FileReport, Note, NoteKind, Verdict, counted
+from kafkalog_cli.actions.reports.index_verdict import ODD_VERDICTS, Entry, FileReport, Note, NoteKind, Verdict, counted
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.errors import ExitCode
@@ -28,7 +28,6 @@ _KINDS = {
     FileKind.CLEAN_SHUTDOWN: (FindingKind.SHUTDOWN_MARKER, FindingKind.SHUTDOWN_MARKER),
     FileKind.QUORUM_STATE: (FindingKind.METADATA_FILE, FindingKind.METADATA_FILE),
 }
-_ODD = (Verdict.STALE, Verdict.OUT_OF_ORDER, Verdict.BEYOND_END)
 _NOTES = {
     NoteKind.ZERO_TAIL: FindingKind.INDEX_ZERO_TAIL,
     NoteKind.END_NOT_SEEN: FindingKind.END_NOT_SEEN,
@@ -79,7 +78,9 @@ def _of_entries(report: FileReport, *, has_tail_damage: bool) -> Iterator[Findin
             return
         worst = mine
     if report.worst_entry is not ExitCode.CORRUPTION:
-        worst = [entry for entry in worst if entry.verdict in _ODD]  # what damage keeps from being checked is no fault
+        worst = [
+            entry for entry in worst if entry.verdict in ODD_VERDICTS
+        ]  # what damage keeps from being checked is no fault
     if not worst:
         return
     first, count = worst[0], len(worst)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any
 
 from kafkalog_cli.actions.reports.index_verdict import counted
@@ -97,7 +96,6 @@ class GapJudge:
             expected=f"a {what} from offset {first} on",
             got=f"offset {last + 1}",
             offsets=(first, last),
-            next_step=self._next_step(),
         )
 
     def _is_loss(self, gap: Finding, last: int) -> bool:
@@ -119,12 +117,3 @@ class GapJudge:
             and first <= left.name.offset <= last
             for left in self.partition.leftovers
         )
-
-    def _next_step(self) -> str:
-        path = quote(self.partition.path)
-        compare = f"compare with another replica or a backup: `kafkalog verify {path} --against DIR`"
-        if self.is_compacted is False:
-            compacted = "if the topic was compacted earlier, that explains the gap"
-        else:
-            compacted = "if the topic is compacted, say so"
-        return f"{compare}; {compacted}: `kafkalog verify {path} --config cleanup.policy=compact`"

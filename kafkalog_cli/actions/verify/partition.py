@@ -11,7 +11,8 @@ from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.index_reports import PartitionReports
 from kafkalog_cli.actions.reports.index_verdict import FileReport
 from kafkalog_cli.actions.reports.segment_reports import Means
-from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.actions.verify.acknowledged import with_acknowledged
+from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault, with_path
 from kafkalog_cli.actions.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.actions.verify.gaps import GapJudge
@@ -143,6 +144,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
     found: list[Finding] = []
     looked = _quick(means, task, found) if task.level is Level.QUICK else _walked(means, task, found)
     log = looked.log
+    found = [*with_acknowledged(found, task.root, partition.topic, partition.number)]
     if task.wanted is None:
         found += file_findings(means.fs, partition)
         found += task.elsewhere
@@ -163,7 +165,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
         Target.PARTITION,
         partition.topic,
         partition.number,
-        tuple(_advised(found, task.facts)),
+        tuple(with_path(one, partition.path) for one in _advised(found, task.facts)),
         looked.totals,
         log,
         (*_NOT_LOOKED_AT[task.level], *missing),
@@ -191,7 +193,7 @@ def _of_leftover(task: Task, leftover: Finding) -> Verification:
         Target.PARTITION,
         partition.topic,
         partition.number,
-        (leftover,),
+        (with_path(leftover, partition.path),),
         not_looked_at=("what is in it",),
     )
 
@@ -315,7 +317,10 @@ def _advised(found: Iterable[Finding], facts: TopicFacts) -> Iterator[Finding]:
             brokers = ", ".join(map(str, others))
             step = f"in sync elsewhere ({brokers}): move the directory away and let it replicate"
         else:
-            step = "no other replica is in sync: `kafkalog recover --salvage OUT` first, then let it start anew"
+            step = (
+                "no other replica is in sync: copy what can be read to ./salvaged, then let it start anew:"
+                " `kafkalog recover PATH --salvage salvaged`"
+            )
         offsets = None
         if one.first_offset is not None and one.last_offset is not None:
             offsets = (one.first_offset, one.last_offset)

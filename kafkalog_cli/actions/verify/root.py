@@ -9,6 +9,7 @@ from contextlib import suppress
 from kafkalog_cli.actions.importing.request import inputs_of
 from kafkalog_cli.actions.listing.root import RootState, Shutdown
 from kafkalog_cli.actions.log_range import LogRange
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.root_checkpoints import damaged_checkpoint_finding
@@ -170,6 +171,12 @@ def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange 
             yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected="0 or more", got=str(offset))
         elif offset is not None and log is not None and offset > log.end:
             message = f"{topic}-{number}: {offset} is beyond the end of the log, {log.end}"
+            if kind is FindingKind.HIGH_WATERMARK_BEYOND_END:
+                lost = counted(offset - log.end, "acknowledged record is", "acknowledged records are")
+                message = (
+                    f"{topic}-{number}: the high watermark ({offset}) is past the end of the log ({log.end}): {lost}"
+                    f" lost here. A broker lowers it to {log.end} when it starts"
+                )
             expected = f"at most {log.end}"
             yield finding(kind, path, message, expected=expected, got=str(offset), offsets=(log.end, offset))
     start, watermark = lines.log_start, lines.high_watermark

@@ -14,7 +14,7 @@ from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, expand, partition_paths
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.against import Comparison, ReplicaPolicy
-from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.diagnose import Finding, finding, with_path
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, shown_path
 from kafkalog_cli.actions.verify.places import GivenPolicy, Places, TopicFacts, read_topic_id, topic_facts
@@ -202,7 +202,7 @@ class Verifier:
         if target.is_root:
             root = cast(RootState, self._root(path))
             level = self._request.level
-            findings = (*self._root_findings(root), *across[path])
+            findings = tuple(with_path(one, path) for one in (*self._root_findings(root), *across[path]))
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
@@ -330,6 +330,7 @@ def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verifi
     findings = compared.findings
     if compared.verdict:
         findings += (finding(FindingKind.MORE_COMPLETE, here.path, compared.verdict),)
+    findings = tuple(with_path(one, one.path) for one in findings)
     return _of_comparison(here, level, findings)
 
 

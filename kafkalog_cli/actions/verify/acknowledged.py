@@ -1,0 +1,40 @@
+"""A bad last batch that the broker had acknowledged before it stopped cleanly: no torn tail, but damage since then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kafkalog_cli.actions.listing.root import RootState, Shutdown
+from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+
+_EFFECT = "after the clean stop a broker keeps it: consumers fail at it, and followers that fetch it stop"
+_STEP = (
+    "with other in-sync replicas, move the directory away and let it replicate; as the last in-sync replica,"
+    " `kafkalog recover PATH` cuts it off and keeps the bytes"
+)
+
+
+def with_acknowledged(
+    findings: Iterable[Finding], root: RootState | None, topic: str, partition: int | None
+) -> Iterator[Finding]:
+    """The findings; a bad last batch below the high watermark of a clean stop becomes corruption."""
+    watermark = None
+    if root is not None and partition is not None and root.shutdown is Shutdown.CLEAN:
+        watermark = root.offsets_of(topic, partition).high_watermark
+    for one in findings:
+        is_tail = one.kind is FindingKind.BAD_TAIL_BATCH and one.first_offset is not None
+        if not is_tail or watermark is None or one.first_offset is None or one.first_offset >= watermark:
+            yield one
+            continue
+        yield finding(
+            FindingKind.CRC_MISMATCH,
+            one.path,
+            f"{one.message}, and the broker stopped cleanly with the high watermark {watermark}: it was whole then",
+            position=one.position,
+            expected=one.expected,
+            got=one.got,
+            offsets=(one.first_offset, one.last_offset if one.last_offset is not None else one.first_offset),
+            broker_effect=_EFFECT,
+            next_step=_STEP,
+        )

@@ -1,0 +1,199 @@
+"""The batches of one replica in the order of its log, and what is noted of it while it is compared with another."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
+from kafkalog_cli.actions.verify.gaps import cleaner_wrote, has_gap
+from kafkalog_cli.actions.verify.replica_records import ReplicaRecords
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import NO_OFFSET, Batch
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.storage.partition import Partition
+
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """What one of the two holds. Offsets as in Kafka: `end_offset` is behind the last batch whose CRC holds.
+
+    `last_epoch` is the largest leader epoch, -1 unknown; `damaged` how many places are no good batches; `only_here` how
+    many batches with offsets that both logs reach the other has not got, up to where they diverge. `is_empty`: it
+    has no good batch.
+    """
+
+    path: str
+    start_offset: int
+    end_offset: int
+    last_epoch: int = NO_EPOCH
+    damaged: int = 0
+    only_here: int = 0
+    is_empty: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, int, int, int]:
+        """The more complete replica has the larger one: no damage first, then as Kafka elects, then the older start."""
+        return not self.damaged, self.last_epoch, self.end_offset, -self.start_offset
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
+        epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
+        return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}"
+
+
+def state_at_start(partition: Partition) -> ReplicaState:
+    """The state of a replica of which nothing was read."""
+    first = partition.segments[0].base_offset if partition.segments else 0
+    return ReplicaState(partition.path, first, first)
+
+
+@dataclass(slots=True)
+class MissingHere:
+    """Offsets that the other replica has: the first stretch of them, and how many stretches and offsets in all."""
+
+    ranges: int = 0
+    offsets: int = 0
+    first: int = 0
+    last: int = 0
+    reached: int = NO_OFFSET
+
+    def add(self, first: int, last: int) -> None:
+        """A batch of the other; they come in order."""
+        if not self.ranges or first > self.reached + 1:
+            self.ranges += 1
+        if not self.offsets:
+            self.first = first
+        if self.ranges == 1:
+            self.last = last
+        self.offsets += last - first + 1
+        self.reached = last
+
+
+class Head(NamedTuple):
+    """The next batch of a side, and the file that it lies in; `first` is its first offset as far as that is known."""
+
+    batch: Batch
+    first: int
+    path: str
+
+
+class ReplicaSide:
+    """The batches of one replica in file order, segment after segment; those whose CRCs do not hold are left out."""
+
+    def __init__(self, fs: Filesystem, partition: Partition, limits: Limits, choice: KernelChoice | None) -> None:
+        self.only_here = 0
+        self.shared = 0
+        self.missing = MissingHere()
+        self.was_cleaned = False
+        self.start_offset = self._end_offset = state_at_start(partition).start_offset
+        self.stretch: Stretch | None = None
+        self.row = 0
+        self._fs = fs
+        self._limits = limits
+        self._partition = partition
+        self._choice = choice
+        self._log_path = ""
+        self._damaged = 0
+        self._is_empty = True
+        self._last_epoch = NO_EPOCH
+        self._stack = ExitStack()
+        self._records: ReplicaRecords | None = None
+        self._stretches = self._walk()
+        self._next_stretch()
+
+    def __enter__(self) -> ReplicaSide:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stretches.close()
+        self._stack.close()
+        if self._records is not None:
+            self._records.close()
+
+    def _walk(self) -> Generator[Stretch, None, None]:
+        for segment in self._partition.segments:
+            try:
+                file = self._stack.enter_context(self._fs.open_read(segment.log.path))
+            except KafkalogError:
+                self._damaged += 1
+                continue
+            self._log_path = segment.log.path
+            walk = SegmentWalk(file, self._limits, self._choice)
+            yield from walk
+            self._damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
+            self._stack.close()
+
+    def _next_stretch(self) -> None:
+        self.stretch, self.row = next(self._stretches, None), 0
+        if self.stretch is not None:
+            self._note(self.stretch)
+
+    def _note(self, stretch: Stretch) -> None:
+        batches = stretch.batches
+        self._is_empty = self._is_empty and not any(batches.valid)
+        self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(stretch)
+        for row in range(len(batches) - 1, -1, -1):
+            if batches.valid[row]:
+                self._end_offset = max(self._end_offset, int(batches.last_offset[row]) + 1)
+                self._last_epoch = max(self._last_epoch, int(batches.leader_epoch[row]))
+                break
+
+    def head(self) -> Head | None:
+        """The next good batch, None at the end of the log."""
+        while self.stretch is not None:
+            if self.row == len(self.stretch.batches):
+                self._next_stretch()
+                continue
+            batch = self.stretch.batches.row(self.row)
+            if batch.valid and batch.magic <= MAX_MAGIC:
+                is_set = batch.base_offset == NO_OFFSET
+                first = self.stretch.offset_before(self.row) + 1 if is_set else batch.base_offset
+                return Head(batch, first, self._log_path)
+            self.row += 1
+        return None
+
+    def step(self, rows: int = 1) -> None:
+        """Go on behind so many batches of the stretch."""
+        self.row += rows
+
+    def drain(self) -> None:
+        """Walk to the end, for the state."""
+        while self.stretch is not None:
+            self._next_stretch()
+
+    def state(self) -> ReplicaState:
+        """What was seen; the side must be drained."""
+        path, start = self._partition.path, self.start_offset
+        return ReplicaState(
+            path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here, self._is_empty
+        )
+
+    @property
+    def path(self) -> str:
+        """The partition's directory."""
+        return self._partition.path
+
+    def lacks(self, head: Head) -> bool:
+        """Note a batch of the other that is not here; whether this log reaches so far down."""
+        if head.first < self.start_offset:
+            return False
+        self.missing.add(head.first, head.batch.last_offset)
+        return True
+
+    def records_of(self, head: Head) -> ReplicaRecords:
+        """The records of a batch from where they were asked for last, if it was that batch, else from its first on."""
+        if self._records is None or self._records.batch != head.batch or self._records.path != head.path:
+            if self._records is not None:
+                self._records.close()
+            self._records = ReplicaRecords(self._fs, head.path, head.batch, self._limits)
+        return self._records

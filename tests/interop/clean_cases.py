@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from change_cases import RealLogs, Settled, bases, dated
 from loader_cases import DAY_MS, MARKER, MARKER_BYTES, NOW_MS, Source, comparable, contents, offsets_in, write
+from naive_reader import read_batches, read_records
 
 from kafkalog_cli.actions.compact.apply import apply_compact
 from kafkalog_cli.actions.compact.choose import plan_compact
@@ -90,7 +91,32 @@ def keyed_source(real, folder, seed, files=None):
     offsets = real.generate(directory, seed, flavour, settings, is_stopped=True)
     found = contents(directory)
     shutil.rmtree(directory)
+    if not files:
+        found = named_inside(found, chance)
     return Source(f"random {seed} {flavour}", found, (*offsets, *offsets_in(found)))
+
+
+def named_inside(files, chance):
+    """The files with some segments that begin with a message set named after an offset inside it.
+
+    LogSegment.append looks at the largest offset only: a follower that starts at its leader's log start has such
+    segments. Their indexes are left to the loading broker to make.
+    """
+    found = dict(files)
+    for base in sorted(bases(files))[1:]:
+        data = files[f"{base:020d}.log"]
+        first = next(iter(read_batches(data)), None)
+        if first is None or first.magic >= 2 or not first.attributes & 7 or chance.random() < 0.3:
+            continue
+        begins = min(record.offset for record in read_records(data, first))
+        if begins < first.last_offset:
+            name = f"{chance.randint(begins + 1, first.last_offset):020d}"
+            for suffix in (".log", ".txnindex"):
+                if f"{base:020d}{suffix}" in found:
+                    found[name + suffix] = found.pop(f"{base:020d}{suffix}")
+            for suffix in (".index", ".timeindex"):
+                found.pop(f"{base:020d}{suffix}", None)
+    return found
 
 
 def make_clean(seed, log, now_ms=NOW_MS, checkpoint=None):

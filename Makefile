@@ -1,6 +1,6 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source bench docs
+.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -34,6 +34,8 @@ fuzz-imports:    ## 5,000 random logs exported and imported, read before and aft
 	$(PYTHON) -m tests.interop.fuzz_imports --count 5000 --record docs/import-fuzz.md
 fuzz-spark-source: ## 500 sets of options by Spark's own Kafka source and ours; the count goes into docs/spark-source-fuzz.md
 	$(PYTHON) -m tests.interop.fuzz_spark_source --count 500 --record docs/spark-source-fuzz.md
+fuzz-sql:        ## 2,000 random queries through Spark and SQLite over a naive decoder; the count goes into docs/sql-fuzz.md
+	$(PYTHON) -m tests.spark.sql_fuzz --count 2000 --record docs/sql-fuzz.md
 bench:           ## the table of docs/bench.md
 	$(PYTHON) bench/compare.py
 docs:            ## regenerate man/, completions/ and the pages of docs/ that are written from tables

@@ -16,6 +16,7 @@ from kafkalog_cli.errors import UsageError
 OF_RECORDS = ("fromOffset", "toOffset", "since", "until")
 
 _OFFSET = re.compile(r"\d{1,19}")
+_MOST = (1 << 63) - 1
 _AGO = re.compile(r"-.*[a-z]")
 
 
@@ -35,14 +36,19 @@ class RecordRange(NamedTuple):
         """Whether no time lies in it. (Offsets are compared with those of each log.)"""
         return self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms
 
+    def options(self) -> dict[str, str]:
+        """The options that ask for it."""
+        values = {**dict(zip(OF_RECORDS, self, strict=True)), "fromOffset": self.from_offset or None}
+        return {name: str(value) for name, value in values.items() if value is not None}
+
 
 def range_of(options: dict[str, str]) -> RecordRange:
     """The range that options ask for; their names are in lower case. Raises UsageError."""
     return RecordRange(
         _offset(options, "fromOffset") or 0,
-        _offset(options, "toOffset"),
+        _end(_offset(options, "toOffset")),
         _time_ms(options, "since"),
-        _time_ms(options, "until"),
+        _end(_time_ms(options, "until")),
     )
 
 
@@ -67,6 +73,11 @@ def _offset(options: dict[str, str], name: str) -> int | None:
     if not _OFFSET.fullmatch(text.strip()):
         raise UsageError(reason=f"{name} is an offset, a number from 0 on, not {text}")
     return int(text)
+
+
+def _end(value: int | None) -> int | None:
+    """An end (exclusive) that every number of 64 bits is before is no end."""
+    return None if value is not None and value > _MOST else value
 
 
 def _time_ms(options: dict[str, str], name: str) -> int | None:

@@ -109,9 +109,9 @@ def test_only_the_columns_that_a_query_uses_are_read(shop, spark, query, wanted,
 
     made, real = {}, View.dataframe
 
-    def dataframe(view, spark, used, reading):
+    def dataframe(view, spark, used, reading, wanted):
         made[view.name] = set(used)
-        return real(view, spark, used, reading)
+        return real(view, spark, used, reading, wanted)
 
     monkeypatch.setattr(View, "dataframe", dataframe)
     with module.query(spark, Catalog(RealFilesystem(), [str(shop)]), query, Reading()):

@@ -14,6 +14,7 @@ from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
+from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.spark.schema import (
     BATCH_COLUMNS,
     FAULT,
@@ -25,6 +26,7 @@ from kafkalog_cli.spark.schema import (
     columns_named,
     spark_schema,
 )
+from kafkalog_cli.spark.sql.ranges import ScanRange
 from kafkalog_cli.spark.tables import TABLES, Table
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
@@ -61,16 +63,29 @@ class View(NamedTuple):
             return StructType.fromDDL(self.table.ddl)
         return spark_schema(topic_columns(mode))
 
-    def dataframe(self, spark: SparkSession, used: frozenset[str], reading: Reading) -> DataFrame:
-        """All columns, but only those `used` are read: the others are null. Raises UsageError, a partition twice."""
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of its partitions."""
+        return frozenset(one.number for one in self.partitions)
+
+    def dataframe(
+        self, spark: SparkSession, used: frozenset[str], reading: Reading, wanted: ScanRange | None = None
+    ) -> DataFrame:
+        """All columns, but only those `used` are read: the others are null. Raises UsageError, a partition twice.
+
+        Of a topic only records in the range `wanted` come, which must not be empty; None: all.
+        """
         check_unique(self.partitions)
-        paths = json.dumps([one.path for one in self.partitions])
+        wanted = wanted or ScanRange(self.numbers)
+        paths = json.dumps([one.path for one in self.partitions if one.number in wanted.partitions])
         if self.table is not None:
             options = {"table": self.table.name, "paths": paths, "mode": reading.mode.value}
             return spark.read.format("kafkalog-table").options(**options).schema(self.table.ddl).load()
-        return self._of_topic(spark, used, reading, paths)
+        return self._of_topic(spark, used, reading, paths, wanted.records)
 
-    def _of_topic(self, spark: SparkSession, used: frozenset[str], reading: Reading, paths: str) -> DataFrame:
+    def _of_topic(
+        self, spark: SparkSession, used: frozenset[str], reading: Reading, paths: str, records: RecordRange
+    ) -> DataFrame:
         names = [column.name for column in topic_columns(reading.mode) if column.name in used]
         if reading.mode is Mode.PERMISSIVE:
             names = [*(name for name in names if name != FAULT.name), FAULT.name]
@@ -78,6 +93,7 @@ class View(NamedTuple):
         options = {
             "paths": paths, "isolation": reading.isolation.value, "mode": reading.mode.value,
             "includeControl": str(reading.include_control).lower(), "columns": ",".join(one.name for one in columns),
+            **(records.options() if reading.mode is Mode.FAILFAST else {}),  # else: where damage is noticed may change
         }  # fmt: skip
         read = spark.read.format("kafkalog").options(**options).schema(spark_schema(columns)).load()
         if not names:  # their number is enough: Spark makes the rows of it, none comes from a worker

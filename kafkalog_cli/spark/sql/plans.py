@@ -19,7 +19,7 @@ _PASSING_ON = frozenset(
 )  # fmt: skip
 """Nodes that use no more of what is beneath them than their expressions name."""
 
-_WITHOUT_ROWS = ("LocalRelation",)
+WITHOUT_ROWS = ("LocalRelation",)
 """What the optimiser leaves of a view where it sees that no row can come of it."""
 
 _STATEMENT = "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement"
@@ -32,7 +32,7 @@ _RUNS_OTHERS = ("CompoundBody", "ExecuteImmediateQuery", "UnresolvedExecuteImmed
 def named_relations(plan: Any) -> set[tuple[str, ...]]:
     """The relations that a parsed plan names, each as its parts; common table expressions among them."""
     return {
-        tuple(_sequence(node.multipartIdentifier()))
+        tuple(elements(node.multipartIdentifier()))
         for node in _nodes(plan)
         if node.getClass().getSimpleName() == _UNRESOLVED
     }
@@ -66,13 +66,13 @@ def used_columns(plan: Any) -> dict[str, set[str]]:
     """
     used: set[int] = set()
     views: list[tuple[str, str, int]] = []
-    for root in _roots(plan):
+    for root in roots(plan):
         used.update(_output(root))
         for node in _tree(root):
             used.update(_ids(node.references().toSeq()))
-            children = list(_sequence(node.children()))
+            children = list(elements(node.children()))
             if not children:
-                views += _view_columns(node) if node.getClass().getSimpleName() not in _WITHOUT_ROWS else ()
+                views += view_columns(node) if node.getClass().getSimpleName() not in WITHOUT_ROWS else ()
             elif node.getClass().getSimpleName() not in _PASSING_ON:
                 used.update(one for child in children for one in _output(child))
     found: dict[str, set[str]] = {view: set() for view, _, _ in views}
@@ -82,24 +82,24 @@ def used_columns(plan: Any) -> dict[str, set[str]]:
     return found
 
 
-def _roots(plan: Any) -> Iterator[Any]:
+def roots(plan: Any) -> Iterator[Any]:
     """A plan, and those of the subqueries in its expressions."""
     yield plan
     for node in _tree(plan):
-        for subquery in _sequence(node.subqueries()):
-            yield from _roots(subquery)
+        for subquery in elements(node.subqueries()):
+            yield from roots(subquery)
 
 
 def _tree(plan: Any) -> Iterator[Any]:
     yield plan
-    for child in _sequence(plan.children()):
+    for child in elements(plan.children()):
         yield from _tree(child)
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
     """Every node, in subqueries and common table expressions too."""
     yield plan
-    beneath = (*_sequence(plan.children()), *_sequence(plan.subqueries()), *_sequence(plan.innerChildren()))
+    beneath = (*elements(plan.children()), *elements(plan.subqueries()), *elements(plan.innerChildren()))
     for child in beneath:
         if hasattr(child, "subqueries"):
             yield from _nodes(child)
@@ -110,18 +110,19 @@ def _output(plan: Any) -> Iterator[int]:
 
 
 def _ids(attributes: Any) -> Iterator[int]:
-    for attribute in _sequence(attributes):
+    for attribute in elements(attributes):
         yield attribute.exprId().id()
 
 
-def _view_columns(leaf: Any) -> Iterator[tuple[str, str, int]]:
-    for attribute in _sequence(leaf.output()):
+def view_columns(leaf: Any) -> Iterator[tuple[str, str, int]]:
+    """The columns of views in a leaf of a plan: view, name, and Spark's number of the column."""
+    for attribute in elements(leaf.output()):
         metadata = attribute.metadata()
         if metadata.contains(VIEW):
             yield metadata.getString(VIEW), attribute.name(), attribute.exprId().id()
 
 
-def _sequence(scala: Any) -> Iterator[Any]:
+def elements(scala: Any) -> Iterator[Any]:
     """The elements of a Scala Seq."""
     for at in range(scala.size()):
         yield scala.apply(at)

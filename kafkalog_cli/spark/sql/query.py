@@ -1,9 +1,9 @@
-"""One query: planned against views with all columns, then run against views that read only those that it uses."""
+"""One query: planned against views with all columns, then run against views that read only what it uses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +20,7 @@ from kafkalog_cli.spark.sql.plans import (
     takes_where_for_a_name,
     used_columns,
 )
+from kafkalog_cli.spark.sql.ranges import used_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,8 +118,7 @@ def query(spark: SparkSession, catalog: Catalog, text: str, reading: Reading) ->
             for name in named_relations(parsed):
                 views.add(name, catalog)
             views.register_stand_ins()
-            used = _planned(spark, parsed)
-            views.register(used)
+            views.register(_planned(spark, parsed))
             result = Result(spark.sql(text))
         yield result
     finally:
@@ -136,8 +136,8 @@ def _check_form(parsed: Any, catalog: Catalog) -> None:
         )
 
 
-def _planned(spark: SparkSession, parsed: Any) -> dict[str, set[str]]:
-    """What a query uses of the views, by its plan. Nothing is run, no command either."""
+def _planned(spark: SparkSession, parsed: Any) -> Any:
+    """The optimised plan of a query. Nothing is run, no command either. Raises UsageError for what is no query."""
     jvm: Any = spark._jvm
     session = spark._jsparkSession
     skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
@@ -147,7 +147,7 @@ def _planned(spark: SparkSession, parsed: Any) -> dict[str, set[str]]:
     execution.assertAnalyzed()
     if not is_query(jvm, execution.analyzed()):
         raise _NO_QUERY
-    return used_columns(execution.optimizedPlan())
+    return execution.optimizedPlan()
 
 
 class _Views:
@@ -182,12 +182,15 @@ class _Views:
             empty = self._spark.sparkContext.emptyRDD()
             self._create(key, self._spark.createDataFrame(empty, StructType(marked), verifySchema=False))
 
-    def register(self, used: Mapping[str, set[str]]) -> None:
-        """The views themselves, of which these columns are read; where the plan has no use for one it stays empty."""
+    def register(self, plan: Any) -> None:
+        """The views themselves, of which only what an optimised plan uses is read; a view of no use stays empty."""
+        topics = {_identifier(key): view.numbers for key, view in self._found.items() if view.table is None}
+        columns, ranges = used_columns(plan), used_ranges(plan, topics)
         for key, view in self._found.items():
-            columns = used.get(_identifier(key))
-            if columns is not None:
-                self._create(key, view.dataframe(self._spark, frozenset(columns), self._reading))
+            name = _identifier(key)
+            wanted = ranges.get(name)
+            if name in columns and (wanted is None or not wanted.is_empty):
+                self._create(key, view.dataframe(self._spark, frozenset(columns[name]), self._reading, wanted))
 
     def drop(self) -> None:
         for key in self._found:

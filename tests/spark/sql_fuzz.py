@@ -1,0 +1,219 @@
+"""Random SQL through Spark against SQLite over a naive decoder's rows: `python -m tests.spark.sql_fuzz --count 2000`.
+
+Each query is asked in one of three ways: of `kafkalog sql`'s views; as one text of temporary views, each a `load()` that
+all queries share, some of them cached for a while; as DataFrames, one for each part of the query, of one shared `load()` a
+topic, some of them counted or persisted before they are used. With --connect the last two go through Spark Connect.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+HERE = Path(__file__).parent
+sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
+
+from sql_cases import TOPICS, Chooser, in_dialect, make_logs, oracle_of  # noqa: E402 - as a script it finds them only now
+
+RECORD_MARK = "<!-- last run -->\n"
+DIRECTORIES = 3
+WAYS = ("views", "sql", "views", "frames")
+
+
+class Asked:
+    """The ways to ask a query of Spark, in one session, over one log directory."""
+
+    def __init__(self, spark, folder):
+        self._spark, self._folder = spark, folder
+        self._frames = {
+            topic: spark.read.format("kafkalog").option("subscribe", topic).load(str(folder)) for topic in TOPICS
+        }
+        self._cached = set()
+
+    def as_sql(self, node, random):
+        """As `kafkalog sql` does."""
+        del random
+        from kafkalog_cli.spark.sql.catalog import Catalog, Reading
+        from kafkalog_cli.spark.sql.query import query
+        from kafkalog_cli.storage.fs import RealFilesystem
+
+        self._drop_views()
+        catalog = Catalog(RealFilesystem(), [str(self._folder)])
+        with query(self._spark, catalog, node.sql("spark"), Reading()) as result:
+            return [tuple(row) for row in result._dataframe.collect()]
+
+    def as_views(self, node, random):
+        """As one text over views that stay; one of them is cached, or is not cached any more, before some queries."""
+        for topic, frame in self._frames.items():
+            frame.createOrReplaceTempView(topic)
+        topic = random.choice(list(TOPICS))
+        if topic in self._cached:
+            self._spark.catalog.uncacheTable(topic)
+            self._cached.remove(topic)
+        elif random.random() < 0.2:
+            self._spark.catalog.cacheTable(topic)
+            self._cached.add(topic)
+        return [tuple(row) for row in self._spark.sql(node.sql("spark")).collect()]
+
+    def as_frames(self, node, random):
+        """Part by part: each is a DataFrame, and a part that the query has twice is one DataFrame."""
+        made, persisted = {}, []
+        frame = self._frame(node, made, persisted, random)
+        rows = [tuple(row) for row in frame.collect()]
+        for one in persisted:
+            one.unpersist()
+        return rows
+
+    def _frame(self, node, made, persisted, random):
+        if id(node) in made:
+            return made[id(node)]
+        children = [self._frame(one, made, persisted, random) for one in node.children]
+        base = re.fullmatch(r"select .* from (\w+)", node.text)
+        if base and base[1] in TOPICS:
+            frame = self._frames[base[1]].select(*(f"`{one}`" for one in re.findall(r"`(\w+)`", node.text)))
+        else:
+            where = re.fullmatch(r"select \* from \{0\} (\w+) where ([^{]*)", node.text)
+            if where:
+                frame = children[0].alias(where[1]).where(in_dialect(where[2], "spark"))
+            elif node.text == "select * from {0} u union all select * from {1} w":
+                frame = children[0].union(children[1])
+            else:
+                names = {f"part{at}": one for at, one in enumerate(children)}
+                frame = self._spark.sql(
+                    in_dialect(node.text.format(*(f"{{{one}}}" for one in names)), "spark"), **names
+                )
+        if random.random() < 0.08:
+            frame.count()
+        if random.random() < 0.06:
+            persisted.append(frame.persist())
+        made[id(node)] = frame
+        return frame
+
+    def _drop_views(self):
+        for topic in self._cached:
+            self._spark.catalog.uncacheTable(topic)
+        self._cached.clear()
+        for topic in TOPICS:
+            self._spark.catalog.dropTempView(topic)
+
+
+class Tally:
+    """What the queries came to."""
+
+    def __init__(self):
+        self.different, self.rows, self.ways = [], 0, Counter()
+
+    @property
+    def tried(self):
+        return sum(self.ways.values())
+
+    def __str__(self):
+        ways = ", ".join(f"{way} {count}" for way, count in sorted(self.ways.items()))
+        right = self.tried - len(self.different)
+        return f"{self.tried} queries ({ways}), {self.rows} rows: {right} right, {len(self.different)} wrong"
+
+
+def answer_of(database, node):
+    """The rows that SQLite gives, in any order, as a Counter."""
+    return Counter(map(tuple, database.execute(node.sql("sqlite")).fetchall()))
+
+
+def plain(rows):
+    """Spark's rows in any order, bytes as SQLite has them."""
+    return Counter(tuple(bytes(one) if isinstance(one, bytearray) else one for one in row) for row in rows)
+
+
+def fuzz_sql(spark, folder, *, seed, count, ways=WAYS, show=print, is_over=lambda: False, asked_of=Asked):
+    """Ask `count` queries of log directories below `folder`, or fewer if `is_over` says so after one of them.
+
+    The tally; `show` gets the words of each answer that is wrong.
+    """
+    tally = Tally()
+    for number in range(DIRECTORIES):
+        made = make_logs(folder / str(number), seed * DIRECTORIES + number)
+        database, asked = oracle_of(made), asked_of(spark, made)
+        for at in range(count * number // DIRECTORIES, count * (number + 1) // DIRECTORIES):
+            if is_over():
+                return tally
+            node, random = Chooser(seed * 1_000_000 + at).query(), Random(at)
+            way = ways[at % len(ways)]
+            wanted = answer_of(database, node)
+            tally.ways[way] += 1
+            tally.rows += sum(wanted.values())
+            try:
+                got = plain(getattr(asked, f"as_{way}")(node, random))
+            except Exception as error:  # whatever it is: the query has no answer
+                got = str(error)[:300]
+            if got != wanted:
+                tally.different.append(at)
+                show(f"query {at} of seed {seed} as {way}: {node.sql('spark')}")
+                if isinstance(got, str):
+                    show(f"    {got}")
+                else:
+                    show(f"    {sum(wanted.values())} rows wanted, {sum(got.values())} given; missing"
+                         f" {list((wanted - got).items())[:3]}, too many {list((got - wanted).items())[:3]}")  # fmt: skip
+    return tally
+
+
+def session_here(connect):
+    """A session with the source; `connect`: one of Spark Connect, whose server is in this process."""
+    from kafkalog_cli.spark import KafkalogDataSource, session
+    from kafkalog_cli.spark.sql.query import SETTINGS
+
+    # Compiling a query takes longer than running it over so few records.
+    interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    small = {"spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": tempfile.gettempdir(), **interpreted}
+    if not connect:
+        spark = session("local[2]", settings={**small, **SETTINGS})
+        spark.sparkContext.setLogLevel("OFF")
+        return spark
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # `session` sees to that otherwise
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
+    for name, value in small.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(KafkalogDataSource)
+    return spark
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--connect", action="store_true", help="through Spark Connect, without kafkalog sql")
+    parser.add_argument("--minutes", type=float, help="ask no more after so many minutes")
+    parser.add_argument("--record", type=Path, help="page whose last line gets the result")
+    options = parser.parse_args()
+    begun = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="sql-fuzz-"))
+    spark = session_here(options.connect)
+    ways = ("views", "frames") if options.connect else WAYS
+
+    def is_over():
+        return options.minutes is not None and time.monotonic() - begun > options.minutes * 60
+
+    tally = fuzz_sql(spark, folder, seed=options.seed, count=options.count, ways=ways, is_over=is_over)
+    version = spark.version
+    with contextlib.suppress(Exception):
+        spark.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+    through = " Connect" if options.connect else ""
+    line = f"PySpark {version}{through}: {tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
+    print(line)
+    if options.record:
+        text, mark, _ = options.record.read_text().partition(RECORD_MARK)
+        options.record.write_text(f"{text}{mark}{time.strftime('%Y-%m-%d')}, {line}.\n")
+    return 1 if tally.different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

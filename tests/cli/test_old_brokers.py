@@ -84,3 +84,15 @@ def test_the_log_starts_where_deleted_records_end(tmp_path):
     [found] = [one for one in map(json.loads, lines) if "log_start_offset" in one]
     assert (found["log_start_offset"], found["log_end_offset"]) == (3, 5)
     assert "offsets 3 to 5" in kafkalog("verify", tmp_path / "t-0")[1]
+
+
+def test_no_epochs_are_missing_where_a_broker_writes_an_old_format_again(tmp_path):
+    """With log.message.format.version below 0.11 a broker removes leader-epoch-checkpoint (seen of 2.4.1)."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    new, old = R(0, 1_795_000_000_000, None, b"v"), R(1, 1_795_000_000_001, None, b"v")
+    batches = [(batch_v2([new], epoch=3), 0, new.timestamp), (message(old, 1), 1, old.timestamp)]
+    write_segment(folder, 0, batches)
+    assert "leader-epochs-missing" not in kinds(folder)
+    write_segment(folder, 0, batches[:1])
+    assert "leader-epochs-missing" in kinds(folder)

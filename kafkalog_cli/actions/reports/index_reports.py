@@ -37,6 +37,7 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import Partition, Segment, directory_name, open_partition
 from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.scan import Scan
 
 NO_NUMBER_NOTE = Note(
     "the name does not begin with an offset: a broker that meets it does not start",
@@ -244,10 +245,26 @@ class PartitionReports:
             kind, last = FileKind.PRODUCER_SNAPSHOT, max(self._segments)
             message = "missing, as is every other: after a clean shutdown a broker forgets the producers"
             yield self._files.missing(FileName(segment_file_name(last, kind), kind, offset=last), message)
-        if FileKind.LEADER_EPOCH_CHECKPOINT not in there and first.leader_epoch >= 0:
+        if FileKind.LEADER_EPOCH_CHECKPOINT not in there and first.leader_epoch >= 0 and not self._ends_in_old_format():
             kind = FileKind.LEADER_EPOCH_CHECKPOINT
             message = "missing: a broker knows no leader epochs before the next"
             yield self._files.missing(FileName(kind.value, kind), message)
+
+    def _ends_in_old_format(self) -> bool:
+        """Whether the last batch has no epoch: a broker that was told to write format 0 or 1 removes the checkpoint."""
+        magic = 2
+        for base in sorted(self._segments, reverse=True):
+            log = self._segments[base].log
+            if not log.size_bytes:
+                continue
+            try:
+                with self._means.fs.open_read(log.path) as file:
+                    for chunk in Scan(file, limits=self._means.limits):
+                        magic = int(chunk.batches.magic[len(chunk.batches) - 1]) if len(chunk.batches) else magic
+            except KafkalogError:
+                return False
+            return magic < 2
+        return False
 
     def _first_batch(self) -> Batch | None:
         """The header of the first batch of the last segment that has one."""

@@ -57,7 +57,7 @@ public final class ManyDumps {
         Exit.setExitProcedure((code, message) -> {
             throw new Stop(code);
         });
-        Method tool = Class.forName("kafka.tools.DumpLogSegments").getMethod("main", String[].class);
+        Method tool = tool().getMethod("main", String[].class);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split("\t");
@@ -68,6 +68,15 @@ public final class ManyDumps {
             answers.println(words[0] + "\t" + code);
         }
         answers.flush();
+    }
+
+    /** The tool, which has moved with Kafka 4.3. */
+    private static Class<?> tool() throws ClassNotFoundException {
+        try {
+            return Class.forName("org.apache.kafka.tools.DumpLogSegments");
+        } catch (ClassNotFoundException before) {
+            return Class.forName("kafka.tools.DumpLogSegments");
+        }
     }
 
     private static int run(Method tool, String[] arguments) throws IllegalAccessException {

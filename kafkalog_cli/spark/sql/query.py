@@ -12,6 +12,7 @@ from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.spark.arrow_types import arrow_of
 from kafkalog_cli.spark.failures import without_state
 from kafkalog_cli.spark.sql.catalog import TABLE_DATABASE, Catalog, Reading, View
+from kafkalog_cli.spark.sql.confinement import Allowed, check_analysed, check_parsed
 from kafkalog_cli.spark.sql.plans import (
     VIEW,
     asks_for_names,
@@ -99,10 +100,13 @@ def _rendered(render: Render, schema: Any, messages: Iterator[bytes]) -> Iterato
 
 
 @contextmanager
-def query(spark: SparkSession, catalog: Catalog, text: str, reading: Reading) -> Iterator[Result]:
+def query(
+    spark: SparkSession, catalog: Catalog, text: str, reading: Reading, allowed: frozenset[Allowed] = frozenset()
+) -> Iterator[Result]:
     """The result of a query in SQL; the views that it needs are there as long as the context is.
 
-    Raises UsageError for what Spark does not understand, for what is no query, and for topics found twice.
+    Raises UsageError for what Spark does not understand, for what is no query or reaches further than `allowed`, and
+    for topics found twice.
     """
     from kafkalog_cli.spark.table_source import TableDataSource
 
@@ -114,10 +118,13 @@ def query(spark: SparkSession, catalog: Catalog, text: str, reading: Reading) ->
             session = spark._jsparkSession
             parsed = session.sessionState().sqlParser().parsePlan(text)
             _check_form(parsed, catalog)
+            if not is_query(spark._jvm, parsed):  # before it is analysed: text that is to be run is run then
+                raise _NO_QUERY
+            check_parsed(spark, parsed, allowed)
             for name in named_relations(parsed):
                 views.add(name, catalog)
             views.register_stand_ins()
-            used = _planned(spark, parsed)
+            used = _planned(spark, parsed, allowed)
             views.register(used)
             result = Result(spark.sql(text))
         yield result
@@ -136,17 +143,16 @@ def _check_form(parsed: Any, catalog: Catalog) -> None:
         )
 
 
-def _planned(spark: SparkSession, parsed: Any) -> dict[str, set[str]]:
+def _planned(spark: SparkSession, parsed: Any, allowed: frozenset[Allowed]) -> dict[str, set[str]]:
     """What a query uses of the views, by its plan. Nothing is run, no command either."""
     jvm: Any = spark._jvm
     session = spark._jsparkSession
     skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
     execution = session.sessionState().executePlan(parsed, skip)
-    if not is_query(jvm, parsed):  # before it is analysed: text that is to be run is run then
-        raise _NO_QUERY
     execution.assertAnalyzed()
     if not is_query(jvm, execution.analyzed()):
         raise _NO_QUERY
+    check_analysed(execution.analyzed(), allowed)
     return used_columns(execution.optimizedPlan())
 
 

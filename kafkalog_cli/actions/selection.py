@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.logdir import PartitionPath, open_logdir
+from kafkalog_cli.storage.logdir import PartitionPath, Takes, open_logdir
 from kafkalog_cli.storage.names import DirectoryName, classify_directory
 from kafkalog_cli.storage.partition import (
     Partition,
@@ -77,15 +77,23 @@ def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) ->
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
-    found = [
-        open_partition(fs, partition.path)
-        for path in expand(fs, paths)
-        for partition in partition_paths(fs, _directory(fs, path))
-        if selection.takes(partition.directory)
-    ]
+    found = partitions_taken(fs, paths, selection.takes)
     if not found:
         raise NothingSelected(reason="no partition directory under the given paths fits")
     return found
+
+
+def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
+    """The partitions under `paths` that `takes` chooses by their directories' names; no others are opened.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected for a glob that matches nothing.
+    """
+    return [
+        open_partition(fs, partition.path)
+        for path in expand(fs, paths)
+        for partition in partition_paths(fs, _directory(fs, path), takes)
+        if takes(partition.directory)
+    ]
 
 
 def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list[str]:
@@ -108,8 +116,11 @@ def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list
     return found
 
 
-def partition_paths(fs: Filesystem, path: str) -> Iterator[PartitionPath]:
-    """The partition directories that `path` is or holds. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+def partition_paths(fs: Filesystem, path: str, takes: Takes | None = None) -> Iterator[PartitionPath]:
+    """The partition directories that `path` is, or holds and `takes` chooses.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable.
+    """
     trimmed = path.rstrip("/") or "/"
     entries = fs.list_directory(trimmed)
     directory = directory_name(trimmed)
@@ -122,7 +133,7 @@ def partition_paths(fs: Filesystem, path: str) -> Iterator[PartitionPath]:
     ):
         yield PartitionPath(trimmed, directory)
     else:
-        yield from open_logdir(fs, trimmed).partitions
+        yield from open_logdir(fs, trimmed, takes).partitions
 
 
 def _directory(fs: Filesystem, path: str) -> str:

@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from typer.core import TyperGroup
 
 from kafkalog_cli import __version__
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.terminal import styles_as_wanted
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, next_step
 from kafkalog_cli.output.messages import Messages
 
@@ -88,7 +90,7 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
     stdout = io.TextIOWrapper(environment.stdout, "utf-8", "surrogateescape", write_through=True)
     stderr = io.TextIOWrapper(environment.stderr, "utf-8", "surrogateescape", write_through=True)
     try:
-        with redirect_stdout(stdout), redirect_stderr(stderr):
+        with redirect_stdout(stdout), redirect_stderr(stderr), styles_as_wanted():
             return _run(argv, environment)
     finally:
         stdout.detach()
@@ -97,6 +99,7 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
 
 def _run(argv: list[str], environment: Environment) -> int:
     command = typer.main.get_command(app)
+    environment.kernels.complain = partial(_complain, environment, argv)
     if argv[:1] == ["sql"]:  # a comment before a query is no option
         argv = [f" {word}" if word.startswith("-- ") else word for word in argv]
     try:
@@ -128,6 +131,11 @@ def _run(argv: list[str], environment: Environment) -> int:
     except Exception as error:
         return _unexpected(error, environment, argv)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
+
+
+def _complain(environment: Environment, argv: list[str], text: str, step: str) -> None:
+    """Compiled kernels do not load: the run goes on without them."""
+    Messages(environment.stderr, as_json=_wants_json(argv)).tell("no-compiled-kernels", text, next_step=step)
 
 
 def _wants_json(argv: list[str]) -> bool:

@@ -28,6 +28,13 @@ class ModeOption(Enum):
     PERMISSIVE = "permissive"
 
 
+class AllowOption(Enum):
+    """What a query may do besides reading views."""
+
+    FILES = "files"
+    JAVA = "java"
+
+
 command = typer.Typer(add_completion=False)
 
 
@@ -44,6 +51,10 @@ def sql(  # noqa: PLR0913, PLR0917 options
     mode: Annotated[ModeOption, typer.Option(rich_help_panel=SELECTION_PANEL,
         help="At damage: failfast ends with exit code 4, dropmalformed leaves out what cannot be read, permissive"
         " has a row for each place, with what was wrong in _fault.")] = ModeOption.FAILFAST,
+    allow: Annotated[list[AllowOption] | None, typer.Option(rich_help_panel=SELECTION_PANEL,
+        help="What the query may do besides: files lets it read any file by its path, as text.`/etc/hostname`; java"
+        " lets it call any method of Java and functions that nobody has checked. Repeatable.",
+        show_default=False)] = None,
     output_format: Format = OutputFormat.TEXT,
     output: Annotated[str | None, typer.Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
         help="Write a Parquet file instead, which must not be there yet.")] = None,
@@ -58,12 +69,13 @@ def sql(  # noqa: PLR0913, PLR0917 options
     partitions, configs, brokers, features, batches and segments.
 
     Only what the query names is read, and of it only the columns that it uses: count(*) decompresses nothing. Where a
-    topic has the name of such a view, that is kafkalog.NAME. Nothing is locked and nothing changed.
+    topic has the name of such a view, that is kafkalog.NAME. Nothing is locked and nothing changed: a query reads no
+    other file and calls no code, unless --allow lets it.
     """
     from kafkalog_cli.cli.sql_run import SqlOptions, SqlRun
 
     options = SqlOptions(
         query, isolation.value, include_control, mode.value, output_format.is_json, output, max_rows,
-        master, spark_settings(conf),
+        master, spark_settings(conf), [one.value for one in allow or ()],
     )  # fmt: skip
     return SqlRun(environment_of(context), options).run(paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ class SqlOptions:
     max_rows: int | None
     master: str
     settings: Mapping[str, str]
+    allow: Sequence[str] = ()
 
 
 class SqlRun:
@@ -66,12 +67,15 @@ class SqlRun:
         if options.output is not None:
             self._check_output(options.output, paths)
         from kafkalog_cli.spark.sessions import command_session
+        from kafkalog_cli.spark.sql.confinement import Allowed, settings_of
         from kafkalog_cli.spark.sql.query import SETTINGS, query
 
         reading = Reading(Isolation(options.isolation), Mode(options.mode), options.include_control)
+        allowed = frozenset(map(Allowed, options.allow))
+        settings = {**SETTINGS, **settings_of(allowed), **options.settings}
         with (
-            command_session(options.master, settings={**SETTINGS, **options.settings}) as spark,
-            query(spark, catalog, options.query, reading) as result,
+            command_session(options.master, settings=settings) as spark,
+            query(spark, catalog, options.query, reading, allowed) as result,
         ):
             self._answer(result)
         return ExitCode.OK

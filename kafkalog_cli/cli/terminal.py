@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
 
 from kafkalog_cli.errors import NotChanged
+from kafkalog_cli.output.stream import has_styles
 
 POLL_SECONDS = 0.1
 
@@ -39,6 +43,29 @@ def standard_terminal() -> Terminal | None:
     if any(stream is None or stream.closed or not stream.isatty() for stream in streams):
         return None
     return StandardTerminal()
+
+
+@contextmanager
+def styles_as_wanted() -> Iterator[None]:
+    """Have rich print help and errors without escape codes where `has_styles` says so.
+
+    It leaves out colours with NO_COLOR, and keeps bold; to a dumb terminal it prints neither. Typer, besides, does not
+    survive a TERMINAL_WIDTH that is no number.
+    """
+    before = {name: os.environ.get(name) for name in ("TERM", "COLUMNS", "TERMINAL_WIDTH")}
+    if not (before["TERMINAL_WIDTH"] or "").isdecimal():
+        os.environ.pop("TERMINAL_WIDTH", None)
+    if not has_styles():
+        os.environ["COLUMNS"] = str(shutil.get_terminal_size().columns)  # to rich, a dumb one has always 80
+        os.environ["TERM"] = "dumb"
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 class Consent:

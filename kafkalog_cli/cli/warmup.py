@@ -17,14 +17,14 @@ def warmup(
 ) -> int:
     """Compile the fast kernels now (5 to 20 seconds, once a machine and version)."""
     from kafkalog_cli.output.stream import ResultStream
-    from kafkalog_cli.storage.kernels import cache_directory, warm_up_kernels
+    from kafkalog_cli.storage.kernels import cache_directory, reason_of, warm_up_kernels
 
     environment = environment_of(context)
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)
     try:
         warm_up_kernels()
-    except ImportError as error:
-        errors.write(f"kafkalog: no compiled kernels on this platform, the plain ones serve: {error}\n")
+    except Exception as error:  # whatever it is, the commands go on with the plain kernels, and so say why here
+        errors.write(f"kafkalog: the compiled kernels do not load, and plain Python is slower: {reason_of(error)}\n")
         errors.flush()
         return ExitCode.FAILURE
     if not quiet:

@@ -6,22 +6,40 @@ import importlib.machinery
 import importlib.util
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.surroundings import without_variables
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined, unused-ignore]
 
     Checksum = Callable[[Buffer], int]
 
+_PACKAGE_VARIABLES = "CRC32C_"
+
 
 @cache
 def crc32c_function() -> Checksum:
     """The CRC-32C of the `crc32c` package, as unsigned 32-bit.
 
-    Raises RuntimeError when the package would fall back to software: ten times slower without a word
+    Raises KafkalogError when the package would fall back to software: ten times slower without a word
     is worse than a message (dpkp/kafka-python#1389). Only the extension module is loaded: the package
-    itself imports importlib.metadata, which costs a third of the start-up of a small dump.
+    itself imports importlib.metadata, which costs a third of the start-up of a small dump. CRC32C_SW_MODE,
+    by which another program may ask that package for software, does not count here.
     """
+    with without_variables(_PACKAGE_VARIABLES):
+        module = _loaded()
+    if not module.hardware_based:
+        raise KafkalogError(
+            reason="this processor has no instruction for CRC-32C (SSE 4.2, or the CRC extension of ARMv8),"
+            " which kafkalog needs: run it on another machine"
+        )
+    return cast("Checksum", module.crc32c)
+
+
+def _loaded() -> Any:
+    """The extension module, which looks at the environment once, when it is loaded."""
     package = importlib.util.find_spec("crc32c")
     locations = package.submodule_search_locations if package else None
     extension = importlib.machinery.PathFinder.find_spec("_crc32c", locations) if locations else None
@@ -30,9 +48,7 @@ def crc32c_function() -> Checksum:
         extension.loader.exec_module(module)
     else:
         import crc32c as module  # type: ignore[no-redef, unused-ignore]
-    if not module.hardware_based:
-        raise RuntimeError("crc32c has no hardware support on this machine (or CRC32C_SW_MODE forbids it)")
-    return cast("Checksum", module.crc32c)
+    return module
 
 
 def crc32c(data: Buffer) -> int:

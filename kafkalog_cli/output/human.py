@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream, has_styles, printable
 
 NOTHING = "-"
 """A cell whose value is not there."""
@@ -124,5 +124,5 @@ def _rich(table: Table, width: int) -> str:
     for row in table.rows:
         grid.add_row(*(Text(text, style="dim" if text == NOTHING else "") for text in row))
     text = io.StringIO()
-    Console(file=text, force_terminal=True, width=width).print(grid)
+    Console(file=text, force_terminal=has_styles(), width=width).print(grid)
     return text.getvalue()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream, has_styles, printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.ndjson import JsonLines
@@ -103,7 +103,7 @@ class Progress:
             self._due = max(self._due, self._clock() + self._every_seconds)
             if self._has_line:
                 self._has_line = False
-                self._stream.write(_ERASE_LINE)
+                self._stream.write(_erased_line())
                 self._stream.flush()
 
     @contextmanager
@@ -126,7 +126,7 @@ class Progress:
         if self._json is None:
             self._has_line = True
             width = shutil.get_terminal_size().columns - 1
-            self._stream.write(_ERASE_LINE + self._line(rate, left)[:width])
+            self._stream.write(_erased_line() + self._line(rate, left)[:width])
         else:
             fields = {
                 "work": self._work,
@@ -149,6 +149,13 @@ class Progress:
         if self._subject:
             parts.append(printable(self._subject))
         return ", ".join(parts)
+
+
+def _erased_line() -> str:
+    """What empties the line of the cursor and leads to its beginning."""
+    if has_styles():
+        return _ERASE_LINE
+    return "\r" + " " * (shutil.get_terminal_size().columns - 1) + "\r"
 
 
 def sized(size_bytes: int) -> str:

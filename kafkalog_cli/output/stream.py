@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import BinaryIO
 
@@ -42,6 +43,11 @@ class ResultStream:
             self._stream.write("".join(self._parts).encode("utf-8", "surrogateescape"))
             self._parts.clear()
             self._characters = 0
+
+
+def has_styles() -> bool:
+    """Whether a terminal gets escape codes, bold and dim among them: not with NO_COLOR, nor on one that has none."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 def printable(text: str) -> str:

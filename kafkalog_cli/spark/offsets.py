@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from kafkalog_cli.actions.broker_view import BrokerView, BrokerViews, LogBounds, log_bounds
 from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.read.growing_end import growing_end
 from kafkalog_cli.actions.read.request import Isolation
-from kafkalog_cli.actions.selection import Selection, expand, select_partitions
+from kafkalog_cli.actions.selection import Selection, expand, partitions_taken
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
 from kafkalog_cli.spark.options import Partitioner, SourceOptions
 from kafkalog_cli.spark.partition_counts import partition_counts
+from kafkalog_cli.spark.paths import local_path
 from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.names import DirectoryKind
+from kafkalog_cli.storage.logdir import Takes
+from kafkalog_cli.storage.names import DirectoryKind, DirectoryName
 from kafkalog_cli.storage.partition import Partition
 
 LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
@@ -48,8 +51,7 @@ def partitions_of(fs: Filesystem, options: SourceOptions) -> list[Partition]:
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable; UsageError for a partition found twice.
     """
-    found = served_partitions(fs, list(options.paths))
-    chosen = [one for one in found if _chooses(options, one)]
+    chosen = _served(fs, list(map(local_path, options.paths)), partial(_chooses, options))
     _check_chosen(options, chosen)
     check_unique(chosen)
     return sorted(chosen, key=lambda one: (*name_of(one), one.path))
@@ -71,10 +73,17 @@ def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | N
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
+    found = _served(fs, paths, (selection or Selection()).takes)
+    if not found:
+        raise NothingSelected(reason="no partition directory under the given paths fits")
+    return found
+
+
+def _served(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
     named = {path.rstrip("/") for path in expand(fs, paths)}
     found = {
         one.path: one  # once, though several paths lead there
-        for one in select_partitions(fs, paths, selection or Selection())
+        for one in partitions_taken(fs, paths, takes)
         if one.directory.kind not in LEFT_OUT or one.path in named
     }
     return list(found.values())
@@ -117,14 +126,15 @@ def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions
     return kept
 
 
-def _chooses(options: SourceOptions, one: Partition) -> bool:
+def _chooses(options: SourceOptions, directory: DirectoryName) -> bool:
     topics = options.topics
+    topic = directory.name if directory.topic is None else directory.topic
     if topics.assigned is not None:
-        return name_of(one) in topics.assigned
+        return (topic, directory.partition) in topics.assigned
     if topics.subscribed is not None:
-        return one.topic in topics.subscribed
+        return topic in topics.subscribed
     if topics.pattern is not None:  # as Spark's, it never means internal topics
-        return not one.topic.startswith("__") and re.search(topics.pattern, one.topic) is not None
+        return not topic.startswith("__") and re.search(topics.pattern, topic) is not None
     return True
 
 

@@ -19,6 +19,7 @@ from kafkalog_cli.spark.offset_limits import (
     starting_limit,
     streams_start,
 )
+from kafkalog_cli.spark.paths import local_path
 from kafkalog_cli.spark.record_range import OF_RECORDS, RecordRange, keys_of, range_of
 from kafkalog_cli.spark.schema import FAULT, Column, columns_named, default_columns
 
@@ -177,6 +178,14 @@ def _check_names(options: dict[str, str]) -> None:
 
 
 def _paths(options: dict[str, str]) -> tuple[str, ...]:
+    """The paths as they were given; `local_path` takes all of them. Raises UsageError."""
+    paths = _given_paths(options)
+    for path in paths:
+        local_path(path)
+    return paths
+
+
+def _given_paths(options: dict[str, str]) -> tuple[str, ...]:
     if "paths" in options:  # load([...]) hands them on as JSON
         found = _json(options["paths"])
         if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):

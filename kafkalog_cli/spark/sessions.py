@@ -10,8 +10,8 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING
+from contextlib import contextmanager, nullcontext, suppress
+from typing import IO, TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark.failures import plain_error, told_plainly
@@ -30,29 +30,105 @@ SETTINGS = {
 }
 
 
+LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""With a local master nobody else has to reach this machine's Spark: by default every host of its network can."""
+
+
 def session(
     master: str = DEFAULT_MASTER, *, name: str = "kafkalog", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with the source `kafkalog` registered, the running one if there is one.
+    """The running session as it is, else a new session; the source `kafkalog` is registered in it.
 
-    `settings` are Spark's own, stronger than SETTINGS. Workers run this Python, unless PYSPARK_PYTHON names another.
-    Raises KafkalogError where PySpark or a Java for it is missing.
+    `settings` are Spark's own and override SETTINGS. Workers run this Python, unless PYSPARK_PYTHON names another.
+    Raises KafkalogError where PySpark or a Java for it is missing, or a session runs with other settings than these.
     """
     need_pyspark()
-    from pyspark.sql import SparkSession
-
     from kafkalog_cli.spark.source import KafkalogDataSource
 
-    if SparkSession.getActiveSession() is None:
-        os.environ.update(java_environment(os.environ))
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**SETTINGS, **(settings or {})}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = running_session()
+    if spark is None:
+        spark = _started(master, name, settings or {})
+    else:
+        _check_settings(spark, settings or {})
     spark.dataSource.register(KafkalogDataSource)
     return spark
+
+
+def running_session() -> SparkSession | None:
+    """The session that this process has, in whatever thread it was started."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    known = getattr(SparkSession, "_instantiatedSession", None)
+    return known if known is not None and getattr(known.sparkContext, "_jsc", None) is not None else None
+
+
+def _started(master: str, name: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    os.environ.update(java_environment(os.environ))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    is_local = master.startswith("local")
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in {**SETTINGS, **(LOOPBACK if is_local else {}), **settings}.items():
+        builder = builder.config(key, value)
+    with _local_address() if is_local else nullcontext():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _local_address() -> Iterator[None]:
+    """The address of the processes that Java starts itself (`local-cluster`), unless the user has chosen another."""
+    if "SPARK_LOCAL_IP" in os.environ:
+        yield
+        return
+    os.environ["SPARK_LOCAL_IP"] = LOOPBACK["spark.driver.host"]
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_LOCAL_IP"]
+
+
+def _check_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Raises KafkalogError for settings that the running session has not."""
+    from pyspark.errors import PySparkException
+
+    for key, wanted in settings.items():
+        try:
+            found = spark.conf.get(key)
+        except PySparkException:  # neither set nor Spark's own
+            found = None
+        if found != wanted:
+            has = "is not set there" if found is None else f"is {found} there"
+            raise KafkalogError(
+                reason=f"a Spark session is running, and its settings are not changed: {key} {has}, and {wanted} is"
+                f" needed. Set it with spark.conf.set({key!r}, {wanted!r}), or end that session with spark.stop()"
+            )
+
+
+@contextmanager
+def _beside(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session for a command beside the running session, with settings of its own in the same Spark.
+
+    Raises KafkalogError for settings that can only be given when Spark starts, and are others there.
+    """
+    own = spark.newSession()
+    of_session = {key: value for key, value in settings.items() if own.conf.isModifiable(key)}
+    _check_settings(own, {key: value for key, value in settings.items() if key not in of_session})
+    for key, value in {"spark.sql.session.timeZone": SETTINGS["spark.sql.session.timeZone"], **of_session}.items():
+        own.conf.set(key, value)
+    from kafkalog_cli.spark.source import KafkalogDataSource
+
+    sessions: Any = spark._jvm.org.apache.spark.sql.SparkSession
+    sessions.setActiveSession(own._jsparkSession)  # Spark looks for data sources there
+    try:
+        own.dataSource.register(KafkalogDataSource)
+        yield own
+    finally:
+        sessions.setActiveSession(spark._jsparkSession)
 
 
 @contextmanager
@@ -64,11 +140,11 @@ def command_session(
     It is stopped afterwards, if it was not there before. Raises KafkalogError where it does not start.
     """
     need_pyspark()
-    from pyspark.sql import SparkSession
-
     with told_plainly(), _unlogged():
-        if SparkSession.getActiveSession() is not None:
-            yield session(master, settings=settings)
+        running = running_session()
+        if running is not None:
+            with _beside(running, settings or {}) as spark:
+                yield spark
             return
         interrupt = signal.getsignal(signal.SIGINT)
         # Where a name is no view, Spark makes its warehouse: in the working directory, which may be a log directory.

@@ -29,21 +29,26 @@ LOADED_ROWS = 2_000
 LOADED_BYTES = 128 << 10
 """The same in bytes of a log of which nothing is known yet: a second segment is not begun by plain kernels."""
 
+MENDING = "python -m pip install --force-reinstall kafkalog-cli, then kafkalog warmup, which says whether they load"
+"""What to do where they do not load."""
+
 
 class KernelChoice:
     """Chooses kernels by the rows done so far and those to come.
 
     `announce` is told once, with the seconds it may take, before kernels are compiled for the first time
-    on this machine.
+    on this machine. `complain` is told once, with a sentence and what to do, where they do not load.
     """
 
     def __init__(
         self,
         *,
         announce: Callable[[float], None] | None = None,
+        complain: Callable[[str, str], None] | None = None,
         forced: bool | None = None,
     ) -> None:
         self._announce = announce
+        self.complain = complain or _warn
         self._forced = forced
         self._plain_rows = 0
         self._expected_bytes = 0
@@ -96,14 +101,28 @@ class KernelChoice:
             self._announce(15.0)
         try:
             self._compiled = load_compiled()
-        except Exception:
+            if cold:
+                warm_up_kernels()
+        except Exception as error:
             # No Numba for this platform, or one that fails on it: the plain kernels serve all.
             if self._forced:
                 raise
+            self._compiled = None
             self._unavailable = True
-            return
-        if cold:
-            warm_up_kernels()
+            self.complain(f"the compiled kernels do not load, and plain Python is slower: {reason_of(error)}", MENDING)
+
+
+def _warn(message: str, next_step: str) -> None:
+    """Where nobody said who hears of it: in the library, and in tasks of Spark."""
+    import warnings
+
+    warnings.warn(f"kafkalog: {message} (next: {next_step})", RuntimeWarning, stacklevel=2)
+
+
+def reason_of(error: Exception) -> str:
+    """An exception in a line."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def _chosen_elsewhere(forced: bool | None, expected_bytes: int) -> KernelChoice:
@@ -143,13 +162,15 @@ def warm_up_kernels() -> None:
     _point_numba_to_it()
     from kafkalog_cli.format.kernels import native
 
-    for path in _sources():
-        importlib.import_module(f"{__package__.partition('.')[0]}.{path.parts[-3]}.kernels.{path.stem}")
+    with native.by_our_settings():
+        for path in _sources():
+            importlib.import_module(f"{__package__.partition('.')[0]}.{path.parts[-3]}.kernels.{path.stem}")
+        exported = native.export()
     marker = _marker()
     if marker.parent.is_dir():
         saved = _machine_code_file()
         new = saved.with_name(f"{saved.name}.{os.getpid()}")
-        new.write_bytes(native.pack(native.export(), _made_for()))
+        new.write_bytes(native.pack(exported, _made_for()))
         new.rename(saved)
         marker.touch()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Unreadable
@@ -18,6 +19,9 @@ from kafkalog_cli.storage.names import (
     classify_file,
 )
 from kafkalog_cli.storage.partition import holds_partition, looks_like_partition
+
+Takes = Callable[[DirectoryName], bool]
+"""Whether a partition directory of a name is chosen."""
 
 _PARTITION_KINDS = (DirectoryKind.PARTITION, DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 
@@ -52,8 +56,10 @@ class LogDir:
         return FileKind.CLEAN_SHUTDOWN in self.root_files
 
 
-def open_logdir(fs: Filesystem, path: str) -> LogDir:
+def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir:
     """What lies in a log directory. Raises PathNotFound, NotKafkaLayout, Unreadable.
+
+    `takes` chooses partitions by their names; no directory of the others is listed.
 
     One without any root file, such as a copy of partition directories, is known by what these hold: other programs
     have directories with such names too.
@@ -62,7 +68,7 @@ def open_logdir(fs: Filesystem, path: str) -> LogDir:
     partitions = [
         PartitionPath(entry.path, directory)
         for entry in entries
-        if entry.is_directory and (directory := _partition_directory(fs, entry)) is not None
+        if entry.is_directory and (directory := _partition_directory(fs, entry, takes)) is not None
     ]
     root_files: dict[FileKind, FileStatus] = {
         kind: entry
@@ -71,9 +77,12 @@ def open_logdir(fs: Filesystem, path: str) -> LogDir:
         and (name := classify_file(_name(entry.path))).state is WorkState.IN_PLACE
         and (kind := name.kind) in ROOT_KINDS
     }
-    if not root_files:
-        partitions = _with_files(fs, partitions)
-    if not partitions and not root_files:
+    is_known = bool(root_files)
+    if not is_known:
+        partitions, is_known = _with_files(fs, partitions)
+    if not is_known and takes is not None:
+        is_known = _has_another(fs, entries, takes)
+    if not is_known:
         raise NotKafkaLayout(path=path, reason="is neither a log directory nor a partition directory")
     taken = {p.path for p in partitions} | {status.path for status in root_files.values()}
     others = tuple(entry for entry in entries if entry.path not in taken)
@@ -96,9 +105,9 @@ def read_offset_checkpoints(
     return offsets, faults
 
 
-def _partition_directory(fs: Filesystem, entry: FileStatus) -> DirectoryName | None:
+def _partition_directory(fs: Filesystem, entry: FileStatus, takes: Takes | None = None) -> DirectoryName | None:
     directory = classify_directory(_name(entry.path))
-    if directory.kind not in _PARTITION_KINDS:
+    if directory.kind not in _PARTITION_KINDS or (takes is not None and not takes(directory)):
         return None
     # Only old documentation writes topic_0; other programs have directories of that shape.
     if directory.separator == "_":
@@ -109,8 +118,17 @@ def _partition_directory(fs: Filesystem, entry: FileStatus) -> DirectoryName | N
     return directory
 
 
-def _with_files(fs: Filesystem, partitions: list[PartitionPath]) -> list[PartitionPath]:
-    """Those that hold something of a partition's, and empty ones beside them; none if all are empty."""
+def _has_another(fs: Filesystem, entries: list[FileStatus], takes: Takes) -> bool:
+    """Whether a directory beside those chosen holds something of a partition's: it is a log directory then."""
+    for entry in entries:
+        directory = _partition_directory(fs, entry, lambda name: not takes(name)) if entry.is_directory else None
+        if directory is not None and _with_files(fs, [PartitionPath(entry.path, directory)])[1]:
+            return True
+    return False
+
+
+def _with_files(fs: Filesystem, partitions: list[PartitionPath]) -> tuple[list[PartitionPath], bool]:
+    """Those that hold something of a partition's, and empty ones beside them; whether any holds something."""
     kept, is_known = [], False
     for partition in partitions:
         try:
@@ -122,7 +140,7 @@ def _with_files(fs: Filesystem, partitions: list[PartitionPath]) -> list[Partiti
         is_known |= holds
         if holds or not entries:
             kept.append(partition)
-    return kept if is_known else []
+    return kept if is_known else [], is_known
 
 
 def _order(partition: PartitionPath) -> tuple[str, int, str]:

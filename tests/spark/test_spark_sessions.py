@@ -2,7 +2,9 @@
 
 import os
 import sys
+from contextlib import suppress
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from logs import BASE_TIME_MS, R, batch_v2
@@ -125,3 +127,65 @@ def test_a_session_twice(spark):
     assert again.sparkContext is spark.sparkContext
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def settings_of(spark):
+    return dict(spark.conf.getAll)
+
+
+def test_a_running_session_keeps_its_settings(spark, every_log):
+    """Neither `session` nor a command in the same process changes them, in whatever thread they are called."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from querying import sql
+
+    from kafkalog_cli.errors import KafkalogError
+    from kafkalog_cli.spark import session
+
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        before = settings_of(spark)
+        assert session() is spark
+        with ThreadPoolExecutor(1) as threads:
+            assert threads.submit(session, "local[1]").result() is spark
+        assert session(settings={"spark.sql.session.timeZone": "Asia/Tokyo"}) is spark
+        with pytest.raises(
+            KafkalogError, match=r"spark\.sql\.ansi\.enabled is true there, and false is needed"
+        ) as told:
+            session(settings={"spark.sql.ansi.enabled": "false"})
+        assert "spark.conf.set('spark.sql.ansi.enabled', 'false')" in str(told.value)
+        found = sql(
+            every_log, "select cast(timestamp'1970-01-01' as long) at", "--conf", "spark.sql.ansi.enabled=false"
+        )
+        assert found[:2] == (0, "at\n 0\n"), found  # in UTC
+        assert settings_of(spark) == before
+        assert type(spark).getActiveSession()._jsparkSession.equals(spark._jsparkSession)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def listening(pid):
+    """The addresses on which a process of this machine takes connections, in hexadecimal as Linux has them."""
+    sockets = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            sockets.add(str(link.readlink()))
+    lines = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    return [line[1].rpartition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in sockets]
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="NOBODY LOOKS WHERE SPARK LISTENS: no /proc here")
+def test_spark_listens_on_the_loopback_address_only(spark):
+    spark.range(2).rdd.map(lambda row: row.id).collect()  # workers, and their daemon
+    java = spark._jvm.java.lang.ProcessHandle.current()
+    children = java.descendants().iterator()
+    pids = [os.getpid(), java.pid()]
+    while children.hasNext():
+        pids.append(children.next().pid())
+    assert len(pids) > 2
+    assert len(listening(java.pid())) > 2
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+    for pid in pids:
+        assert set(listening(pid)) <= loopback, pid

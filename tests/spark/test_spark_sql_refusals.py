@@ -90,7 +90,7 @@ def test_a_name_that_is_none_leaves_nothing(shop, tmp_path):
 
 def test_java_that_ends_in_the_middle(shop, tmp_path):
     """Its end is said in a line, and the thread that hears accumulators of PySpark says nothing."""
-    done = in_a_process(tmp_path, shop, "select java_method('java.lang.System', 'exit', 3)")
+    done = in_a_process(tmp_path, shop, "select java_method('java.lang.System', 'exit', 3)", "--allow", "java")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("kafkalog: Spark")
     assert done.stderr.count("\n") == 1, done.stderr

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from kafkalog_cli.format.surroundings import without_variables
+
 _HEAD = "kafkalog machine code 2"
 _BOOLEAN, _INTEGER = "b", "i"
 _MOST_DIMENSIONS = 2
+_KEPT = frozenset({"NUMBA_CACHE_DIR"})
 _CALLED_BY_LLVM = ("memcpy", "memmove", "memset")
 """All that a kernel may call; what LLVM finds no address for it takes to be at 0."""
 
@@ -42,8 +47,31 @@ def function(name: str) -> Callable[..., Any]:
     if found is not None:
         return _callable(found, _address(found))
     module, _, attribute = name.partition(":")
-    compiled: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    with by_our_settings():
+        compiled: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     return compiled
+
+
+@contextmanager
+def by_our_settings() -> Iterator[None]:
+    """Have Numba compile without the variables NUMBA_…: they are for other programs, and some switch it off.
+
+    Numba reads them when it is imported, and again before it compiles.
+    """
+    is_loaded = "numba" in sys.modules
+    keep = _KEPT | {"NUMBA_NUM_THREADS"} if is_loaded else _KEPT  # once its threads run, it refuses another number
+    with without_variables("NUMBA_", keep=keep):
+        if is_loaded:
+            _reload_settings()
+        yield
+    if is_loaded:
+        _reload_settings()
+
+
+def _reload_settings() -> None:
+    from numba.core import config
+
+    config.reload_config()  # type: ignore[no-untyped-call]
 
 
 def use(kernels: list[MachineCode]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.importing.task import Where, scattered
 from kafkalog_cli.spark.options import flag, positive
+from kafkalog_cli.spark.paths import local_path
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_imports
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import RealFilesystem
@@ -73,7 +73,7 @@ def write_options(given: Mapping[str, Any]) -> WriteOptions:
     )
     request.check()
     config = [f"{name.removeprefix(_CONFIG)}={value}" for name, value in options.items() if name.startswith(_CONFIG)]
-    path = os.path.abspath(options["path"])  # noqa: PTH100 - workers may have another directory of their own
+    path = local_path(options["path"])
     wait = positive(options, "waitSeconds") or 0
     return WriteOptions(path, request, parse_topic_settings(config), options.get("metadata"), wait)
 

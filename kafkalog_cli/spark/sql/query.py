@@ -12,6 +12,7 @@ from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.spark.arrow_types import arrow_of
 from kafkalog_cli.spark.failures import without_state
 from kafkalog_cli.spark.sql.catalog import TABLE_DATABASE, Catalog, Reading, View
+from kafkalog_cli.spark.sql.confinement import Allowed, check_analysed, check_parsed
 from kafkalog_cli.spark.sql.plans import (
     VIEW,
     asks_for_names,
@@ -100,10 +101,13 @@ def _rendered(render: Render, schema: Any, messages: Iterator[bytes]) -> Iterato
 
 
 @contextmanager
-def query(spark: SparkSession, catalog: Catalog, text: str, reading: Reading) -> Iterator[Result]:
+def query(
+    spark: SparkSession, catalog: Catalog, text: str, reading: Reading, allowed: frozenset[Allowed] = frozenset()
+) -> Iterator[Result]:
     """The result of a query in SQL; the views that it needs are there as long as the context is.
 
-    Raises UsageError for what Spark does not understand, for what is no query, and for topics found twice.
+    Raises UsageError for what Spark does not understand, for what is no query or reaches further than `allowed`, and
+    for topics found twice.
     """
     from kafkalog_cli.spark.table_source import TableDataSource
 
@@ -115,10 +119,13 @@ def query(spark: SparkSession, catalog: Catalog, text: str, reading: Reading) ->
             session = spark._jsparkSession
             parsed = session.sessionState().sqlParser().parsePlan(text)
             _check_form(parsed, catalog)
+            if not is_query(spark._jvm, parsed):  # before it is analysed: text that is to be run is run then
+                raise _NO_QUERY
+            check_parsed(spark, parsed, allowed)
             for name in named_relations(parsed):
                 views.add(name, catalog)
             views.register_stand_ins()
-            views.register(_planned(spark, parsed))
+            views.register(_planned(spark, parsed, allowed))
             result = Result(spark.sql(text))
         yield result
     finally:
@@ -136,17 +143,16 @@ def _check_form(parsed: Any, catalog: Catalog) -> None:
         )
 
 
-def _planned(spark: SparkSession, parsed: Any) -> Any:
+def _planned(spark: SparkSession, parsed: Any, allowed: frozenset[Allowed]) -> Any:
     """The optimised plan of a query. Nothing is run, no command either. Raises UsageError for what is no query."""
     jvm: Any = spark._jvm
     session = spark._jsparkSession
     skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
     execution = session.sessionState().executePlan(parsed, skip)
-    if not is_query(jvm, parsed):  # before it is analysed: text that is to be run is run then
-        raise _NO_QUERY
     execution.assertAnalyzed()
     if not is_query(jvm, execution.analyzed()):
         raise _NO_QUERY
+    check_analysed(execution.analyzed(), allowed)
     return execution.optimizedPlan()
 
 

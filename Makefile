@@ -1,6 +1,6 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-crash test-crash-long test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
+.PHONY: help fmt lint type test test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -18,6 +18,8 @@ test-crash:      ## power cuts, faults, kills, signals: three times the rows of 
 	RELIABILITY_SCALE=3 $(PYTHON) -m pytest tests/crash
 test-crash-long: ## 25 times: 500 kills, every fault
 	RELIABILITY_SCALE=25 $(PYTHON) -m pytest tests/crash
+test-attacks:    ## links, names and swaps planted in log directories, with every command
+	RELIABILITY_SCALE=3 $(PYTHON) -m pytest tests/attacks
 test-damage-long: ## each small log damaged at every byte, recovered and salvaged (R8)
 	RELIABILITY_SCALE=83 $(PYTHON) -m pytest tests/bad_input/test_recover_damage.py
 interop:         ## only what runs the real Kafka (Java and Maven)

@@ -1,0 +1,275 @@
+"""Whoever owns a log directory plants links, names and odd files in it: no command touches what lies elsewhere.
+
+Every attack meets every command that changes something. Beside the log directory lies a `victim`, of which content, modes, mtimes
+and numbers of links stay. In the second test a directory is swapped for a link to the victim before the n-th call to the disk.
+"""
+
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from evidence import SCALE
+from watched_fs import WatchedFilesystem
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+
+NOW_MS = 1_895_000_000_000
+RUN = "20260101T000000.000Z-recover-abcd"
+PARTITION = "crash-torn-0"
+PLAIN = KernelChoice(forced=False)
+COMMANDS = {
+    "recover": ("recover", "PARTITION"),
+    "recover all": ("recover", "LOGS"),
+    "retain": ("retain", "PARTITION", "--config", "cleanup.policy=delete", "--config", "retention.ms=1"),
+    "free": ("retain", "PARTITION", "--config", "cleanup.policy=delete", "--free-bytes", "1GiB"),
+    "compact": (
+        "compact",
+        "PARTITION",
+        "--config",
+        "cleanup.policy=compact",
+        "--config",
+        "min.cleanable.dirty.ratio=0",
+    ),
+    "roll": ("roll", "PARTITION", "--force"),
+    "truncate": ("truncate", "PARTITION", "--to", "50", "--single-replica"),
+    "delete-records": ("delete-records", "PARTITION", "--before", "50", "--single-replica"),
+    "append": ("append", "PARTITION", "--single-replica"),
+    "undo": ("undo", "PARTITION", RUN),
+    "purge": ("purge", "LOGS", "--older-than", "0s"),
+    "verify": ("verify", "LOGS"),
+}
+
+
+def kafkalog(fs, place, words):
+    """(exit code, stderr); `place` holds the log directory `ld`."""
+    names = {"PARTITION": f"{place}/ld/{PARTITION}", "LOGS": f"{place}/ld"}
+    out, err = io.BytesIO(), io.BytesIO()
+    streams = {"stdout": out, "stderr": err, "stdin": io.BytesIO(b'{"value":"x"}\n')}
+    environment = Environment(**streams, fs=fs, now_ms=lambda: NOW_MS, kernels=PLAIN)
+    code = run([names.get(word, word) for word in words], environment)
+    text = err.getvalue().decode(errors="replace")
+    assert "internal error" not in text, text
+    return code, text
+
+
+@pytest.fixture
+def place(corpus, tmp_path):
+    shutil.copytree(corpus / "crash-torn/before", tmp_path / "ld")
+    (tmp_path / "ld" / PARTITION).chmod(0o755)
+    for path in (tmp_path / "ld").rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (tmp_path / "ld").chmod(0o755)
+    victim = tmp_path / "victim"
+    (victim / "sub").mkdir(parents=True)
+    for name in ("file1", "sub/file2", "00000000000000000000.log.deleted", "manifest.json", "lock"):
+        (victim / name).write_bytes(b"of somebody else: " + name.encode())
+        (victim / name).chmod(0o640)
+        os.utime(victim / name, (1_500_000_000, 1_500_000_000))
+    for directory in (victim / "sub", victim):
+        os.utime(directory, (1_500_000_000, 1_500_000_000))
+    return tmp_path
+
+
+def facts(victim):
+    found = {}
+    for path in (victim, *sorted(victim.rglob("*"))):
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() else None
+        found[str(path)] = (content, status.st_mode, status.st_uid, status.st_mtime_ns, status.st_nlink)
+    return found
+
+
+# -- the attacks; each gets the place, and plants something
+
+
+def own(place):
+    directory = place / "ld" / PARTITION / ".kafkalog"
+    directory.mkdir(exist_ok=True)
+    return directory
+
+
+def linked(name, to=""):
+    def plant(place):
+        path = place / "ld" / name.replace("PARTITION", PARTITION)
+        path.parent.mkdir(exist_ok=True, parents=True)
+        if path.exists():
+            path.unlink()
+        path.symlink_to(place / "victim" / to)
+
+    return plant
+
+
+def manifest(**change):
+    """An unfinished run whose manifest leads out of it."""
+
+    def plant(place):
+        directory = own(place) / RUN
+        directory.mkdir()
+        (directory / "0000.new").write_bytes(b"theirs")
+        named = {"file1": {"size_bytes": 24, "mtime_ns": 0, "inode": 0, "mode": 0o640}}
+        changes = [{"name": "file1", "to_bytes": 6, "staged": "0000.new", "kept": "0000.new", **change}]
+        run = {"run_id": RUN, "action": "recover", "argv": [], "now_ms": 0}
+        before = {"mtime_ns": 0, "files": named, "checkpoint_lines": []}
+        document = {
+            "format": 1, "state": "started", "directory": f"{place}/ld/{PARTITION}", "discard": False,
+            "finished_ms": None, "run": run, "changes": changes, "edits": [], "before": before, "after": None,
+            "facts": {}, "order": 0,
+        }  # fmt: skip
+        (directory / "manifest.json").write_text(json.dumps(document))
+
+    return plant
+
+
+def odd_manifest(make):
+    def plant(place):
+        (own(place) / RUN).mkdir()
+        make(own(place) / RUN / "manifest.json", place)
+
+    return plant
+
+
+def leftover(place):
+    directory = place / "ld/x-0.aaaaaaaaaaaaaaaaaaaaaaade097b2a8-delete"
+    directory.mkdir()
+    (directory / "sub").symlink_to(place / "victim")
+    (directory / "deep").mkdir()
+    (directory / "deep/sub").symlink_to(place / "victim")
+
+
+def partition_is_a_link(place):
+    (place / "ld" / PARTITION).rename(place / "aside")
+    (place / "ld" / PARTITION).symlink_to(place / "victim")
+
+
+OUT = "../../victim/file1"
+ATTACKS = {
+    "a link in .kafkalog": linked("PARTITION/.kafkalog/x"),
+    "a link of a run's name": linked(f"PARTITION/.kafkalog/{RUN}"),
+    ".kafkalog is a link": linked("PARTITION/.kafkalog"),
+    "a link in a run": linked(f"PARTITION/.kafkalog/{RUN}/sub"),
+    "the manifest is a link": linked(f"PARTITION/.kafkalog/{RUN}/manifest.json", "manifest.json"),
+    "the manifest is a FIFO": odd_manifest(lambda path, _: os.mkfifo(path)),
+    "the manifest is huge": odd_manifest(lambda path, _: os.truncate(os.open(path, os.O_CREAT | os.O_RDWR), 1 << 40)),
+    "the manifest is a directory": odd_manifest(lambda path, _: path.mkdir()),
+    "the partition's lock is a link": linked("PARTITION/.kafkalog/lock", "lock"),
+    ".lock is a link": linked(".lock", "lock"),
+    ".lock is a link to nothing": linked(".lock", "new"),
+    "the marker is a link": linked(".kafka_cleanshutdown", "file1"),
+    "the held marker is a link": linked(".kafkalog-clean-shutdown", "file1"),
+    "a partition is a link": partition_is_a_link,
+    "a leftover holds links": leftover,
+    **{
+        f"{name} is a link": linked(name, "file1")
+        for name in (
+            "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
+            "recovery-point-offset-checkpoint.tmp", "cleaner-offset-checkpoint",
+            "PARTITION/00000000000000000115.log", "PARTITION/00000000000000000115.index",
+            "PARTITION/00000000000000000115.timeindex", "PARTITION/00000000000000000000.log.deleted",
+            "PARTITION/00000000000000000129.snapshot", "PARTITION/leader-epoch-checkpoint",
+            "PARTITION/leader-epoch-checkpoint.tmp", "PARTITION/partition.metadata",
+        )
+    },
+    **{
+        f"{name} is a link to a directory": linked(name)
+        for name in (
+            "PARTITION/00000000000000000115.index", "PARTITION/00000000000000000000.log.deleted",
+            "PARTITION/00000000000000000129.snapshot", "PARTITION/leader-epoch-checkpoint",
+        )
+    },
+    **{f"a manifest {kind}s a file elsewhere": manifest(kind=kind, name=OUT) for kind in ("make", "put", "drop", "grow", "cut")},
+    "a manifest replaces a file elsewhere": manifest(kind="put", name=OUT, replaces=True),
+    "a manifest moves to elsewhere": manifest(kind="move", name="file1", new_name=OUT),
+    "a manifest moves from elsewhere": manifest(kind="move", name=OUT, new_name="mine"),
+    "a manifest keeps a file elsewhere": manifest(kind="drop", name="gone", kept="../../../" + OUT),
+    "a manifest stages a file elsewhere": manifest(kind="put", name="gone", staged="../../../" + OUT, replaces=True),
+    "a manifest's name is ..": manifest(kind="make", name=".."),
+    "a manifest's name is empty": manifest(kind="make", name=""),
+    "a manifest's name has a NUL": manifest(kind="make", name="a\0b"),
+    "a manifest's name is our directory": manifest(kind="make", name=".kafkalog"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_nothing_elsewhere_is_touched(place, attack, evidence):
+    ATTACKS[attack](place)
+    before = facts(place / "victim")
+    rotating = list(COMMANDS)[list(ATTACKS).index(attack) % len(COMMANDS)]
+    others = COMMANDS if SCALE > 1 else dict.fromkeys(["undo", rotating])
+    for count, name in enumerate(others):
+        copy = place / f"copy-{count}"
+        copy.mkdir()
+        shutil.copytree(place / "ld", copy / "ld", symlinks=True, ignore_dangling_symlinks=True, copy_function=copied)
+        kafkalog(RealFilesystem(), copy, COMMANDS[name])
+        assert facts(place / "victim") == before, name
+    evidence("R25", len(others), len(ATTACKS))
+
+
+def copied(source, target, *, follow_symlinks=True):
+    del follow_symlinks
+    if not Path(source).is_symlink() and Path(source).is_fifo():
+        os.mkfifo(target)
+    elif not Path(source).is_symlink() and Path(source).stat().st_size > 1 << 30:
+        os.truncate(os.open(target, os.O_CREAT | os.O_RDWR), Path(source).stat().st_size)
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+# -- swaps
+
+
+class Swapping(WatchedFilesystem):
+    """Before the n-th call a directory of the partition gives its name to a link."""
+
+    def __init__(self, n, swap):
+        super().__init__(RealFilesystem())
+        self.calls = 0
+        self._n, self._swap = n, swap
+
+    def before(self, call):
+        del call
+        if self.calls == self._n:
+            self._swap()
+        self.calls += 1
+
+
+def swapped(path, to):
+    if path.is_dir() and not path.is_symlink():
+        path.rename(path.with_name("aside"))
+        path.symlink_to(to)
+
+
+SWAPS = {
+    "the partition": lambda place: swapped(place / "ld" / PARTITION, place / "victim"),
+    ".kafkalog": lambda place: swapped(place / "ld" / PARTITION / ".kafkalog", place / "victim"),
+    "the run": lambda place: [
+        swapped(path, place / "victim") for path in list((place / "ld" / PARTITION / ".kafkalog").glob("2*"))
+    ],
+}
+
+
+SWAPPED = ["recover", "append"] + (["truncate", "roll", "delete-records"] if SCALE > 1 else [])
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+@pytest.mark.parametrize("swap", SWAPS)
+def test_a_swap_at_any_call_leads_nowhere(place, swap, name, evidence):
+    (place / "saved").mkdir()
+    shutil.copytree(place / "ld", place / "saved/ld")
+    before, n, tried, step = facts(place / "victim"), 0, 0, 7 if SCALE > 1 else 59
+    while True:
+        shutil.rmtree(place / "ld")
+        shutil.copytree(place / "saved/ld", place / "ld")
+        fs = Swapping(n, lambda: SWAPS[swap](place))
+        kafkalog(fs, place, COMMANDS[name])
+        assert facts(place / "victim") == before, n
+        tried += 1
+        if fs.calls <= n:
+            break
+        n += step
+    evidence("R26", tried, len(SWAPS) * len(SWAPPED))

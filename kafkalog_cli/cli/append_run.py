@@ -94,6 +94,7 @@ class AppendRun(LogWriter[AppendPlan]):
     """Appends to a partition, or to those of a topic, what the files hold."""
 
     verb = "append"
+    warns_first = True
     action = Action.APPEND
     schema = APPENDED
 

@@ -36,6 +36,7 @@ class DeleteRecordsRun(LogWriter[DeleteRecordsPlan]):
     """Deletes the first records of a partition."""
 
     verb = "delete-records"
+    warns_first = True
     action = Action.DELETE_RECORDS
     schema = DELETED_RECORDS
 

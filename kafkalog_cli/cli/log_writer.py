@@ -36,6 +36,9 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
     explains = False
     """Whether `more_lines` tells all that there is, so that the changes need not be listed."""
 
+    warns_first = False
+    """Whether warnings come before the change, and not with its result: of commands that take one partition."""
+
     # -- what a command says
 
     @abstractmethod
@@ -84,10 +87,19 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
         """Do what is planned, unless this is a dry run. Raises KafkalogError, OSError."""
         if self._writing.dry_run or not plan.has_work:
             return Changed(plan, None)
+        if self.warns_first:
+            self._warn_now(work)
         if self.drops(plan):
             self.confirm(work, self.said(plan, None).what)
         with self.locked(work):
             return self.apply(work, plan, self.run_info(plan.settings))
+
+    def _warn_now(self, work: Work) -> None:
+        """Print what there is to know of a partition before it is changed, while it can still be stopped."""
+        with self._progress.paused():
+            for kind, message, path in work.told:
+                self._messages.warn(kind, message, path=path)
+        work.told.clear()
 
     def show(self, result: Changed[PlanT]) -> ExitCode:
         """See PartitionRun."""

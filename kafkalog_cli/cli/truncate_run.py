@@ -31,6 +31,7 @@ class TruncateRun(LogWriter[TruncatePlan]):
     """Truncates a partition."""
 
     verb = "truncate"
+    warns_first = True
     action = Action.TRUNCATE
     schema = TRUNCATION
 

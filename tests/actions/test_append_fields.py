@@ -23,8 +23,6 @@ WRONG = {
     '{"value":"x","temperature":5}': "unknown field 'temperature'",
     "{}": "--input lines",
     '{"temperature":5}': "--input lines",
-    '{"offset":5}': "--input lines",
-    '{"type":"record","topic":"t"}': "--input lines",
 }
 
 

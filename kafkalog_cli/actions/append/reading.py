@@ -161,7 +161,7 @@ def _check_fields(found: dict[str, Any]) -> None:
 
     A later version may print more fields; then the object names its schema.
     """
-    if not _CONTENTS & found.keys():
+    if not (_FIELDS - {"schema", "type"}) & found.keys():
         raise UnknownFields(
             "an object with no key, value or headers is no record; --input lines takes each line as a value"
         )

@@ -6,13 +6,10 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
-    DEFAULT_MASTER,
     OUTPUT_PANEL,
     SELECTION_PANEL,
     TIME_HELP,
-    Conf,
     Format,
-    Master,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
@@ -24,8 +21,8 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     selection_of,
-    spark_settings,
 )
+from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_settings
 from kafkalog_cli.cli.verify import LevelOption
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 

@@ -6,20 +6,15 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
-    DEFAULT_MASTER,
     AssumeOffline,
     BrokerConfigOption,
-    Conf,
     ConfigOption,
     Delay,
     DryRun,
-    EngineName,
-    EngineOption,
     Format,
     Input,
     IoBytesPerS,
     Jobs,
-    Master,
     MetadataOption,
     Metrics,
     Now,
@@ -31,10 +26,10 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     Wait,
-    engine_of,
     pace_of,
     selection_of,
 )
+from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, EngineName, EngineOption, Master, engine_of
 from kafkalog_cli.errors import UsageError
 
 command = typer.Typer(add_completion=False)

@@ -7,14 +7,11 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
-    DEFAULT_MASTER,
     OUTPUT_PANEL,
     SELECTION_PANEL,
-    Conf,
     FromOffset,
     IsolationLevel,
     IsolationOption,
-    Master,
     Now,
     OutputFormat,
     PartitionOption,
@@ -26,8 +23,8 @@ from kafkalog_cli.cli.options import (
     TopicPatternOption,
     Until,
     selection_of,
-    spark_settings,
 )
+from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_settings
 
 
 class Files(Enum):

@@ -6,24 +6,21 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
-    DEFAULT_MASTER,
     SAFETY_PANEL,
     AssumeOffline,
     BrokerConfigOption,
     CodecName,
-    Conf,
     ConfigOption,
     DryRun,
     Format,
-    Master,
     MetadataOption,
     Now,
     OutputFormat,
     Quiet,
     SingleReplica,
     Wait,
-    spark_settings,
 )
+from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_settings
 
 command = typer.Typer(add_completion=False)
 

@@ -12,7 +12,6 @@ import typer
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.engine import Engine
     from kafkalog_cli.actions.ranges import Range
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.environment import Environment
@@ -269,41 +268,6 @@ TimeBudget = Annotated[
         rich_help_panel=PACE_PANEL,
     ),
 ]
-SPARK_PANEL = "Spark"
-Master = Annotated[
-    str,
-    typer.Option(
-        metavar="URL",
-        help="Where Spark runs: local[N] here with N threads, spark://... a cluster.",
-        rich_help_panel=SPARK_PANEL,
-    ),
-]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.", rich_help_panel=SPARK_PANEL
-    ),
-]
-DEFAULT_MASTER = "local[*]"
-
-
-class EngineName(Enum):
-    """What the work on partitions is done by."""
-
-    LOCAL = "local"
-    SPARK = "spark"
-
-
-EngineOption = Annotated[
-    EngineName,
-    typer.Option(
-        "--engine",
-        help="local: threads of this process; spark: tasks of Spark, one a partition, --jobs of them at a time"
-        " (0: as many as it has cores).",
-        rich_help_panel=SPARK_PANEL,
-    ),
-]
-
 IoBytesPerS = Annotated[
     str | None,
     typer.Option(
@@ -337,38 +301,6 @@ def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> P
     if size_bytes == 0:
         raise UsageError(reason="--io-bytes-per-s must be above 0")
     return Pace(jobs or default_jobs(), seconds, size_bytes)
-
-
-def engine_of(  # noqa: PLR0913
-    engine: EngineName,
-    master: str,
-    conf: list[str] | None,
-    jobs: int,
-    *,
-    changes: bool = False,
-    io_bytes_per_s: str | None = None,
-    assume_offline: bool = False,
-) -> Engine:
-    """Where the work is done. Raises UsageError for what does not go with it, KafkalogError without PySpark."""
-    from kafkalog_cli.actions.engine import THREADS
-
-    if engine is EngineName.LOCAL:
-        if conf or master != DEFAULT_MASTER:
-            raise UsageError(reason="--master and --conf go with --engine spark")
-        return THREADS
-    settings = spark_settings(conf)
-    if changes and settings.get("spark.speculation", "false").strip().lower() != "false":
-        raise UsageError(reason="spark.speculation stays off: of what changes a log one task is at work, not two")
-    if assume_offline:
-        raise UsageError(reason="--assume-offline goes with --engine local: each task of Spark needs locks that work")
-    from kafkalog_cli.spark.engine import SparkEngine
-    from kafkalog_cli.spark.java import need_pyspark
-
-    need_pyspark()
-    found = SparkEngine(master, settings, jobs)
-    if io_bytes_per_s is not None and found.known_slots is None:
-        raise UsageError(reason="--io-bytes-per-s on a cluster needs --jobs N: so many tasks share it")
-    return found
 
 
 def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None) -> Selection | None:
@@ -446,14 +378,3 @@ def wanted_range(  # noqa: PLR0913, PLR0917 one for each option
         None if until is None else time_of(environment, until, now),
         None if key is None else key.encode("utf-8", "surrogateescape"),
     )
-
-
-def spark_settings(conf: list[str] | None) -> dict[str, str]:
-    """What --conf says. Raises UsageError."""
-    settings = {}
-    for one in conf or ():
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise UsageError(reason=f"--conf {one}: NAME=VALUE")
-        settings[name] = value
-    return settings

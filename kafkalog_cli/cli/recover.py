@@ -6,18 +6,13 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
-    DEFAULT_MASTER,
     AssumeOffline,
     BrokerConfigOption,
-    Conf,
     ConfigOption,
     DryRun,
-    EngineName,
-    EngineOption,
     Format,
     IoBytesPerS,
     Jobs,
-    Master,
     MetadataOption,
     Now,
     OutputFormat,
@@ -27,10 +22,10 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     Wait,
-    engine_of,
     pace_of,
     selection_of,
 )
+from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, EngineName, EngineOption, Master, engine_of
 from kafkalog_cli.errors import UsageError
 
 command = typer.Typer(add_completion=False)

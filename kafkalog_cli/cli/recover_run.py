@@ -26,7 +26,7 @@ from kafkalog_cli.output.recover_json import RECOVERY, plan_object
 from kafkalog_cli.output.recover_text import plan_lines, plan_words
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.changing.changes import Cut
-from kafkalog_cli.storage.changing.durable import sync_directory
+from kafkalog_cli.storage.changing.durable import rename_directory
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.checkpoints import Rebuilt, rebuild_damaged
 from kafkalog_cli.storage.names import DirectoryKind
@@ -197,8 +197,7 @@ class RecoverRun(PartitionWriter[Recovered]):
         with self.locked(work):
             run = self.run_info(plan.settings)
             done = apply_recovery(work.fs, plan, run, self._request, held=work.lock) if plan.has_work else None
-            work.fs.rename(stray, live)
-            sync_directory(work.fs, live.rpartition("/")[0])
+            rename_directory(work.fs, stray, live)
         work.tell("stray", f"renamed to {live}; undo: mv {quote(live)} {quote(stray)}", stray)
         return Recovered(plan, done, live)
 

@@ -7,17 +7,14 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
-    DEFAULT_MASTER,
     OUTPUT_PANEL,
     SELECTION_PANEL,
-    Conf,
     Format,
     IsolationLevel,
     IsolationOption,
-    Master,
     OutputFormat,
-    spark_settings,
 )
+from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_settings
 
 
 class ModeOption(Enum):

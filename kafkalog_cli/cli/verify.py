@@ -7,15 +7,10 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
-    DEFAULT_MASTER,
     BrokerConfigOption,
-    Conf,
     ConfigOption,
-    EngineName,
-    EngineOption,
     Format,
     Jobs,
-    Master,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
@@ -26,9 +21,9 @@ from kafkalog_cli.cli.options import (
     PathsArgument,
     TopicOption,
     TopicPatternOption,
-    engine_of,
     selection_of,
 )
+from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, EngineName, EngineOption, Master, engine_of
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 

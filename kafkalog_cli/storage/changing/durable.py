@@ -57,6 +57,15 @@ def sync_directory(fs: WritableFilesystem, path: str) -> None:
         raise _sync_failed(path, error) from error
 
 
+def rename_directory(fs: WritableFilesystem, path: str, new_path: str) -> None:
+    """Give a directory another name below the same parent, on the disk. Raises NotChanged, NoSpace, SyncFailed."""
+    try:
+        fs.rename(path, new_path)
+    except OSError as error:
+        raise not_changed(path, error) from error
+    sync_directory(fs, new_path.rpartition("/")[0])
+
+
 def _sync_failed(path: str, error: OSError) -> SyncFailed:
     """Some file systems find out that they are full when they are told to sync."""
     kind = SyncFoundNoSpace if error.errno in NO_ROOM else SyncFailed

@@ -1,0 +1,91 @@
+"""Options of Spark that several commands share, and the engine that they choose."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkalog_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.engine import Engine
+
+SPARK_PANEL = "Spark"
+Master = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        help="Where Spark runs: local[N] here with N threads, spark://... a cluster.",
+        rich_help_panel=SPARK_PANEL,
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.", rich_help_panel=SPARK_PANEL
+    ),
+]
+DEFAULT_MASTER = "local[*]"
+
+
+class EngineName(Enum):
+    """What the work on partitions is done by."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+EngineOption = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        help="local: threads of this process; spark: tasks of Spark, one a partition, --jobs of them at a time"
+        " (0: as many as it has cores).",
+        rich_help_panel=SPARK_PANEL,
+    ),
+]
+
+
+def engine_of(  # noqa: PLR0913
+    engine: EngineName,
+    master: str,
+    conf: list[str] | None,
+    jobs: int,
+    *,
+    changes: bool = False,
+    io_bytes_per_s: str | None = None,
+    assume_offline: bool = False,
+) -> Engine:
+    """Where the work is done. Raises UsageError for what does not go with it, KafkalogError without PySpark."""
+    from kafkalog_cli.actions.engine import THREADS
+
+    if engine is EngineName.LOCAL:
+        if conf or master != DEFAULT_MASTER:
+            raise UsageError(reason="--master and --conf go with --engine spark")
+        return THREADS
+    settings = spark_settings(conf)
+    if changes and settings.get("spark.speculation", "false").strip().lower() != "false":
+        raise UsageError(reason="spark.speculation stays off: of what changes a log one task is at work, not two")
+    if assume_offline:
+        raise UsageError(reason="--assume-offline goes with --engine local: each task of Spark needs locks that work")
+    from kafkalog_cli.spark.engine import SparkEngine
+    from kafkalog_cli.spark.java import need_pyspark
+
+    need_pyspark()
+    found = SparkEngine(master, settings, jobs)
+    if io_bytes_per_s is not None and found.known_slots is None:
+        raise UsageError(reason="--io-bytes-per-s on a cluster needs --jobs N: so many tasks share it")
+    return found
+
+
+def spark_settings(conf: list[str] | None) -> dict[str, str]:
+    """What --conf says. Raises UsageError."""
+    settings = {}
+    for one in conf or ():
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise UsageError(reason=f"--conf {one}: NAME=VALUE")
+        settings[name] = value
+    return settings

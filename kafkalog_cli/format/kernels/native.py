@@ -60,12 +60,14 @@ def by_our_settings() -> Iterator[None]:
     """
     is_loaded = "numba" in sys.modules
     keep = _KEPT | {"NUMBA_NUM_THREADS"} if is_loaded else _KEPT  # once its threads run, it refuses another number
-    with without_variables("NUMBA_", keep=keep):
+    try:
+        with without_variables("NUMBA_", keep=keep):
+            if is_loaded:
+                _reload_settings()
+            yield
+    finally:
         if is_loaded:
             _reload_settings()
-        yield
-    if is_loaded:
-        _reload_settings()
 
 
 def _reload_settings() -> None:

@@ -47,9 +47,13 @@ class FreshLooks:
             return {}
         return {e.path.rpartition("/")[2]: (e.inode, e.size_bytes, e.mtime_ms) for e in entries}
 
-    def wants_another(self) -> bool:
-        """Whether a fresh look may show another state; gives a running broker some time before it."""
-        if self._count == len(PAUSES_SECONDS) or not (self.is_live or self.stamps() != self._before):
+    def wants_another(self, stamps: dict[str, FileStamp] | None = None) -> bool:
+        """Whether a fresh look may show another state; gives a running broker some time before it.
+
+        `stamps`: those that the files have now, where the caller has them already.
+        """
+        now = stamps if stamps is not None or self.is_live else self.stamps()
+        if self._count == len(PAUSES_SECONDS) or not (self.is_live or now != self._before):
             return False
         self._count += 1
         if self.is_live:

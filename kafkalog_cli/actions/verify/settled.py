@@ -35,10 +35,12 @@ def settled_verification(means: Means, task: Task) -> Verification:
         again = replace(task, advance=None, onlooker=None)
         doubted: set[_Identity] | None = None
         while True:
+            if doubted is None and not any(map(_is_doubtful, result.findings)):
+                return result
             stamps = looks.stamps()
             found = {_identity(one, stamps) for one in result.findings if _is_doubtful(one)}
             doubted = found if doubted is None else doubted & found
-            if not doubted or not looks.wants_another():
+            if not doubted or not looks.wants_another(stamps):
                 return _without(result, doubted, stamps)
             looks.begin()
             fresh = _reopened(means, again)

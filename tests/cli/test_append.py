@@ -355,7 +355,7 @@ def test_a_partition_is_made_by_the_clock_of_the_machine(root):
     shutil.rmtree(root)
     root.mkdir()
     (root / "meta.properties").touch()
-    code, _, err = kafkalog("append", root / "new-3", "--single-replica", "--topic-id", ID, stdin=b"{}\n")
+    code, _, err = kafkalog("append", root / "new-3", "--single-replica", "--topic-id", ID, stdin=b'{"value":null}\n')
     assert code == 0, err
 
 
@@ -369,9 +369,9 @@ def test_without_a_topic_id_it_is_told(root):
     ("options", "stdin", "code"),
     [
         ((*NOW,), b"nonsense\n", 1),
-        (NOW[:2], b"{}\n", 14),
-        ((*NOW, "--dry-run"), b"{}\n", 1),
-        ((*NOW, "--topic-id", "x"), b"{}\n", 2),
+        (NOW[:2], b'{"value":null}\n', 14),
+        ((*NOW, "--dry-run"), b'{"value":null}\n', 1),
+        ((*NOW, "--topic-id", "x"), b'{"value":null}\n', 2),
     ],
 )
 def test_what_fails_makes_none(root, options, stdin, code):
@@ -446,7 +446,7 @@ def test_options_that_make_no_sense(partition, argv):
 
 
 def test_replicas_are_asked_for(partition):
-    code, _, err = kafkalog("append", partition, "--now", NOW_MS, stdin=b"{}\n")
+    code, _, err = kafkalog("append", partition, "--now", NOW_MS, stdin=b'{"value":null}\n')
     assert (code, "--single-replica" in err) == (14, True)
 
 
@@ -454,7 +454,7 @@ def test_damage_is_recovered_first(root, partition):
     log = sorted(partition.glob("*.log"))[-1]
     log.write_bytes(log.read_bytes() + b"\0" * 30)
     before = tree(root)
-    code, out, _ = kafkalog("append", partition, *NOW, stdin=b"{}\n")
+    code, out, _ = kafkalog("append", partition, *NOW, stdin=b'{"value":null}\n')
     assert (code, "recover it first" in out) == (14, True)
     assert tree(root) == before
 
@@ -462,7 +462,7 @@ def test_damage_is_recovered_first(root, partition):
 def test_a_second_name_of_the_log_is_refused(root, partition):
     log = sorted(partition.glob("*.log"))[-1]
     (root.parent / "backup").hardlink_to(log)
-    code, _, err = kafkalog("append", partition, *NOW, stdin=b"{}\n")
+    code, _, err = kafkalog("append", partition, *NOW, stdin=b'{"value":null}\n')
     assert (code, "more than one name" in err or "link" in err) == (14, True)
 
 

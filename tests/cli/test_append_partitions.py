@@ -20,7 +20,7 @@ def root(corpus, tmp_path):
     for path in root.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
     for number in range(COUNT):
-        assert kafkalog("append", root / f"many-{number}", "--topic-id", ID, *NOW, stdin=b"{}\n")[0] == 0
+        assert kafkalog("append", root / f"many-{number}", "--topic-id", ID, *NOW, stdin=b'{"value":null}\n')[0] == 0
     return root
 
 
@@ -100,7 +100,7 @@ def test_a_dry_run(root):
 )
 def test_the_number_must_be_known(root, numbers, code, reason):
     before = tree(root)
-    found, _, err = kafkalog("append", *paths(root, *numbers), *NOW, stdin=b"{}\n")
+    found, _, err = kafkalog("append", *paths(root, *numbers), *NOW, stdin=b'{"value":null}\n')
     assert (found, reason in err) == (code, True), err
     assert tree(root) == before
 
@@ -114,7 +114,7 @@ def test_bad_input_appends_to_none(root):
 
 def test_partitions_of_two_topics(root):
     assert kafkalog("append", root / "many-0", root / "idem-0", *NOW)[0] == 2
-    assert kafkalog("append", root, *NOW, stdin=b"{}\n")[0] == 2  # nobody chose that topic
+    assert kafkalog("append", root, *NOW, stdin=b'{"value":null}\n')[0] == 2  # nobody chose that topic
     assert kafkalog("append", *paths(root, 0, 1, 2), "--topic-id", ID[::-1], *NOW)[0] == 2
 
 

@@ -53,8 +53,8 @@ class ChangeKind(Enum):
 class RunInfo:
     """What a command tells of itself: `run_id` is the directory's name, `settings` what JSON can hold.
 
-    `holds_marker`: the clean-shutdown marker is away while it works (clean_marker.py). `makes_directory`: the
-    partition was not there before.
+    `holds_marker`: the clean-shutdown marker is away while it works (clean_marker.py). `keeps_records`: no record
+    goes, so that a sound log gets the marker back. `makes_directory`: the partition was not there before.
     """
 
     run_id: str
@@ -64,6 +64,7 @@ class RunInfo:
     settings: Mapping[str, object] = field(default_factory=dict)
     version: str = ""
     holds_marker: bool = False
+    keeps_records: bool = False
     makes_directory: bool = False
 
 

@@ -9,7 +9,7 @@ from shlex import quote
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
-from kafkalog_cli.errors import KafkalogError, NothingSelected, SyncFailed
+from kafkalog_cli.errors import HalfChanged, KafkalogError, NothingSelected, Refused, SyncFailed
 from kafkalog_cli.storage.appending.new_partition import retire_partition
 from kafkalog_cli.storage.changing.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.storage.changing.durable import half_changed, marker_left_away, not_changed
@@ -129,6 +129,8 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
         raise half_changed(plan.path, run_id, error, without_marker=True) from error
     try:
         undo(fs, plan.path, manifest, log_dir)
+    except (HalfChanged, Refused):  # no undo can do better, or it says so itself
+        raise
     except (OSError, KafkalogError) as error:
         raise half_changed(plan.path, run_id, error, without_marker=is_held) from error
     is_back = None if not is_held or log_dir is None else _release(fs, plan, log_dir)

@@ -191,6 +191,21 @@ def run_ids(fs: Filesystem, directory: str) -> list[str]:
     return [entry.path.rpartition("/")[2] for entry in entries]
 
 
+def not_of_runs(fs: Filesystem, directory: str) -> list[str]:
+    """The links and other odd entries beside a partition's runs, which no run makes: they are left alone."""
+    runs = runs_directory(directory)
+    found = fs.status(runs)
+    if found is None:
+        return []
+    if found.is_symlink or not found.is_directory:
+        return [runs]
+    return [
+        entry.path
+        for entry in fs.list_directory(runs)
+        if entry.is_symlink or not (entry.is_directory or entry.path == f"{runs}/lock" or entry.path.endswith(".tmp"))
+    ]
+
+
 def is_run_id(name: str) -> bool:
     """Whether a directory of this name may be one that a run has made: no other program gives such names."""
     return _RUN_ID.fullmatch(name) is not None

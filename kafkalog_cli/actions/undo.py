@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
-from kafkalog_cli.errors import KafkalogError, NothingSelected, SyncFailed
+from kafkalog_cli.errors import HalfChanged, KafkalogError, NothingSelected, Refused, SyncFailed
 from kafkalog_cli.storage.appending.new_partition import retire_partition
 from kafkalog_cli.storage.changing.clean_marker import hold_marker, release_marker, waits_for
-from kafkalog_cli.storage.changing.durable import half_changed, not_changed
+from kafkalog_cli.storage.changing.durable import half_changed, marker_left_away, not_changed
 from kafkalog_cli.storage.changing.journal_undo import check_undo, sweep, undo
 from kafkalog_cli.storage.changing.lock import log_dir_of, real_directory
 from kafkalog_cli.storage.changing.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest, run_ids
@@ -125,12 +126,14 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
     try:
         is_held = plan.moves_marker and log_dir is not None and hold_marker(fs, log_dir, run_id, [plan.name])
     except SyncFailed as error:
-        raise half_changed(plan.path, run_id, error) from error
+        raise half_changed(plan.path, run_id, error, without_marker=True) from error
     try:
         undo(fs, plan.path, manifest, log_dir)
-    except (OSError, SyncFailed) as error:
-        raise half_changed(plan.path, run_id, error) from error
-    is_back = None if not is_held or log_dir is None else release_marker(fs, log_dir, run_id, [plan.name])
+    except (HalfChanged, Refused):  # no undo can do better, or it says so itself
+        raise
+    except (OSError, KafkalogError) as error:
+        raise half_changed(plan.path, run_id, error, without_marker=is_held) from error
+    is_back = None if not is_held or log_dir is None else _release(fs, plan, log_dir)
     _retire(fs, plan)
     return UndoResult(True, is_back)
 
@@ -156,7 +159,16 @@ def _finish_earlier(fs: WritableFilesystem, plan: UndoPlan) -> bool | None:
         raise not_changed(plan.path, error) from error
     if plan.log_dir is None or not waits_for(fs, plan.log_dir, plan.run_id, plan.name):
         return None
-    return release_marker(fs, plan.log_dir, plan.run_id, [plan.name])
+    return _release(fs, plan, plan.log_dir)
+
+
+def _release(fs: WritableFilesystem, plan: UndoPlan, log_dir: str) -> bool:
+    """See `release_marker`. Raises MarkerLeftAway, NoSpace."""
+    try:
+        return release_marker(fs, log_dir, plan.run_id, [plan.name])
+    except (OSError, KafkalogError) as error:
+        command = f"kafkalog undo {quote(plan.path)} {plan.run_id}"
+        raise marker_left_away(log_dir, command, error) from error
 
 
 def _steps(manifest: Manifest) -> tuple[UndoStep, ...]:

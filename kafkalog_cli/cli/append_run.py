@@ -18,7 +18,13 @@ from kafkalog_cli.actions.append.append import (
     rehearse,
 )
 from kafkalog_cli.actions.append.columns import NdjsonReader, RecordRun
-from kafkalog_cli.actions.append.making import is_topic_id, made_partition, partition_to_make, topic_id_for
+from kafkalog_cli.actions.append.making import (
+    is_topic_id,
+    made_partition,
+    partition_to_make,
+    refused_to_make,
+    topic_id_for,
+)
 from kafkalog_cli.actions.append.partitioning import Partitioner, SortedLines, number_of_partitions
 from kafkalog_cli.actions.append.reading import (
     LineFormat,
@@ -168,7 +174,7 @@ class AppendRun(LogWriter[AppendPlan]):
             with made_partition(work.fs, self._made, topic_id, self._clock.now_ms) as work.partition:
                 changed = self._append_to(work)
                 if changed.plan.is_refused:
-                    raise _RefusedError(changed)
+                    raise _RefusedError(replace(changed, plan=refused_to_make(changed.plan)))
         except HalfChanged:
             raise
         except _RefusedError as refused:

@@ -14,6 +14,7 @@ from kafkalog_cli.actions.partition_facts import Places, places_of_partitions
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.actions.waiting_marker import settle_marker, settled_runs
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.interruptions import Undisturbed
 from kafkalog_cli.cli.partition_run import Outcome, PartitionRun, ResultT, RunOptions, Work
@@ -21,7 +22,7 @@ from kafkalog_cli.cli.terminal import Consent
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition, log_dir_of
-from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id, run_directory
+from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id, not_of_runs, run_directory
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition, open_partition
@@ -144,8 +145,22 @@ class PartitionWriter(PartitionRun[ResultT]):
             self._consent.need(how_many, f"{self.verb} in tasks of Spark, which do not ask before valid records go")
 
     def _in_work(self, work: Work) -> ResultT:
-        with self._log_dir_locked(work), self._locked_first(work):
-            return self.partition(work)
+        with self._log_dir_locked(work):
+            for path in not_of_runs(work.fs, work.partition.path):
+                work.tell("odd-entry", "kafkalog did not make it (a link, or no directory), and leaves it alone", path)
+            self._settle_marker(work)
+            with self._locked_first(work):
+                return self.partition(work)
+
+    def _settle_marker(self, work: Work) -> None:
+        """Give the marker of a clean shutdown back that an earlier run on the partition could not give back."""
+        fs, partition, log_dir = work.fs, work.partition, work.log_dir
+        if self._writing.dry_run or log_dir is None or not settled_runs(fs, partition, log_dir):
+            return
+        with lock_partition(fs, partition.path, self._policy) or Unlocked():
+            told = settle_marker(fs, partition, log_dir, self._clock.now_ms)
+        if told is not None:
+            work.tell("marker", told, log_dir)
 
     def _locked_first(self, work: Work) -> AbstractContextManager[None]:
         return self.locked(work) if self.locks_first(work.partition) else nullcontext()

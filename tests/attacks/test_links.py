@@ -273,3 +273,18 @@ def test_a_swap_at_any_call_leads_nowhere(place, swap, name, evidence):
             break
         n += step
     evidence("R26", tried, len(SWAPS) * len(SWAPPED))
+
+
+def test_a_link_beside_the_runs_is_told_and_left_alone(place):
+    link = own(place) / RUN
+    link.symlink_to(place / "victim")
+    (own(place) / "odd").write_bytes(b"odd")
+    before = facts(place / "victim")
+    for words in COMMANDS.values():
+        if words[0] in ("verify", "undo"):  # undo knows no such run
+            continue
+        _, err = kafkalog(RealFilesystem(), place, words)
+        assert all(f"{own(place)}/{name}: kafkalog did not make it" in err for name in (RUN, "odd")), (words, err)
+        assert link.is_symlink()
+        assert (own(place) / "odd").read_bytes() == b"odd"
+    assert facts(place / "victim") == before

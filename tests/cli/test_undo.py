@@ -264,7 +264,7 @@ def test_a_disk_that_fails_is_told_and_the_next_undo_completes(one, fault, code)
     before = tree(one.parent)
     change(one)
     failures = 0
-    for n in range(3, 200, 4):
+    for n in range(3, 200, 2):
         fs = FailingFilesystem(RealFilesystem(), fault, n)
         found, _, err = kafkalog("undo", one, "run-1", fs=fs)
         if not fs.fired:

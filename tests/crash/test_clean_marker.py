@@ -120,7 +120,7 @@ def test_faults():
         disk = fs.below
         try:
             run(fs)
-        except KafkalogError:
+        except (KafkalogError, OSError):  # release_marker leaves it to the commands what they tell
             assert fs.fired
         where = f"{fs.fault} {'for ever ' * fs.for_ever}at {fs.n}"
         if disk.locks_held():

@@ -300,7 +300,9 @@ class _Append:
         try:
             if plan.log_dir is not None:
                 is_held = hold_marker(self._fs, plan.log_dir, self._info.run_id, [plan.name])
-            manifest, appended = self._grow(replace(self._info, holds_marker=is_held), first, made, may_go_on)
+            manifest, appended = self._grow(
+                replace(self._info, holds_marker=is_held, keeps_records=True), first, made, may_go_on
+            )
         except BaseException as error:
             give_marker_back(self._fs, plan, self._info.run_id, error)
             raise

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from shlex import quote
 
+from kafkalog_cli.actions.append.append import AppendPlan
+from kafkalog_cli.actions.log_plan import RECOVER_FIRST
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import HalfChanged
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.storage.names import DirectoryKind
+from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
 
 
@@ -57,3 +61,20 @@ def made_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
     except BaseException as error:
         remove_partition(fs, path, error)
         raise
+
+
+def refused_to_make(plan: AppendPlan) -> AppendPlan:
+    """The plan of an append to a partition that is not there: it cannot be recovered, but its log directory can."""
+    root, log_dir = plan.root, plan.log_dir or ""
+    damaged = {path for path, _ in root.faults}
+    rebuild = f"kafkalog recover {quote(log_dir)}, which rebuilds the checkpoint; then the same command again"
+    remove = (
+        f"an earlier partition of this name left the line `{plan.topic} {plan.partition} {root.log_start}` in"
+        f" {log_dir}/{FileKind.LOG_START_CHECKPOINT.value}: while no broker runs, remove the line, and lower the number"
+        " of lines in the second line of the file by one; then the same command again"
+    )
+    remarks = (
+        one._replace(next_step=rebuild if one.path in damaged else remove) if one.next_step == RECOVER_FIRST else one
+        for one in plan.remarks
+    )
+    return replace(plan, remarks=tuple(remarks))

@@ -194,14 +194,14 @@ class GrowingRun:
 
         Raises HalfChanged if it cannot be taken back, or if what the disk has is not known.
         """
-        run_id = self._manifest.run.run_id
+        run = self._manifest.run
         self._close()
         if isinstance(error, SyncFailed):
-            raise half_changed(self._directory, run_id, error) from error
+            raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from error
         try:
             restore(self._fs, self._directory, self._manifest, self._log_dir)
         except (OSError, EOFError, KafkalogError) as second:
-            raise half_changed(self._directory, run_id, error) from second
+            raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from second
         remove_run(self._fs, self._run_directory)
         return not_changed(self._directory, error) if isinstance(error, (OSError, KafkalogError)) else None
 

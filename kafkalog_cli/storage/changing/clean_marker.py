@@ -16,9 +16,8 @@ from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused, SyncFailed
+from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
 from kafkalog_cli.storage.changing.durable import (
-    marker_left_away,
     not_changed,
     remove_if_there,
     replace_file,
@@ -83,25 +82,22 @@ def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions
     """These partitions are whole again: give the marker back if no other is waited for; whether it is there now.
 
     Comes last, when the changes are on the disk. Partitions that lost records, or are not done, are not named.
-    Raises MarkerLeftAway, NoSpace, Locked.
+    Raises OSError and SyncFailed as the disk has it, Unreadable, Locked: the marker may be away then.
     """
     path, held_path = _paths(log_dir)
-    try:
-        with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
-            held = read_held_marker(fs, log_dir)
-            if fs.status(path) is not None or held is None:
-                return fs.status(path) is not None
-            left = tuple(name for name in held.reasons.get(run_id, ()) if name not in partitions)
-            reasons = {run: names for run, names in {**held.reasons, run_id: left}.items() if names}
-            if reasons:
-                replace_file(fs, held_path, _encode(replace(held, reasons=reasons)), None)
-                return False
-            replace_file(fs, path, held.content, held.attributes, keep_mtime=True)
-            fs.unlink(held_path)
-            sync_directory(fs, log_dir)
-            return True
-    except (OSError, SyncFailed) as error:
-        raise marker_left_away(log_dir, error) from error
+    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+        held = read_held_marker(fs, log_dir)
+        if fs.status(path) is not None or held is None:
+            return fs.status(path) is not None
+        left = tuple(name for name in held.reasons.get(run_id, ()) if name not in partitions)
+        reasons = {run: names for run, names in {**held.reasons, run_id: left}.items() if names}
+        if reasons:
+            replace_file(fs, held_path, _encode(replace(held, reasons=reasons)), None)
+            return False
+        replace_file(fs, path, held.content, held.attributes, keep_mtime=True)
+        fs.unlink(held_path)
+        sync_directory(fs, log_dir)
+        return True
 
 
 def is_away(fs: Filesystem, log_dir: str) -> bool:
@@ -124,11 +120,22 @@ def waits_for(fs: Filesystem, log_dir: str, run_id: str, partition: str) -> bool
     return held is not None and partition in held.reasons.get(run_id, ())
 
 
+def runs_waiting(fs: Filesystem, log_dir: str, partition: str) -> list[str]:
+    """The runs on a partition that the marker is away for, oldest first; none where nobody can tell."""
+    if not is_away(fs, log_dir):
+        return []
+    try:
+        held = read_held_marker(fs, log_dir)
+    except (OSError, KafkalogError):
+        return []
+    return [] if held is None else sorted(run for run, names in held.reasons.items() if partition in names)
+
+
 def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partition: str) -> None:
     """The run can soon not be undone any more: if the marker waits for it, it stays away for good.
 
     Before the first of what the run kept is removed: a run of which only the directory is left looks like one that
-    never began. Raises as `release_marker` does.
+    never began. Raises NotChanged, NoSpace, SyncFailed, Unreadable, Locked.
     """
     try:
         with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():

@@ -283,9 +283,9 @@ def partly_removed(path: str, gone: int, error: OSError | SyncFailed) -> Kafkalo
     return _told(PartlyRemoved, path, error) if gone or isinstance(error, SyncFailed) else not_changed(path, error)
 
 
-def marker_left_away(path: str, error: OSError | SyncFailed) -> KafkalogError:
-    """What to raise for an error after all changes were made."""
-    return _told(MarkerLeftAway, path, error)
+def marker_left_away(path: str, command: str, error: OSError | KafkalogError) -> KafkalogError:
+    """What to raise for an error after all changes were made; `command` puts the marker back."""
+    return _told(MarkerLeftAway, path, error, command=command)
 
 
 def marker_kept(path: str, partition: str, run_id: str, error: OSError | KafkalogError) -> KafkalogError:
@@ -303,11 +303,21 @@ def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError, 
     return NoSpace(path=path, reason=str(told)) if is_no_room(error) else told
 
 
-def half_changed(path: str, run_id: str, error: BaseException) -> KafkalogError:
-    """What to raise for an error half way: an undo, or another one, completes it."""
+def half_changed(path: str, run_id: str, error: BaseException, *, without_marker: bool = False) -> KafkalogError:
+    """What to raise for an error half way: an undo, or another one, completes it.
+
+    `without_marker`: that of the clean shutdown is away until then.
+    """
     reason = error_text(error) if isinstance(error, OSError) else str(error)
+    if without_marker:
+        reason += ", and the marker of the clean shutdown is away"
     half = HalfChanged(path=path, run=run_id, reason=reason)
-    return NoSpace(path=path, reason=str(half)) if is_no_room(error) else half
+    return NoSpace(path=path, reason=str(half), run=run_id) if is_no_room(error) else half
+
+
+def is_half_changed(error: BaseException) -> bool:
+    """Whether this is one that `half_changed` made."""
+    return isinstance(error, HalfChanged) or (isinstance(error, NoSpace) and "run" in error.details)
 
 
 def error_text(error: OSError) -> str:

@@ -165,7 +165,9 @@ class _Application:
             self._make(manifest)
             return self._finish(manifest)
         except SyncFailed as error:  # what the disk has is not known: nothing may follow
-            raise half_changed(self._directory, self._info.run_id, error) from error
+            raise half_changed(
+                self._directory, self._info.run_id, error, without_marker=self._info.holds_marker
+            ) from error
         except BaseException as error:
             self._take_back(manifest, error)
             if isinstance(error, (OSError, KafkalogError)):
@@ -379,7 +381,9 @@ class _Application:
         try:
             restore(self._fs, self._directory, manifest, log_dir)
         except (OSError, EOFError, KafkalogError) as second:
-            raise half_changed(self._directory, self._info.run_id, error) from second
+            raise half_changed(
+                self._directory, self._info.run_id, error, without_marker=self._info.holds_marker
+            ) from second
         remove_run(self._fs, self._run_directory)
 
 

@@ -53,8 +53,8 @@ class ChangeKind(Enum):
 class RunInfo:
     """What a command tells of itself: `run_id` is the directory's name, `settings` what JSON can hold.
 
-    `holds_marker`: the clean-shutdown marker is away while it works (clean_marker.py). `makes_directory`: the
-    partition was not there before.
+    `holds_marker`: the clean-shutdown marker is away while it works (clean_marker.py). `keeps_records`: no record
+    goes, so that a sound log gets the marker back. `makes_directory`: the partition was not there before.
     """
 
     run_id: str
@@ -64,6 +64,7 @@ class RunInfo:
     settings: Mapping[str, object] = field(default_factory=dict)
     version: str = ""
     holds_marker: bool = False
+    keeps_records: bool = False
     makes_directory: bool = False
 
 
@@ -188,6 +189,21 @@ def run_ids(fs: Filesystem, directory: str) -> list[str]:
         return []
     entries = [entry for entry in fs.list_directory(runs) if entry.is_directory and not entry.is_symlink]
     return [entry.path.rpartition("/")[2] for entry in entries]
+
+
+def not_of_runs(fs: Filesystem, directory: str) -> list[str]:
+    """The links and other odd entries beside a partition's runs, which no run makes: they are left alone."""
+    runs = runs_directory(directory)
+    found = fs.status(runs)
+    if found is None:
+        return []
+    if found.is_symlink or not found.is_directory:
+        return [runs]
+    return [
+        entry.path
+        for entry in fs.list_directory(runs)
+        if entry.is_symlink or not (entry.is_directory or entry.path == f"{runs}/lock" or entry.path.endswith(".tmp"))
+    ]
 
 
 def is_run_id(name: str) -> bool:

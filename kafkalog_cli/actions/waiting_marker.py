@@ -1,0 +1,75 @@
+"""The marker of a clean shutdown that an earlier run took away and could not put back: the next writer does."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from kafkalog_cli.actions.apply_changes import is_sound
+from kafkalog_cli.errors import KafkalogError, NotChanged
+from kafkalog_cli.storage.changing.clean_marker import release_marker, runs_waiting
+from kafkalog_cli.storage.changing.durable import error_text, is_of_a_sync
+from kafkalog_cli.storage.changing.manifest import ChangeKind, Manifest, RunState, read_manifest
+from kafkalog_cli.storage.changing.partition_state import difference_of_files, first_difference, snapshot
+from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
+from kafkalog_cli.storage.log.loaded_segment import LoadSettings
+from kafkalog_cli.storage.partition import Partition
+
+
+def settled_runs(fs: Filesystem, partition: Partition, log_dir: str) -> list[Manifest]:
+    """The runs that the marker is away for though they came to an end, and dropped no record or were undone.
+
+    A run without a manifest is none of them: somebody may have removed what a truncation had left.
+    """
+    found = []
+    for run_id in runs_waiting(fs, log_dir, partition.name):
+        try:
+            manifest = read_manifest(fs, partition.path, run_id)
+        except (OSError, KafkalogError):  # said by what works with that run
+            continue
+        if manifest is not None and manifest.run.holds_marker and _may_be_settled(manifest):
+            found.append(manifest)
+    return found
+
+
+def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, now_ms: int) -> str | None:
+    """Give the marker back if the log is as those runs left it; what there is to tell. The caller locks the partition.
+
+    Raises NotChanged for a failed sync: nothing may follow then.
+    """
+    command = f"kafkalog recover {quote(partition.path)}"
+    try:
+        is_back = False
+        for manifest in settled_runs(fs, partition, log_dir):
+            if _is_as_left(fs, partition.path, log_dir, manifest, now_ms):
+                is_back |= release_marker(fs, log_dir, manifest.run.run_id, [partition.name])
+    except (OSError, KafkalogError) as error:
+        reason = error_text(error) if isinstance(error, OSError) else str(error)
+        told = (
+            f"the marker of the clean shutdown is away still: {reason}; once the disk works, `{command}` puts it back"
+        )
+        if is_of_a_sync(error):
+            raise NotChanged(path=log_dir, reason=told) from error
+        return told
+    return (
+        "the marker of the clean shutdown, which an earlier run could not put back, is there again" if is_back else None
+    )
+
+
+def _may_be_settled(manifest: Manifest) -> bool:
+    return manifest.state is RunState.UNDONE or (manifest.state is RunState.DONE and manifest.run.keeps_records)
+
+
+def _is_as_left(fs: WritableFilesystem, path: str, log_dir: str, manifest: Manifest, now_ms: int) -> bool:
+    """Whether the log is what the run left, and sound, or, where the run was undone, what it found."""
+    if manifest.state is RunState.UNDONE:
+        return difference_of_files(manifest.before.files, snapshot(fs, path).files) is None
+    found = snapshot(fs, path, log_dir, manifest.edits)
+    if manifest.after is None or first_difference(manifest.after, found) is not None:
+        return False
+    return is_sound(fs, path, LoadSettings(now_ms), _first_touched(manifest))
+
+
+def _first_touched(manifest: Manifest) -> int | None:
+    """Where an append began, as `marker_after` has it: the base offset of the segment that grew."""
+    grown = [change.name.partition(".")[0] for change in manifest.changes if change.kind is ChangeKind.GROW]
+    return min((int(base) for base in grown if base.isdecimal()), default=None)

@@ -146,9 +146,12 @@ def gather_facts(  # noqa: PLR0913
 
 
 def facts_of_new(
-    fs: WritableFilesystem, partition: Partition, log_dir: str, source: SettingsSource, places: Places
+    fs: WritableFilesystem, partition: Partition, log_dir: str | None, source: SettingsSource, places: Places
 ) -> PartitionFacts:
-    """The facts of a partition that is to be made in `log_dir`. Raises as `SettingsSource.metadata` does."""
+    """The facts of a partition that is to be made in `log_dir`; None: in no log directory.
+
+    Raises as `SettingsSource.metadata` does.
+    """
     metadata = source.metadata(log_dir)
     replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
     resolved = os.path.realpath(partition.path)
@@ -163,7 +166,7 @@ def facts_of_new(
         unknown_because=because,
         metadata_is_damaged=metadata is not None and not metadata.is_complete,
         twins=tuple(p for p in places.get((partition.topic, partition.number), ()) if p != resolved),
-        foreign=foreign_layout(fs, log_dir),
+        foreign=foreign_layout(fs, log_dir or partition.path.rpartition("/")[0] or "/"),
         resolved_path=None if partition.path == resolved else resolved,
     )
 

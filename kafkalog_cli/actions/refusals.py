@@ -166,7 +166,10 @@ def _clock(facts: PartitionFacts, intent: Intent) -> str | None:
 def _no_topic_id(_: PartitionFacts, intent: Intent) -> str | None:
     if not intent.makes_directory or intent.topic_id is not None:
         return None
-    return "a new partition without a topic id: a broker sets it aside as -stray and starts an empty one"
+    return (
+        "a new partition without a topic id: a broker sets the directory aside as -stray and starts an empty partition."
+        " Give the topic's id with --topic-id ID, or the directory of the metadata log with --metadata DIR"
+    )
 
 
 def _no_marker(_: PartitionFacts, intent: Intent) -> str | None:

@@ -107,7 +107,7 @@ def _run(argv: list[str], environment: Environment) -> int:
             args=argv,
             prog_name="kafkalog",
             standalone_mode=False,
-            obj=replace(environment, wants_json=_wants_json(argv)),
+            obj=replace(environment, wants_json=_wants_json(argv), argv=tuple(argv)),
         )
     except KafkalogError as error:
         Messages(environment.stderr, as_json=_wants_json(argv)).exception(error)

@@ -108,6 +108,16 @@ def append(  # noqa: PLR0913, PLR0917 options
             help="Keep offsets, timestamp types and leader epochs of the records, as a follower does.",
         ),
     ] = False,
+    skip_records: Annotated[
+        list[str] | None,
+        _option(
+            "--skip-records",
+            RECORDS_PANEL,
+            "Leave out the first N records of the input, which an interrupted run has appended; with several"
+            " partitions PARTITION:N for each of them. An interrupted run prints the command.",
+            "[PARTITION:]N",
+        ),
+    ] = None,
     coordinator_epoch: Annotated[
         int, _option("--coordinator-epoch", PRODUCER_PANEL, "Of the coordinator whose marker ends it.", "N", 0)
     ] = 0,
@@ -136,9 +146,14 @@ def append(  # noqa: PLR0913, PLR0917 options
     send it: by its key (murmur2); without one to the partition that it names, if it is given, else to one for as long
     as a batch takes to fill, and then to the next. All is read before anything is appended; each partition has its own
     line, and undo.
+
+    Ctrl-C or SIGTERM ends it between two batches with exit code 130. It then prints how many records of the input are
+    appended, and the command that appends the others (--skip-records); standard input has to be sent again.
     """
+    from kafkalog_cli.actions.append.skipping import parse_skipped
     from kafkalog_cli.actions.append.writing import Writing
-    from kafkalog_cli.cli.append_run import AppendOptions, AppendRun, paths_and_files
+    from kafkalog_cli.cli.append_inputs import paths_and_files
+    from kafkalog_cli.cli.append_run import AppendOptions, AppendRun
 
     environment = environment_of(context)
     more_paths, records = paths_and_files(environment.fs, files or ())
@@ -160,6 +175,7 @@ def append(  # noqa: PLR0913, PLR0917 options
         is_ndjson=input.is_json,
         key_separator=key_separator,
         topic_id=topic_id,
+        skipped=parse_skipped(skip_records or ()),
         writing=Writing(
             codec=codec.value,
             compression_level=level,

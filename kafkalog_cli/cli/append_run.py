@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import select
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 
 from kafkalog_cli.actions.append.ahead import Ahead, Records
 from kafkalog_cli.actions.append.append import (
+    Appended,
     AppendPlan,
     AppendRequest,
     apply_append,
@@ -32,33 +32,34 @@ from kafkalog_cli.actions.append.reading import (
     Parse,
     Piece,
     PieceLines,
-    file_pieces,
     line_parser,
     parse_ndjson,
     read_records,
 )
+from kafkalog_cli.actions.append.skipping import Skipped, without_first
 from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.apply_changes import Applied
-from kafkalog_cli.actions.partition_facts import places_of_partitions, topic_id_of
+from kafkalog_cli.actions.partition_facts import (
+    PartitionFacts,
+    facts_of_new,
+    places_of_partitions,
+    topic_id_of,
+)
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.cli.append_inputs import AppendInputs, InputCutOff
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.interruptions import POLL_SECONDS
 from kafkalog_cli.cli.log_run import LogRunOptions
 from kafkalog_cli.cli.log_writer import Changed, LogWriter
 from kafkalog_cli.cli.partition_run import Work
-from kafkalog_cli.errors import HalfChanged, NotChanged, UsageError
+from kafkalog_cli.errors import ExitCode, HalfChanged, NotChanged, UsageError
 from kafkalog_cli.output.append_json import APPENDED, appended_fields
-from kafkalog_cli.output.append_text import append_words
+from kafkalog_cli.output.append_text import append_words, command_that_goes_on, interrupted_words, odd_time_words
 from kafkalog_cli.output.log_change_text import Said, undo_words
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.changing.manifest import RunInfo
-from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import FileKind, segment_file_name
 from kafkalog_cli.storage.partition import Partition
-
-_STDIN = "-"
-_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class AppendOptions(LogRunOptions):
     is_ndjson: bool = field(kw_only=True)
     key_separator: str | None = field(kw_only=True)
     topic_id: str | None = field(default=None, kw_only=True)
+    skipped: Skipped = field(default=Skipped(), kw_only=True)
     writing: Writing = field(kw_only=True)
 
     def check(self) -> None:
@@ -89,18 +91,12 @@ def _spelled(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def paths_and_files(fs: Filesystem, arguments: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those of the arguments that are directories, and so further partitions, and those that are files of records."""
-    statuses = {name: None if name == _STDIN else fs.status(name) for name in arguments}
-    paths = tuple(name for name in arguments if (found := statuses[name]) is not None and found.is_directory)
-    return paths, tuple(name for name in arguments if name not in paths) or (_STDIN,)
-
-
 class AppendRun(LogWriter[AppendPlan]):
     """Appends to a partition, or to those of a topic, what the files hold."""
 
     verb = "append"
     warns_first = True
+    watches_logs = False  # the progress counts the bytes of the input
     action = Action.APPEND
     schema = APPENDED
 
@@ -110,6 +106,9 @@ class AppendRun(LogWriter[AppendPlan]):
         self._appending = options
         self._made: str | None = None
         self._sorted: SortedLines | None = None
+        self._inputs = AppendInputs(environment, options.files, self._interruptions, self._progress)
+        self._appended: dict[int, int] = {}
+        self._end_offsets: dict[int, int] = {}
         self.counts.update(records=0, batches=0, appended_bytes=0)
 
     def targets(self, path: str) -> list[Partition]:
@@ -146,7 +145,11 @@ class AppendRun(LogWriter[AppendPlan]):
 
     def run_on(self, partitions: list[Partition]) -> int:
         """See LogRun; what is for several partitions is read to its end first."""
+        numbers = [partition.number for partition in partitions]
+        self._appending.skipped.check(numbers)
+        self._appended = {number: self._appending.skipped.of(number) for number in numbers}
         if len(partitions) == 1:
+            self._progress.expect(self._inputs.total_bytes())
             return super().run_on(partitions)
         self._settings = self._source(partitions)
         log_dirs = {log_dir_of(self._fs, partition.path): None for partition in partitions}
@@ -154,22 +157,58 @@ class AppendRun(LogWriter[AppendPlan]):
         topic = None if metadata is None else metadata.topics.get(partitions[0].topic)
         places = places_of_partitions(self._fs, [log_dir for log_dir in log_dirs if log_dir is not None])
         count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
-        numbers = [partition.number for partition in partitions]
         self._sorted = SortedLines(Partitioner(numbers, count, self._appending.writing.batch_bytes), numbers)
         with closing(self._sorted):
-            sort = self._sorted.sorting(self._parse(with_origin=True))
-            for name, pieces in self._inputs():  # nothing is locked or changed yet: an interruption ends it here
+            try:
+                self._sort(self._sorted)
+            except (KeyboardInterrupt, InputCutOff):  # nothing is locked or changed yet
+                self._tell_how_to_go_on()
+                self.summary(ExitCode.INTERRUPTED, **self.counts)
+                return ExitCode.INTERRUPTED
+            self._progress.begin(self.verb, self._sorted.size_bytes)
+            return super().run_on(partitions)
+
+    def _sort(self, lines: SortedLines) -> None:
+        """All of the input, by partition. Raises BadInput, KeyboardInterrupt, InputCutOff."""
+        sort = lines.sorting(self._parse(with_origin=True))
+        self._progress.begin("reading", self._inputs.total_bytes())
+        with self._interruptions.watched(), self._progress:
+            for name, pieces in self._inputs.each(self._interruptions.safe_point):
                 for _ in read_records(PieceLines(pieces), name, sort):
                     pass
-            return super().run_on(partitions)
+            self._interruptions.safe_point()
+
+    def after_all(self, code: ExitCode) -> ExitCode:
+        """See LogRun; an interrupted run says how it goes on."""
+        if code is ExitCode.INTERRUPTED and self._interruptions.are_asked_for:
+            self._tell_how_to_go_on()
+        return code
+
+    def _tell_how_to_go_on(self) -> None:
+        if self._writing.dry_run:
+            return
+        words = interrupted_words(self._appended, self._end_offsets, has_stdin=self._inputs.has_stdin)
+        step = command_that_goes_on(self._environment.argv, self._appended)
+        self._messages.tell("interrupted", words, exit_code=ExitCode.INTERRUPTED, next_step=step)
+
+    def show(self, result: Changed[AppendPlan]) -> ExitCode:
+        """See LogWriter."""
+        plan = result.plan
+        if plan.appended is not None and result.done is not None:
+            self._appended[plan.partition] += plan.appended.records - plan.appended.markers
+            self._end_offsets[plan.partition] = plan.appended.end_offset
+        return super().show(result)
 
     def partition(self, work: Work) -> Changed[AppendPlan]:
         """See PartitionRun."""
         if self._made is None:
             return self._append_to(work)
+        topic_id = topic_id_for(work.partition, self._appending.topic_id, self._settings, work.log_dir)
+        if work.fs.status(self._made) is None:
+            self.check(work, facts=self._facts_of_new(work), makes_directory=True, topic_id=topic_id)
         if self._writing.dry_run:
             raise NotChanged(path=self._made, reason="it is not there yet, and a dry run makes none")
-        topic_id = topic_id_for(work.partition, self._appending.topic_id, self._settings, work.log_dir)
+        self.warn_now(work)
         try:
             with made_partition(work.fs, self._made, topic_id, self._clock.now_ms) as work.partition:
                 changed = self._append_to(work)
@@ -188,16 +227,22 @@ class AppendRun(LogWriter[AppendPlan]):
         work.tell("new-partition", f"this partition was made; {told}", self._made)
         return changed
 
+    def _facts_of_new(self, work: Work) -> PartitionFacts:
+        return facts_of_new(work.fs, work.partition, work.log_dir, self._settings, self._places)
+
     def _append_to(self, work: Work) -> Changed[AppendPlan]:
         plan = self.plan(work, self.begin(work))
         if self._writing.dry_run and not plan.is_refused:
             with Ahead(self._records(work)) as records:
-                return Changed(plan.after(rehearse(plan, records, self._request())), None)
+                found = rehearse(plan, records, self._request(work))
+            self._interruptions.safe_point()
+            self._tell_odd_time(work, found)
+            return Changed(plan.after(found), None)
         return self.carry_out(work, plan)
 
     def plan(self, work: Work, root: RootState) -> AppendPlan:
         """See LogWriter."""
-        plan = plan_append(work.fs, work.partition, root, self._request())
+        plan = plan_append(work.fs, work.partition, root, self._request(work))
         last = work.partition.segments[-1].base_offset if work.partition.segments else 0
         log_name = segment_file_name(last, FileKind.LOG)
         is_new, topic_id = self._made is not None, topic_id_of(work.fs, work.partition)
@@ -209,10 +254,11 @@ class AppendRun(LogWriter[AppendPlan]):
         info = replace(run, makes_directory=self._made is not None)
         with Ahead(self._records(work)) as records:
             result = apply_append(
-                *(work.fs, plan, records, info, self._request()),
+                *(work.fs, plan, records, info, self._request(work)),
                 held=work.lock,
                 may_go_on=lambda: not self._interruptions.are_asked_for,
             )
+        self._tell_odd_time(work, result.appended)
         is_cut_short = not result.is_whole
         if is_cut_short and result.done is not None and self._appending.writing.transaction in ("commit", "abort"):
             work.tell("transaction", "its transaction is left open: not all of it came", plan.path)
@@ -239,13 +285,31 @@ class AppendRun(LogWriter[AppendPlan]):
             self.counts["batches"] += plan.appended.batches
             self.counts["appended_bytes"] += plan.appended.size_bytes
 
+    def _tell_odd_time(self, work: Work, appended: Appended) -> None:
+        if appended.odd_time is not None:
+            work.tell("time-unit", odd_time_words(appended.odd_time), work.partition.path)
+
     def _records(self, work: Work) -> Records:
-        """What is for a partition. Raises BadInput, and as `open_read` does."""
-        if self._sorted is not None:
-            yield from self._taken_apart("the input", self._sorted.pieces(work.partition.number))
+        """The records for a partition, but for those to be skipped. Raises BadInput, and as `open_read` does."""
+        records = self._all_records(work)
+        skipped = self._appending.skipped.of(work.partition.number)
+        try:
+            yield from without_first(records, skipped) if skipped else records
+        except InputCutOff:  # the run is interrupted: what came before is appended
             return
-        for name, pieces in self._inputs():
+
+    def _all_records(self, work: Work) -> Records:
+        if self._sorted is not None:
+            yield from self._taken_apart("the input", self._sorted_pieces(work, self._sorted))
+            return
+        safe_point = self._interruptions.safe_point if self._writing.dry_run else lambda: None
+        for name, pieces in self._inputs.each(safe_point):
             yield from self._taken_apart(name, pieces)
+
+    def _sorted_pieces(self, work: Work, lines: SortedLines) -> Iterator[Piece]:
+        for piece in lines.pieces(work.partition.number):
+            self._progress.advance(len(piece), work.partition.path)
+            yield piece
 
     def _taken_apart(self, name: str, pieces: Iterator[Piece]) -> Iterator[NewRecord | RecordRun | None]:
         options = self._appending
@@ -260,34 +324,15 @@ class AppendRun(LogWriter[AppendPlan]):
         separator = None if options.key_separator is None else options.key_separator.encode("utf-8", "surrogateescape")
         return line_parser(LineFormat(separator))
 
-    def _inputs(self) -> Iterator[tuple[str, Iterator[Piece]]]:
-        """All files, by the name that messages give them, in pieces."""
-        for path in self._appending.files:
-            if path == _STDIN:
-                yield "standard input", self._stdin()
-            else:
-                with self._environment.fs.open_read(path) as file:
-                    yield path, file_pieces(file)
-
-    def _stdin(self) -> Iterator[Piece]:
-        """What comes on standard input, until its end or an interruption."""
-        stream = self._environment.stdin
-        read: Any = getattr(stream, "read1", stream.read)
-        while not self._interruptions.are_asked_for:
-            if _has_descriptor(stream) and not select.select([stream], [], [], POLL_SECONDS)[0]:
-                yield b""  # nothing yet; what came before may have to be written
-                continue
-            piece = read(_READ_BYTES)
-            if not piece:
-                return
-            yield piece
-
-    def _request(self) -> AppendRequest:
+    def _request(self, work: Work) -> AppendRequest:
+        writing = self._appending.writing
+        if self._appending.skipped.of(work.partition.number):  # the sequences go on after those of the interrupted run
+            writing = replace(writing, first_sequence=None)
         return AppendRequest(
             self._clock.now_ms,
             self._settings,
             kernels=self._environment.kernels,
-            writing=self._appending.writing,
+            writing=writing,
             clock=lambda: int(self._environment.clock() * 1000),
         )
 
@@ -298,10 +343,3 @@ class _RefusedError(Exception):
     def __init__(self, changed: Changed[AppendPlan]) -> None:
         super().__init__()
         self.changed = changed
-
-
-def _has_descriptor(stream: Any) -> bool:
-    try:
-        return int(stream.fileno()) >= 0
-    except (AttributeError, OSError, ValueError):
-        return False

@@ -50,6 +50,8 @@ class Environment:
     stdin: BinaryIO = field(default_factory=lambda: sys.stdin.buffer)
     wants_json: bool = False
     """Whether messages are to be objects."""
+    argv: tuple[str, ...] = ()
+    """The command line without the program's name, for messages that say how it goes on."""
 
     def elsewhere(self) -> Environment:
         """For another process: the same disk and clock; nobody is there to read or to be asked."""

@@ -107,10 +107,15 @@ class LogRun(PartitionWriter[ResultT]):
         work.partition = open_partition(work.fs, work.partition.path)
         return Roots(work.fs).state(work.log_dir, work.partition)
 
-    def check(self, work: Work, action: Action | None = None, **what: Any) -> PartitionFacts:
-        """Warn of what the table of refusals warns of. Raises Refused, UnsupportedFormat."""
+    def check(
+        self, work: Work, action: Action | None = None, *, facts: PartitionFacts | None = None, **what: Any
+    ) -> PartitionFacts:
+        """Warn of what the table of refusals warns of; `facts` None: they are gathered.
+
+        Raises Refused, UnsupportedFormat.
+        """
         partition = work.partition
-        facts = gather_facts(
+        facts = facts or gather_facts(
             work.fs,
             partition,
             work.log_dir,

@@ -88,18 +88,17 @@ class LogWriter(LogRun[Changed[PlanT]], Generic[PlanT]):
         if self._writing.dry_run or not plan.has_work:
             return Changed(plan, None)
         if self.warns_first:
-            self._warn_now(work)
+            self.warn_now(work)
         if self.drops(plan):
             self.confirm(work, self.said(plan, None).what)
         with self.locked(work):
             return self.apply(work, plan, self.run_info(plan.settings))
 
-    def _warn_now(self, work: Work) -> None:
+    def warn_now(self, work: Work) -> None:
         """Print what there is to know of a partition before it is changed, while it can still be stopped."""
         with self._progress.paused():
-            for kind, message, path in work.told:
+            for kind, message, path in work.take_told():
                 self._messages.warn(kind, message, path=path)
-        work.told.clear()
 
     def show(self, result: Changed[PlanT]) -> ExitCode:
         """See PartitionRun."""

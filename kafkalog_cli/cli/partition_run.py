@@ -57,6 +57,7 @@ class Work:
         self.lock: LockHandle | None = None
         self.must_finish = False
         self.told: list[tuple[str, str, str | None]] = []
+        self._printed: set[tuple[str, str, str | None]] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, or from it: neither locks nor a disk that is counted go along."""
@@ -64,8 +65,14 @@ class Work:
 
     def tell(self, kind: str, message: str, path: str | None) -> None:
         """Something for stderr, which appears once, with the partition's result."""
-        if (kind, message, path) not in self.told:
+        if (kind, message, path) not in {*self.told, *self._printed}:
             self.told.append((kind, message, path))
+
+    def take_told(self) -> list[tuple[str, str, str | None]]:
+        """All that was told until now, to print it before the result."""
+        told, self.told = self.told, []
+        self._printed.update(told)
+        return told
 
     def warn(self, verdicts: Sequence[Verdict]) -> None:
         """Tell of what the table of refusals warns of."""
@@ -95,6 +102,9 @@ class PartitionRun(Generic[ResultT]):
     """
 
     verb = "work"
+
+    watches_logs = True
+    """Whether the progress counts the bytes of the partitions' logs that are read."""
 
     def __init__(self, environment: Environment, options: RunOptions) -> None:
         self._options = options
@@ -143,7 +153,8 @@ class PartitionRun(Generic[ResultT]):
     def work(self, partitions: Sequence[Partition]) -> ExitCode:
         """Do what is to be done to each, and show it; the exit code."""
         total_bytes = sum(map(log_bytes, partitions))
-        self._progress.expect(total_bytes)
+        if self.watches_logs:
+            self._progress.expect(total_bytes)
         self._environment.kernels.expect(total_bytes)
         jobs = min(self._engine.at_a_time(self._options.pace.jobs), len(partitions))
         if not self._engine.is_here:
@@ -203,7 +214,7 @@ class PartitionRun(Generic[ResultT]):
 
     def one_done(self, work: Work) -> Outcome[ResultT]:
         """What became of one partition."""
-        meter = _Meter(work, self._progress, self._interruptions)
+        meter = _Meter(work, self._progress, self._interruptions, watches_logs=self.watches_logs)
         work.fs = self._metered(meter)
         try:
             return Outcome(work, self._in_work(work))
@@ -286,11 +297,12 @@ class _Meter:
     A log that is read once more, to be seen as it will be, is as much work again.
     """
 
-    def __init__(self, work: Work, progress: Progress, interruptions: Interruptions) -> None:
+    def __init__(self, work: Work, progress: Progress, interruptions: Interruptions, *, watches_logs: bool) -> None:
         self._work = work
         self._progress = progress
         self._interruptions = interruptions
-        self._sizes = {segment.log.path: segment.log.size_bytes for segment in work.partition.segments}
+        segments = work.partition.segments if watches_logs else ()
+        self._sizes = {segment.log.path: segment.log.size_bytes for segment in segments}
         self._left = dict(self._sizes)
 
     def __call__(self, path: str, size_bytes: int) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from shlex import quote
+
 from kafkalog_cli.actions.append.append import AppendPlan
+from kafkalog_cli.actions.append.checks import OddTime
 from kafkalog_cli.actions.reports.index_verdict import counted
 
 
@@ -19,3 +23,47 @@ def append_words(plan: AppendPlan) -> str:
     if plan.is_cut_short:
         parts.append("interrupted")
     return ", ".join(parts)
+
+
+def odd_time_words(found: OddTime) -> str:
+    """A timestamp that seems to be in another unit."""
+    return (
+        f"record {found.number} has the timestamp {found.timestamp}, which is taken as milliseconds since 1970. It"
+        f" seems to be {found.unit}: retention and look-ups by time go by it, so give milliseconds"
+    )
+
+
+def interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int], *, has_stdin: bool) -> str:
+    """What an interrupted append has done: by partition, how many records of the input are in the log, and its end."""
+    if not any(appended.values()):
+        done = "interrupted: no record of the input is appended"
+    elif len(appended) == 1:
+        ((number, count),) = appended.items()
+        what = "the first record" if count == 1 else f"the first {count} records"
+        verb = "is" if count == 1 else "are"
+        done = f"interrupted: {what} of the input {verb} appended, up to offset {end_offsets[number] - 1}, and no more"
+    else:
+        parts = [
+            f"partition {number}: {counted(count, 'record', 'records')}"
+            + (f" up to offset {end_offsets[number] - 1}" if count else "")
+            for number, count in sorted(appended.items())
+        ]
+        done = f"interrupted: of the input's records for each partition the first are appended: {', '.join(parts)}"
+    again = "; standard input has to be sent again, from its beginning" if has_stdin else ""
+    return done + again
+
+
+def command_that_goes_on(argv: Sequence[str], appended: Mapping[int, int]) -> str:
+    """The command line that appends the others: `argv` without the records that are `appended`, by partition."""
+    words, at = list(argv), 0
+    while at < len(words) and words[at] != "--":
+        name, equals, _ = words[at].partition("=")
+        if name == "--skip-records":
+            del words[at : at + (1 if equals else 2)]
+        else:
+            at += 1
+    counts = {number: count for number, count in sorted(appended.items()) if count}
+    skipped = [str(count) if len(appended) == 1 else f"{number}:{count}" for number, count in counts.items()]
+    command = words.index("append") + 1 if "append" in words else 0
+    words[command:command] = [word for count in skipped for word in ("--skip-records", count)]
+    return " ".join(["kafkalog", *map(quote, words)])

@@ -66,7 +66,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.erase()
 
-    def begin(self, work: str, total_bytes: int) -> None:
+    def begin(self, work: str, total_bytes: int | None) -> None:
         """So many bytes are to be looked at from now on, by `work`: what was before does not count, nor its time."""
         with self._lock:
             self._work = work
@@ -75,8 +75,8 @@ class Progress:
             self._begun = self._clock()
             self._due = self._begun + FIRST_AFTER_SECONDS
 
-    def expect(self, total_bytes: int) -> None:
-        """So many bytes are to be looked at in all."""
+    def expect(self, total_bytes: int | None) -> None:
+        """So many bytes are to be looked at in all; None: nobody knows."""
         with self._lock:
             self._total_bytes = total_bytes
 

@@ -355,7 +355,7 @@ def test_a_partition_is_made_by_the_clock_of_the_machine(root):
     shutil.rmtree(root)
     root.mkdir()
     (root / "meta.properties").touch()
-    code, _, err = kafkalog("append", root / "new-3", "--single-replica", "--topic-id", ID, stdin=b'{"value":null}\n')
+    code, _, err = kafkalog("append", root / "new-3", "--single-replica", "--topic-id", ID, stdin=b'{"value":"a"}\n')
     assert code == 0, err
 
 
@@ -363,6 +363,50 @@ def test_without_a_topic_id_it_is_told(root):
     _, _, err = kafkalog("append", root / "new-3", "--input", "lines", *NOW, stdin=b"a\n")
     assert "-stray" in err
     assert not (root / "new-3" / "partition.metadata").exists()
+
+
+def test_without_a_topic_id_it_is_told_before_anything_is_made(root, monkeypatch):
+    from kafkalog_cli.actions.append import making
+
+    made, err = root / "new-3", io.BytesIO()
+    seen, make = [], making.make_partition
+
+    def watched(*argv):
+        seen.append(err.getvalue().decode())
+        make(*argv)
+
+    monkeypatch.setattr(making, "make_partition", watched)
+    argv = ["append", str(made), "--input", "lines", *NOW]
+    assert run(argv, Environment(stdout=io.BytesIO(), stderr=err, stdin=io.BytesIO(b"a\n"), kernels=PLAIN)) == 0
+    (before,) = seen
+    assert "-stray" in before
+    assert "--topic-id ID" in before
+    assert err.getvalue().decode().count("-stray") == 1
+
+
+def test_a_dry_run_tells_it_and_makes_nothing(root):
+    before = tree(root)
+    code, _, err = kafkalog("append", root / "new-3", "--input", "lines", *NOW, "--dry-run", stdin=b"a\n")
+    assert (code, "-stray" in err, "a dry run makes none" in err) == (1, True, True), err
+    assert "-stray" not in kafkalog("append", root / "new-3", *NOW, "--topic-id", ID, "--dry-run")[2]
+    assert (tree(root), (root / "new-3").exists()) == (before, False)
+
+
+@pytest.mark.parametrize("forced", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize(("scale", "unit"), [(1, "seconds"), (10**6, "microseconds"), (10**9, "nanoseconds")])
+def test_timestamps_in_another_unit_are_noticed(partition, forced, scale, unit):
+    lines = b'{"value":"a","timestamp_ms":%d}\n{"value":"b","timestamp_ms":%d}\n'
+    argv = ("append", partition, *NOW)
+    for more in (("--dry-run",), ()):
+        _, _, err = kafkalog(
+            *argv, *ANY_TIME, *more, stdin=lines % (NOW_MS, 1795228795 * scale), kernels=KernelChoice(forced=forced)
+        )
+        assert f"record 2 has the timestamp {1795228795 * scale}" in err
+        assert f"seems to be in {unit}" in err
+    assert "seems to be" not in kafkalog(*argv, stdin=lines % (NOW_MS, 5))[2]
+    if scale > 1:  # too far in the future for a broker
+        code, _, err = kafkalog(*argv, stdin=lines % (NOW_MS, 1795228795 * scale))
+        assert (code, f"seems to be in {unit}" in err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
 from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, ColumnBlock, blocks
-from kafkalog_cli.actions.append.checks import Checks
+from kafkalog_cli.actions.append.checks import Checks, OddTime
 from kafkalog_cli.actions.append.columns import Arriving
 from kafkalog_cli.actions.append.writing import ENDS, Writing
 from kafkalog_cli.actions.apply_changes import Applied, Marker, give_marker_back, marker_after
@@ -56,7 +56,8 @@ class AppendRequest(LogRequest):
 class Appended(NamedTuple):
     """What was appended: records and batches (a marker is one of each), their bytes, the segments that began.
 
-    `end_offset` is that of the log then.
+    `end_offset` is that of the log then. `markers`: how many of the records end a transaction, and so came from no
+    input. `odd_time`: the first timestamp that seems to be in another unit than milliseconds.
     """
 
     first_offset: int
@@ -65,6 +66,8 @@ class Appended(NamedTuple):
     batches: int = 0
     size_bytes: int = 0
     rolled: tuple[Rolled, ...] = ()
+    markers: int = 0
+    odd_time: OddTime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +209,14 @@ def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> App
         checks.batches(made)
         counted.add(made)
         end_offset = made.batches.row(len(made.batches) - 1).last_offset + 1
-    return counted.appended(end_offset)
+    return counted.appended(end_offset)._replace(odd_time=checks.odd_time)
 
 
 class Counted:
     """What has come so far."""
 
     def __init__(self, end_offset: int) -> None:
-        self.records = 0
+        self.records = self.markers = 0
         self._first_offset = end_offset
         self._batches = self._size_bytes = 0
 
@@ -229,7 +232,8 @@ class Counted:
 
     def appended(self, end_offset: int, rolled: Sequence[Rolled] = ()) -> Appended:
         """All that came; the log ends there then."""
-        return Appended(self._first_offset, end_offset, self.records, self._batches, self._size_bytes, tuple(rolled))
+        counts = (self.records, self._batches, self._size_bytes)
+        return Appended(self._first_offset, end_offset, *counts, tuple(rolled), self.markers)
 
 
 # -- the append
@@ -333,7 +337,7 @@ class _Append:
             if self._is_whole:  # else it stays open, as after a crash
                 self._end_transaction(log, run)
             log.close()
-            appended = self._counted.appended(log.end_offset, log.rolled)
+            appended = self._counted.appended(log.end_offset, log.rolled)._replace(odd_time=self._checks.odd_time)
             facts = {name: getattr(appended, name) for name in ("first_offset", "end_offset", "records")}
             return run.finish(facts, self._recovery_point(log.end_offset)), appended
         except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
@@ -369,6 +373,7 @@ class _Append:
         )
         batch, data = encode_end_marker(marker, request.writing.coordinator_epoch, request.now_ms, header)
         self._append(log, run, EncodedBatches(memoryview(data), BatchColumns.from_rows([batch])))
+        self._counted.markers += 1
 
     def _recovery_point(self, end_offset: int) -> tuple[LineEdit, ...]:
         """The line may say the log's end only if it did before: what lies below it a broker does not look at."""

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.actions.append.batching import BatchStyle
 from kafkalog_cli.actions.append.columns import Arriving, RecordRun
 from kafkalog_cli.actions.append.reading import NewRecord, Origin
+from kafkalog_cli.actions.verify.times import OTHER_UNITS, other_unit_of
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.batch_encoder import EncodedBatches
 from kafkalog_cli.storage.settings.topic_config import TopicConfig
+
+
+class OddTime(NamedTuple):
+    """A timestamp that seems to be in another unit than milliseconds: of which record, counted from 1, and in words."""
+
+    number: int
+    timestamp: int
+    unit: str
 
 
 class Checks:
@@ -29,6 +38,7 @@ class Checks:
         self._before_ms = None if is_by_clock else cast(int, config["message.timestamp.before.max.ms"].value)
         self._after_ms = None if is_by_clock else cast(int, config["message.timestamp.after.max.ms"].value)
         self._now_ms = now_ms
+        self.odd_time: OddTime | None = None
 
     def records(self, records: Arriving) -> Iterator[NewRecord | RecordRun | None]:
         """The same records. Raises BadInput at the first that is refused."""
@@ -48,8 +58,10 @@ class Checks:
             if self._keeps_offsets:
                 self._check_place(number, record.origin)
             timestamp = record.timestamp
-            if timestamp is not None and timestamp != NO_TIMESTAMP and self._before_ms is not None:
-                self._check_timestamp(number, timestamp)
+            if timestamp is not None and timestamp != NO_TIMESTAMP:
+                self._notice_unit(number, timestamp)
+                if self._before_ms is not None:
+                    self._check_timestamp(number, timestamp)
             yield record
 
     def _check_run(self, number: int, run: RecordRun) -> None:
@@ -61,6 +73,7 @@ class Checks:
         timestamps, key_bytes = run.matrix[1], run.matrix[4]
         wrong = (key_bytes < 0) if self._needs_keys else np.zeros(len(run), dtype=bool)
         given = timestamps != NO_TIMESTAMP
+        self._notice_units(number, timestamps)
         if self._before_ms is not None:
             wrong = wrong | (given & (self._now_ms - timestamps > self._before_ms))
         if self._after_ms is not None:
@@ -104,6 +117,24 @@ class Checks:
         self._check_place(number + first + 1, run.origin._replace(offset=int(offsets[first])))
         self._next_offset = int(offsets[-1]) + 1
 
+    def _notice_units(self, number: int, timestamps: Any) -> None:
+        """As `_notice_unit`, all at once; `number`: the records before them."""
+        import numpy as np
+
+        if self.odd_time is not None:
+            return
+        is_odd = np.zeros(len(timestamps), dtype=bool)
+        for _, first, end in OTHER_UNITS:
+            is_odd |= (timestamps >= first) & (timestamps < end)
+        if is_odd.any():
+            at = int(is_odd.argmax())
+            self._notice_unit(number + at + 1, int(timestamps[at]))
+
+    def _notice_unit(self, number: int, timestamp: int) -> None:
+        unit = None if self.odd_time is not None else other_unit_of(timestamp)
+        if unit is not None:
+            self.odd_time = OddTime(number, timestamp, unit.value)
+
     def _check_timestamp(self, number: int, timestamp: int) -> None:
         early, late = self._now_ms - timestamp, timestamp - self._now_ms
         if self._before_ms is not None and early > self._before_ms:
@@ -117,4 +148,6 @@ def _no_key(number: int) -> BadInput:
 
 
 def _bad_time(number: int, timestamp: int, why: str) -> BadInput:
-    return BadInput(path=f"record {number}", reason=f"timestamp {timestamp} is {why}")
+    unit = other_unit_of(timestamp)
+    hint = "" if unit is None else f"; timestamps are in milliseconds, and this one seems to be {unit.value}"
+    return BadInput(path=f"record {number}", reason=f"timestamp {timestamp} is {why}{hint}")

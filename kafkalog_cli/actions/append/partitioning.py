@@ -71,6 +71,11 @@ class SortedLines:
         while piece := file.read(_PIECE_BYTES):
             yield piece
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all lines, once all are sorted."""
+        return sum(file.tell() for file in self._files.values())
+
     def close(self) -> None:
         """The temporary files go."""
         for file in self._files.values():

@@ -29,7 +29,7 @@ class Unit(Enum):
     NEGATIVE = "below zero"
 
 
-_RANGES = (
+OTHER_UNITS = (
     (Unit.SECONDS, _FIRST_SECOND, _LAST_SECOND),
     (Unit.MICROSECONDS, _FIRST_SECOND * 10**6, _LAST_SECOND * 10**6),
     (Unit.NANOSECONDS, _FIRST_SECOND * 10**9, _LAST_SECOND * 10**9),
@@ -42,12 +42,17 @@ _KINDS = {
 
 def unit_of(timestamp_ms: int, now_ms: int) -> Unit | None:
     """What is odd about a timestamp, None if nothing is."""
-    for unit, first, last in _RANGES:
+    for unit, first, last in OTHER_UNITS:
         if first <= timestamp_ms < last:
             return unit
     if timestamp_ms > now_ms + TOLERATED_AHEAD_MS:
         return Unit.FUTURE
     return Unit.NEGATIVE if timestamp_ms < NO_TIMESTAMP else None
+
+
+def other_unit_of(timestamp_ms: int) -> Unit | None:
+    """The unit that a timestamp seems to be in, None if that is milliseconds."""
+    return next((unit for unit, first, end in OTHER_UNITS if first <= timestamp_ms < end), None)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,68 @@
+"""Records at the beginning of an input that an interrupted append has appended already."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from kafkalog_cli.actions.append.ahead import Records
+from kafkalog_cli.actions.append.columns import RecordRun, moved
+from kafkalog_cli.actions.append.reading import NewRecord
+from kafkalog_cli.errors import BadInput, UsageError
+
+_BEGIN = 12
+"""The row of a RecordRun that says where in its buffer a record begins."""
+
+
+class Skipped(NamedTuple):
+    """How many records to leave out: of the only partition, and by number where there are several."""
+
+    of_only: int = 0
+    by_partition: dict[int, int] = {}  # noqa: RUF012  never changed
+
+    def of(self, partition: int) -> int:
+        """The number for a partition."""
+        return self.by_partition.get(partition, self.of_only)
+
+    def check(self, partitions: Sequence[int]) -> None:
+        """Raises UsageError for a number that belongs to no partition of the run, or to none of several."""
+        unknown = sorted(self.by_partition.keys() - set(partitions))
+        if unknown:
+            raise UsageError(reason=f"--skip-records names partition {unknown[0]}, to which this append does not go")
+        if self.of_only and len(partitions) > 1:
+            raise UsageError(reason="--skip-records needs PARTITION:N where an append goes to several partitions")
+
+
+def parse_skipped(words: Sequence[str]) -> Skipped:
+    """The values of --skip-records: N, or PARTITION:N for each partition. Raises UsageError."""
+    of_only, by_partition = 0, {}
+    for word in words:
+        name, colon, number = word.rpartition(":")
+        if not (number.isdecimal() and number.isascii() and (not colon or (name.isdecimal() and name.isascii()))):
+            raise UsageError(reason=f"--skip-records {word!r} is neither N nor PARTITION:N")
+        if colon:
+            by_partition[int(name)] = int(number)
+        else:
+            of_only = int(number)
+    return Skipped(of_only, by_partition)
+
+
+def without_first(records: Records, count: int) -> Generator[NewRecord | RecordRun | None, None, None]:
+    """The records after the first `count`. Raises BadInput where there are fewer: it is another input then."""
+    left = count
+    with closing(records):
+        for found in records:
+            if not left or found is None:
+                yield found
+            elif not isinstance(found, RecordRun):
+                left -= 1
+            elif len(found) <= left:
+                left -= len(found)
+            else:
+                rest = found.matrix[:, left:].copy()
+                yield RecordRun(found.buffer[int(rest[_BEGIN, 0]) :], moved(rest), found.origin)
+                left = 0
+    if left:
+        reason = f"the input has {count - left} records, and {count} are to be skipped: it is not the same input"
+        raise BadInput(path="--skip-records", reason=reason)

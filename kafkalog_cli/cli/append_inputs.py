@@ -1,0 +1,88 @@
+"""The files and the standard input of an append: their bytes in pieces, counted for its progress."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from kafkalog_cli.actions.append.reading import Piece, file_pieces
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.interruptions import POLL_SECONDS, Interruptions
+from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.storage.fs import Filesystem
+
+STDIN = "-"
+_READ_BYTES = 1 << 20
+
+
+class InputCutOff(Exception):
+    """Standard input was left before its end; an incomplete line at the end of what was read is no record."""
+
+
+def paths_and_files(fs: Filesystem, arguments: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the arguments that are directories, and so further partitions, and those that are files of records."""
+    statuses = {name: None if name == STDIN else fs.status(name) for name in arguments}
+    paths = tuple(name for name in arguments if (found := statuses[name]) is not None and found.is_directory)
+    return paths, tuple(name for name in arguments if name not in paths) or (STDIN,)
+
+
+class AppendInputs:
+    """The inputs of one append. `progress` advances with the bytes that were read."""
+
+    def __init__(
+        self, environment: Environment, files: Sequence[str], interruptions: Interruptions, progress: Progress
+    ) -> None:
+        self._environment = environment
+        self._files = files
+        self._interruptions = interruptions
+        self._progress = progress
+
+    @property
+    def has_stdin(self) -> bool:
+        """Whether standard input is read."""
+        return STDIN in self._files
+
+    def total_bytes(self) -> int | None:
+        """The size of all files; None where it is not known, as that of standard input."""
+        statuses = [None if name == STDIN else self._environment.fs.status(name) for name in self._files]
+        sizes = [status.size_bytes for status in statuses if status is not None and status.is_file]
+        return sum(sizes) if len(sizes) == len(self._files) else None
+
+    def each(self, safe_point: Callable[[], None]) -> Iterator[tuple[str, Iterator[Piece]]]:
+        """All inputs, by the name that messages give them, in pieces. `safe_point` is called before each piece.
+
+        Raises InputCutOff where an interruption ends standard input.
+        """
+        for path in self._files:
+            if path == STDIN:
+                yield "standard input", self._watched("standard input", self._stdin(), safe_point)
+            else:
+                with self._environment.fs.open_read(path) as file:
+                    yield path, self._watched(path, file_pieces(file), safe_point)
+
+    def _watched(self, name: str, pieces: Iterator[Piece], safe_point: Callable[[], None]) -> Iterator[Piece]:
+        for piece in pieces:
+            safe_point()
+            self._progress.advance(len(piece), name)
+            yield piece
+
+    def _stdin(self) -> Iterator[Piece]:
+        stream = self._environment.stdin
+        read: Any = getattr(stream, "read1", stream.read)
+        while not self._interruptions.are_asked_for:
+            if _has_descriptor(stream) and not select.select([stream], [], [], POLL_SECONDS)[0]:
+                yield b""  # nothing yet; what came before may have to be written
+                continue
+            piece = read(_READ_BYTES)
+            if not piece:
+                return
+            yield piece
+        raise InputCutOff
+
+
+def _has_descriptor(stream: Any) -> bool:
+    try:
+        return int(stream.fileno()) >= 0
+    except (AttributeError, OSError, ValueError):
+        return False

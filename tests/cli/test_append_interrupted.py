@@ -1,0 +1,251 @@
+"""An append that is interrupted says what it has done; done literally, its next step gives exactly the records once."""
+
+import io
+import json
+import os
+import shlex
+import shutil
+import signal
+
+import pytest
+from naive_reader import read_batches, read_records
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.format.murmur2 import partition_of_key
+from kafkalog_cli.storage.kernels import KernelChoice
+
+NOW_MS = 1795228795800
+SETTINGS = (
+    "--single-replica",
+    "--config",
+    f"segment.ms={2**62}",
+    "--config",
+    f"message.timestamp.after.max.ms={2**62}",
+)
+COUNT = 40_000
+
+
+@pytest.fixture
+def root(corpus, tmp_path):
+    shutil.copytree(corpus / "txn" / "data", tmp_path / "data")
+    for path in (tmp_path / "data").rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return tmp_path / "data"
+
+
+def values(partition):
+    """The values that were appended here, in the order of their offsets; markers have none of this form."""
+    found = []
+    for path in sorted(partition.glob("*.log")):
+        data = path.read_bytes()
+        for batch in read_batches(data):
+            found += [record.value for record in read_records(data, batch) if record.value is not None]
+    return [value for value in found if value.startswith(b"new ")]
+
+
+class Interrupting(io.BytesIO):
+    """Ctrl-C arrives while so many pieces of it have been read."""
+
+    def __init__(self, data, pieces):
+        super().__init__(data)
+        self._left = pieces
+
+    def read1(self, size=-1):
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().read1(min(size, 30_001))  # it ends within a line
+
+
+def kafkalog(argv, stdin=None, *, compiled=False):
+    """(exit code, stdout, stderr)."""
+    out, err = io.BytesIO(), io.BytesIO()
+    stdin = io.BytesIO(b"") if stdin is None else stdin
+    kernels = KernelChoice(forced=compiled)
+    code = run([*map(str, argv)], Environment(stdout=out, stderr=err, stdin=stdin, kernels=kernels, terminal=None))
+    assert b"internal error" not in err.getvalue(), err.getvalue()
+    return code, out.getvalue().decode(errors="replace"), err.getvalue().decode()
+
+
+def ndjson(count=COUNT):
+    """With lines that are no records between them."""
+    lines = [b'{"value":"new %06d"}' % at for at in range(count)]
+    lines[100:100] = [b"", b'{"type":"batch"}', b'{"control":{"type":"commit"}}']
+    return b"\n".join(lines) + b"\n"
+
+
+def next_step(err):
+    step = err.rpartition("  next: kafkalog ")[2].splitlines()[0]
+    return shlex.split(step)
+
+
+WANTED = [b"new %06d" % at for at in range(COUNT)]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("layout", ["ndjson", "lines"])
+def test_standard_input_is_sent_again(root, layout, compiled):
+    partition = root / "idem-0"
+    stdin = ndjson() if layout == "ndjson" else b"\n".join(WANTED)
+    argv = ("append", partition, "--input", layout, "--codec", "lz4", *SETTINGS)
+    for pieces in (5, 12):  # the command that goes on is interrupted as well
+        code, out, err = kafkalog(argv, Interrupting(stdin, pieces), compiled=compiled)
+        there = values(partition)
+        assert (code, there) == (130, WANTED[: len(there)]), err
+        assert 0 < len(there) < COUNT
+        assert "interrupted" in out
+        assert f"the first {len(there)} records of the input are appended" in err
+        assert "standard input has to be sent again" in err
+        argv = next_step(err)
+        assert argv.count("--skip-records") == 1
+    assert kafkalog(argv, io.BytesIO(stdin), compiled=compiled)[0] == 0
+    assert values(partition) == WANTED
+    assert kafkalog(("verify", partition, "--level", "deep"))[0] == 0
+
+
+def test_a_part_of_a_line_is_no_record(root):
+    """Of a stream that an interruption ends, the last line may not be there in whole."""
+    stdin = Interrupting(b"new 000000\n" + b"x" * 100_000 + b"\n", 1)
+    code, _, err = kafkalog(("append", root / "idem-0", "--input", "lines", *SETTINGS), stdin)
+    assert (code, values(root / "idem-0")) == (130, [b"new 000000"]), err
+    assert "the first record of the input is appended" in err
+
+
+def test_nothing_had_come(root):
+    argv = ("append", root / "idem-0", "--input", "lines", *SETTINGS)
+    code, _, err = kafkalog(argv, Interrupting(b"x" * 300_000, 1))
+    assert (code, "no record of the input is appended" in err) == (130, True), err
+    assert next_step(err) == [*map(str, argv)]
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+def test_sequences_and_a_transaction_go_on(root, ending):
+    partition = root / "idem-0"
+    argv = ("append", partition, *SETTINGS, "--producer-id=77", "--first-sequence", 0, "--transaction", ending)
+    code, _, err = kafkalog(argv, Interrupting(ndjson(), 7))
+    assert code == 130, err
+    code, out, err = kafkalog(next_step(err), io.BytesIO(ndjson()))
+    assert (code, values(partition)) == (0, WANTED), err
+    _, seen, err = kafkalog(("read", partition, "--isolation", "read_committed"))
+    assert ("new 039999" in seen) == (ending == "commit"), err
+    assert kafkalog(("verify", partition, "--level", "deep"))[0] == 0
+
+
+def keyed(count=COUNT):
+    return b"".join(b'{"key":"%d","value":"new %06d"}\n' % (at, at) for at in range(count))
+
+
+@pytest.fixture
+def several(root):
+    """A topic of three partitions, and the signal that comes in the middle of the second."""
+    for number in range(3):
+        made = root / f"several-{number}"
+        assert kafkalog(("append", made, "--input", "lines", *SETTINGS), io.BytesIO(b"first\n"))[0] == 0
+    return root
+
+
+@pytest.mark.parametrize("more", [(), ("--producer-id", "9", "--first-sequence", "0", "--transaction", "commit")])
+def test_several_partitions(several, monkeypatch, tmp_path, more):
+    from kafkalog_cli.actions.append.partitioning import SortedLines
+
+    whole = SortedLines.pieces
+
+    def pieces(self, number):
+        for piece in whole(self, number):
+            at = len(piece) // 2
+            yield piece[:at]
+            if number == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield piece[at:]
+
+    (tmp_path / "in.ndjson").write_bytes(keyed())
+    argv = ("append", several, tmp_path / "in.ndjson", "--topic", "several", *SETTINGS, *more)
+    with monkeypatch.context() as patched:
+        patched.setattr(SortedLines, "pieces", pieces)
+        code, _, err = kafkalog(argv)
+    there = [len(values(several / f"several-{number}")) for number in range(3)]
+    assert code == 130, err
+    assert there[0] > 0 < there[1], there
+    assert sum(there) < COUNT
+    assert f"partition 1: {there[1]} records up to offset" in err
+    code, _, err = kafkalog(next_step(err))
+    assert code == 0, err
+    for number in range(3):
+        wanted = [value for at, value in enumerate(WANTED) if partition_of_key(b"%d" % at, 3) == number]
+        assert values(several / f"several-{number}") == wanted
+
+
+def test_the_input_of_several_partitions_is_cut_off(several):
+    argv = ("append", several, "--topic", "several", *SETTINGS)
+    code, _, err = kafkalog(argv, Interrupting(keyed(), 3))
+    assert (code, "no record of the input is appended" in err) == (130, True), err
+    assert not any(values(several / f"several-{number}") for number in range(3))
+    assert kafkalog(next_step(err), io.BytesIO(keyed()))[0] == 0
+    assert sum(len(values(several / f"several-{number}")) for number in range(3)) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("option", "code"), [("x", 2), ("1:", 2), ("-1", 2), ("7:1", 2), ("0:2", 0), ("2", 0), ("3", 0), ("4", 1)]
+)
+def test_what_is_skipped(root, option, code):
+    argv = ("append", root / "idem-0", "--input", "lines", *SETTINGS, f"--skip-records={option}")
+    assert kafkalog(argv, io.BytesIO(b"new 0\nnew 1\nnew 2\n"))[0] == code
+    wanted = {"0:2": [b"new 2"], "2": [b"new 2"]}
+    assert values(root / "idem-0") == wanted.get(option, [])
+
+
+def test_a_number_alone_is_not_for_several_partitions(several):
+    code, _, err = kafkalog(("append", several, "--topic", "several", *SETTINGS, "--skip-records", 2))
+    assert (code, "PARTITION:N" in err) == (2, True), err
+
+
+def test_a_dry_run_ends_too(root, tmp_path):
+    argv = ("append", root / "idem-0", "--input", "lines", *SETTINGS, "--dry-run")
+    code, out, err = kafkalog(argv, Interrupting(b"\n".join(WANTED), 3))
+    assert (code, out, "next:" in err) == (130, "", False), err
+
+
+# -- progress
+
+
+class Clock:
+    """Each look at it takes 2 s."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def __call__(self):
+        self.seconds += 2
+        return self.seconds
+
+
+class Screen(io.BytesIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("name", ["file", "stdin", "several"])
+def test_progress(several, tmp_path, name):
+    data = keyed()
+    (tmp_path / "in").write_bytes(data)
+    path = (several, "--topic", "several") if name == "several" else (several / "idem-0",)
+    argv = [*map(str, ("append", *path, *SETTINGS))] + ([] if name == "stdin" else [str(tmp_path / "in")])
+    for more in ([], ["--format", "json"]):
+        out, err = io.BytesIO(), io.BytesIO() if more else Screen()
+        stdin = Interrupting(data, 0)
+        environment = Environment(stdout=out, stderr=err, stdin=stdin, clock=Clock(), terminal=None)
+        assert run([*argv, *more], environment) == 0, err.getvalue()
+        if not more:
+            shown = err.getvalue().decode()
+            assert "append: " in shown
+            assert (" %, " in shown) == (name != "stdin")
+            continue
+        told = [json.loads(line) for line in err.getvalue().splitlines()]
+        told = [one for one in told if one["type"] == "progress"]
+        assert told[-1]["work"] == "append"
+        of_all = [one for one in told if one["work"] != "reading"]
+        assert max(one["done_bytes"] for one in of_all) <= len(data) if name != "several" else of_all
+        assert {one["total_bytes"] for one in told if one["work"] == told[0]["work"]} == {
+            None if name == "stdin" else len(data)
+        }

@@ -236,7 +236,8 @@ class DiskChanges:
                 return _attributes(os.fstat(descriptor), _extended_attributes(descriptor))
         if not self.directories.is_guarded(path):
             return _attributes(os.lstat(path), _extended_attributes(path))
-        with self.directories.entry(path) as entry:
+        # A look, as `status` is: a partition may be a link in a log directory that is held.
+        with self.directories.entry_to_read(path) as entry:
             status = entry.status()
             if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
                 return _attributes(status, ())

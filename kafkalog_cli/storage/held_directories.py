@@ -81,7 +81,10 @@ class HeldDirectories:
         """Open a directory, which `also` lead to from now on too. Raises OSError, also where `path` is a link."""
         keys = list(dict.fromkeys(_trimmed(one) for one in (path, *also)))
         with self._lock:
-            descriptor = _opened(keys[0], None, path, _LOOK | os.O_NOFOLLOW)
+            known = self._held.get(keys[0])  # was resolved when it was held, though its path may be a link
+            descriptor = (
+                _opened(keys[0], None, path, _LOOK | os.O_NOFOLLOW) if known is None else os.dup(known.descriptor)
+            )
             try:
                 for key in keys:
                     found = self._held.get(key)

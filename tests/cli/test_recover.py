@@ -220,7 +220,7 @@ def test_partitions_that_are_not_ours_to_change(log_dir):
     code, out, err = recover(root)
     assert code == 0
     assert out.count("undo:") == 1
-    assert all(f"{name}: left alone" in err for name in others)
+    assert all(f"{name}: skipped" in err for name in others)
     for name in others:
         assert recover(root / name)[0] == 14
         assert {path: tree(root)[path] for path in before if path.startswith(name)} == {

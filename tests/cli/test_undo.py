@@ -327,15 +327,19 @@ def test_in_memory_too():
 
 def test_a_run_that_never_began_is_removed(one):
     before = tree(one.parent)
-    staged = one / ".kafkalog" / "run-1"
+    staged = one / ".kafkalog" / "20261122T000000.000Z-recover-ab12"
     staged.mkdir(parents=True)
     os.link(next(one.glob("*.log")), staged / "0000.old")
     os.utime(one, ns=(0, before["t-0"][4]))
-    code, out, err = kafkalog("undo", one, "run-1", "--dry-run")
-    assert (code, out, err) == (0, f"{one}: run run-1: had changed nothing\n", "")
+    code, out, err = kafkalog("undo", one, "20261122T000000.000Z-recover-ab12", "--dry-run")
+    assert (code, out, err) == (0, f"{one}: run 20261122T000000.000Z-recover-ab12: had changed nothing\n", "")
     assert staged.exists()
-    code, out, err = kafkalog("undo", one, "run-1")
-    assert (code, out, err) == (0, f"{one}: run run-1: had changed nothing, its leftovers are removed\n", "")
+    code, out, err = kafkalog("undo", one, "20261122T000000.000Z-recover-ab12")
+    assert (code, out, err) == (
+        0,
+        f"{one}: run 20261122T000000.000Z-recover-ab12: had changed nothing, its leftovers are removed\n",
+        "",
+    )
     assert not staged.exists()
     assert tree(one.parent) == before
 

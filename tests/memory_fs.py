@@ -291,8 +291,9 @@ class MemoryFilesystem:
             self._change_names(new_parent, {new_name: inode})
 
     def link(self, old: str, new: str) -> None:
-        inode = self._find(old)
+        old_parent, old_name = self._place(old)  # both directories are opened before either name is looked up
         parent, name = self._place(new)
+        inode = self._entry(old_parent, old_name, old)
         if name in parent.entries:
             raise _error(errno.EEXIST, new)
         if inode.is_directory:

@@ -81,7 +81,9 @@ def test_the_same_batches_and_records(seed, pause):
 
 def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
     made = []
-    monkeypatch.setattr(read_ahead, "RecordReader", lambda limits: made.append(limits) or RecordReader(limits))
+    monkeypatch.setattr(
+        read_ahead, "RecordReader", lambda limits, **options: made.append(limits) or RecordReader(limits, **options)
+    )
     logs = [a_log(seed, 80) for seed in range(6)]
     scans = [Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True) for data in logs]
     rows = [everything(ReadAhead(scan, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])) for scan in scans]

@@ -49,8 +49,11 @@ def with_topic_id(fs: Filesystem, partition: Partition, plan: RecoverPlan, setti
         return plan
     path = f"{partition.path}/{_FILE}"
     is_there = fs.status(path) is not None
-    if is_there and partition_metadata.decode(read_all(fs, path))[0] is not None:
-        return plan
+    try:
+        if is_there and partition_metadata.decode(read_all(fs, path))[0] is not None:
+            return plan
+    except (KafkalogError, OSError):
+        return plan  # a sector that cannot be read may hold the right id
     topic = _topic_here(partition, plan.log_dir, settings)
     if topic is None:
         return plan

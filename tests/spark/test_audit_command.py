@@ -88,7 +88,7 @@ def test_findings_have_their_next_step(tmp_path):
                                 "none", "-", "3", "warnings"]  # fmt: skip
     assert not any("key" in line for line in lines)
     torn = lines.index(f"DIR/orders-0/{0:020d}.log: at byte 82: warning: 30 bytes that are no whole batch [torn-tail]")
-    assert lines[torn + 2] == "  next: `kafkalog recover` cuts the tail off and keeps what it cuts"
+    assert lines[torn + 2] == "  next: `kafkalog recover DIR/orders-0` cuts the tail off and keeps the bytes"
     assert lines[-1].startswith("1 partition in 1 log directory; 112 bytes; 2 records; 3 warnings; not looked at: ")
 
 

@@ -77,6 +77,10 @@ class HeldDirectories:
         self._held: dict[str, _Held] = {}
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[HeldDirectories], tuple[()]]:
+        """A copy in another process, such as a task of Spark, holds no directory yet."""
+        return HeldDirectories, ()
+
     def hold(self, path: str, *also: str) -> HeldDirectory:
         """Open a directory, which `also` lead to from now on too. Raises OSError, also where `path` is a link."""
         keys = list(dict.fromkeys(_trimmed(one) for one in (path, *also)))

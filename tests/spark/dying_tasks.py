@@ -17,6 +17,7 @@ from kafkalog_cli.storage.fs import RealFilesystem
 
 class Disk(RealFilesystem):
     def __init__(self, what, mark, ending):
+        super().__init__()
         self._what, self._mark, self._ending = what, mark, ending
 
     def rename(self, old, new):

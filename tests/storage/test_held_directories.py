@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 from contextlib import contextmanager
 
 import pytest
@@ -70,6 +71,14 @@ def test_no_descriptor_is_left(fs, place):
             with raises(errno.ENOENT):
                 fs.unlink(f"{place}/p/no/file")
     assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
+
+
+def test_a_copy_for_another_process_holds_nothing(fs, place):
+    with fs.hold_directory(f"{place}/p"):
+        other = pickle.loads(pickle.dumps(fs))
+        assert fs.directories.is_held(f"{place}/p")
+        assert not other.directories.is_held(f"{place}/p")
+        assert other.status(f"{place}/p/file").size_bytes == fs.status(f"{place}/p/file").size_bytes
 
 
 def test_a_link_is_not_held(fs, place):

@@ -177,7 +177,7 @@ def test_every_layer(ask, tmp_path):
     cases = [random_layers(chance) for _ in range(400)]
     questions, static = [], []
     for at, layers in enumerate(cases):
-        _, topic, broker, default, properties = layers
+        _, topic, broker, default, properties, _ = layers
         static.append(write(tmp_path / f"{at}.static", properties))
         others = [write(tmp_path / f"{at}.{i}", texts) for i, texts in enumerate((default, broker, topic))]
         questions.append(("resolve", static[-1], *others))

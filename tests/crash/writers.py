@@ -150,7 +150,8 @@ REPAIRERS = (RECOVER, LIKE_BROKER, INDEXES_ONLY, SALVAGE, UNDO, PURGE)
 
 
 def _retains(name: str, *options: str, kind: Kind = Kind.CHANGES, **more: object) -> Writer:
-    argv = ("retain", ROOT, *SETTINGS, "--config", "cleanup.policy=delete", *options)
+    # The topic is named alone: the policy of the command line overrides lines of cleaner-offset-checkpoint then.
+    argv = ("retain", ROOT, *SETTINGS, "--topic", "t", "--config", "cleanup.policy=delete", *options)
     return Writer(name, kind, argv, left=Left.END, keeps_marker=True, **more)
 
 

@@ -144,7 +144,15 @@ def leftover(place):
 
 def partition_is_a_link(place):
     (place / "ld" / PARTITION).rename(place / "aside")
-    (place / "ld" / PARTITION).symlink_to(place / "victim")
+    link_of_another_user(place / "ld" / PARTITION, place / "victim")
+
+
+def link_of_another_user(path, to):
+    """A partition may be a link; but that of the directory's owner leads to nothing but his own."""
+    if os.geteuid():
+        pytest.skip("only root can make a link of another user's")
+    path.symlink_to(to)
+    os.lchown(path, 12345, 12345)
 
 
 OUT = "../../victim/file1"
@@ -205,6 +213,7 @@ def test_nothing_elsewhere_is_touched(place, attack, evidence):
         copy = place / f"copy-{count}"
         copy.mkdir()
         shutil.copytree(place / "ld", copy / "ld", symlinks=True, ignore_dangling_symlinks=True, copy_function=copied)
+        os.lchown(copy / "ld" / PARTITION, (place / "ld" / PARTITION).lstat().st_uid, -1)
         kafkalog(RealFilesystem(), copy, COMMANDS[name])
         assert facts(place / "victim") == before, name
     evidence("R25", len(others), len(ATTACKS))
@@ -241,7 +250,7 @@ class Swapping(WatchedFilesystem):
 def swapped(path, to):
     if path.is_dir() and not path.is_symlink():
         path.rename(path.with_name("aside"))
-        path.symlink_to(to)
+        link_of_another_user(path, to)
 
 
 SWAPS = {

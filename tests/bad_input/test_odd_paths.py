@@ -292,7 +292,7 @@ def test_a_file_that_goes_away_while_its_directory_is_listed(partition, monkeypa
         def __iter__(self):
             for entry in self.entries:
                 if entry.name == f"{2:020d}.log":
-                    Path(entry.path).unlink()
+                    (partition / entry.name).unlink(missing_ok=True)
                 yield entry
 
     monkeypatch.setattr(os, "scandir", Scan)

@@ -68,7 +68,7 @@ def test_a_power_cut_after_any_call(with_empty):
         if coming is not None:
             (line,) = cut_off.values()
             assert all(coming[one] in line["message"] for one in sorted(waiting, key=coming.get)[:3]), line
-            assert line["next_step"].startswith("the same `kafkalog import` again")
+            assert line["next_step"].startswith("repeat the import before a broker starts")
         listed = log_dir(image)["imports"]
         assert {one["name"] for one in listed["coming"]} == {(coming or {})[one] for one in waiting}
         assert {one["name"] for one in listed["staged"]} == told

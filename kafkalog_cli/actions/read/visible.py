@@ -12,6 +12,7 @@ from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MAS
 from kafkalog_cli.storage.reading.scan import Chunk, Scan
 from kafkalog_cli.storage.transaction_ends import Ending
 
+_RECORD_BATCH_MAGIC = 2
 _HIDDEN, _WHOLE, _CUT = range(3)
 _ALL_WHOLE = [_WHOLE]
 
@@ -94,8 +95,9 @@ class Visibility:
         for row, batch in enumerate(batches.rows()):
             if not batch.valid:
                 continue
-            # The first batch of a segment may lie below its name: what Kafka's cleaner leaves of a message set.
-            is_above = batch.last_offset >= self._segment[0] or not batch.position
+            # The first entry of a segment may lie below its name: what Kafka's cleaner leaves of a message set.
+            may_lie_below = not batch.position and batch.magic < _RECORD_BATCH_MAGIC and batch.last_offset >= 0
+            is_above = batch.last_offset >= self._segment[0] or may_lie_below
             if not is_above or batch.last_offset >= self._segment[1]:
                 self._out_of_order.append(row)
                 continue
@@ -126,13 +128,13 @@ class Visibility:
 
         columns: Any = batches
         base, last, good = columns.base_offset, columns.last_offset, columns.valid != 0
-        is_above = (last >= self._segment[0]) | (columns.position == 0)
+        modern = columns.magic >= _RECORD_BATCH_MAGIC
+        is_above = (last >= self._segment[0]) | ((columns.position == 0) & ~modern & (last >= 0))
         valid = good & is_above & (last < self._segment[1])
         reached = np.maximum.accumulate(np.concatenate(([self._reached], np.where(valid, last + 1, 0))))
         low, known = reached[:-1], base != NO_OFFSET
         back = valid & (low > self._first) & (np.where(known, base, last) < low)
         self._out_of_order = (back | (good & ~valid)).nonzero()[0].tolist()
-        modern = columns.magic >= 2
         control = modern & ((columns.attributes & CONTROL_MASK) != 0)
         mask = valid & (last >= low) & ~(known & (base >= self._end))
         if not self._with_control:

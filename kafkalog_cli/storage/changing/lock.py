@@ -156,11 +156,21 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
     The directory is held open as long, so that it stays the same whatever its path leads to meanwhile.
     """
     real = real_directory(fs, directory)
+    if real != directory:
+        _check_link(fs, directory, real)
     with _hold(fs, directory):
         if real != directory and not holds_partition(fs, directory, fs.list_directory(directory)):
             reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
             raise Refused(path=directory, reason=reason)
         return lock_own_directory(fs, directory, policy)
+
+
+def _check_link(fs: WritableFilesystem, link: str, real: str) -> None:
+    """A link leads only to what is its owner's own, unless root or the user who runs us made it (protected_symlinks)."""
+    owner_id = fs.attributes(link.rstrip("/")).owner_id
+    if owner_id not in (0, os.geteuid()) and owner_id != fs.attributes(real).owner_id:
+        reason = f"it is a symbolic link to {real}, made by another user ({owner_id}) than the owner of that directory"
+        raise Refused(path=link, reason=f"{reason}; give the directory by its own path")
 
 
 def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:

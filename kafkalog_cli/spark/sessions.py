@@ -123,12 +123,15 @@ def _beside(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkS
     from kafkalog_cli.spark.source import KafkalogDataSource
 
     sessions: Any = spark._jvm.org.apache.spark.sql.SparkSession
+    ours: Any = type(spark)
+    active = ours._activeSession  # PySpark's own note, which createDataFrame changes
     sessions.setActiveSession(own._jsparkSession)  # Spark looks for data sources there
     try:
         own.dataSource.register(KafkalogDataSource)
         yield own
     finally:
         sessions.setActiveSession(spark._jsparkSession)
+        ours._activeSession = active
 
 
 @contextmanager

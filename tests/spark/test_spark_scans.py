@@ -8,6 +8,7 @@ from querying import log, rows
 from sql_cases import make_logs, oracle_of
 from sql_fuzz import Asked, fuzz_sql
 
+from kafkalog_cli.spark import session
 from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.spark.sql.catalog import Catalog, Reading, View
 from kafkalog_cli.spark.sql.query import query
@@ -75,7 +76,7 @@ def test_three_loads_and_a_join_that_spark_doubles(spark, folder):
     assert of_frames == everything + twice
 
 
-def test_a_view_of_sql_used_twice():
+def test_a_view_of_sql_used_twice(spark):
     of_each = (
         "select partition, count(*) n from mixed where partition = 0 and `offset` < 5 group by 1"
         " union all select partition, count(*) from mixed where partition = 1 and `offset` < 7 group by 1"
@@ -93,6 +94,7 @@ def test_a_view_of_sql_used_twice():
         "with c as (select * from mixed) select count(*) from c union all select count(*) from c where `offset` = 3"
     )
     assert sorted(rows(EXAMPLE, common)) == [(2,), (250,)]
+    assert session() is spark  # a command leaves the running session as the active session
 
 
 def at(ms):

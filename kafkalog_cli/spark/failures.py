@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafkalog_cli import errors
-from kafkalog_cli.errors import KafkalogError, NoSpace, UsageError, error_saying
+from kafkalog_cli.errors import KafkalogError, NoSpace, error_saying
 
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(
@@ -18,7 +18,6 @@ _OF_JAVA = re.compile(r"\n: [\w.$]+: (.*)")
 _OURS = "kafkalog_cli.errors."
 _ERRNO = re.compile(r"\[Errno (\d+)\] ")
 _JAVA_ENDED = "Spark: its Java has ended in the middle: it was killed, or had no memory left"
-_NO_DATE = "date value out of range"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -84,8 +83,6 @@ def _raised(trace: str) -> KafkalogError:
         if int(number[1]) in _NO_ROOM:
             return NoSpace(path=reason.rpartition(": ")[2].strip("'") or "a task", reason="a task of Spark wrote to it")
         return KafkalogError(reason=reason)
-    if message.startswith(_NO_DATE):
-        return UsageError(reason="Spark hands filters down with times of the years 1 to 9999: one here is of another")
     return KafkalogError(reason=f"a task of Spark failed: {kind}: {_first_line(message)}")
 
 

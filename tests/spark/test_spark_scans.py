@@ -94,6 +94,7 @@ def test_a_view_of_sql_used_twice(spark):
         "with c as (select * from mixed) select count(*) from c union all select count(*) from c where `offset` = 3"
     )
     assert sorted(rows(EXAMPLE, common)) == [(2,), (250,)]
+    assert rows(EXAMPLE, "select count(*) from mixed where timestamp < timestamp'+12345-01-01'") == [(250,)]
     assert session() is spark  # a command leaves the running session as the active session
 
 

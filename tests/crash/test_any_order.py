@@ -23,7 +23,7 @@ from writers import KEPT, MONTH_MS, NOW_MS, OUT, ROOT, SETTINGS, kafkalog, runs_
 
 from kafkalog_cli.storage.changing import journal_undo
 
-RUNS, STEPS = 200 * SCALE, 50
+RUNS, STEPS = 120 if SCALE == 1 else 200 * SCALE, 50
 MODES = ((), ("--like-broker",), ("--indexes-only",))
 SIDECARS = (".index", ".timeindex", ".snapshot", ".txnindex", "leader-epoch-checkpoint")
 GARBAGE = (b"", b"\xff" * 24, b"\0" * 12, b"garbage")

@@ -72,7 +72,8 @@ def _options(command: Any) -> str:
 
 
 def _metavar(param: Any) -> str:
-    return param.metavar or param.type.name.upper()
+    """An option without a name for its value takes one of some choices; older versions of typer name them so."""
+    return param.metavar or "CHOICE"
 
 
 def _exit_status() -> str:

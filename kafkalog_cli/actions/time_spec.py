@@ -49,6 +49,19 @@ def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
     return None
 
 
+def days_in_seconds(text: str) -> int | None:
+    """Whole days, if a number of milliseconds can only be a number of seconds by mistake; else None.
+
+    As milliseconds it would be an odd part of a day: 604800 is 7 days in seconds, and 10 min 4.8 s in milliseconds. A
+    whole number of minutes may be meant (43200000: 12 hours, or 500 days in seconds).
+    """
+    number = int(text) if _INTEGER.fullmatch(text) else 0
+    day_s = _UNIT_MS["d"] // 1000
+    if number <= 0 or number % day_s or number >= _UNIT_MS["d"] or not number % _UNIT_MS["m"]:
+        return None
+    return number // day_s
+
+
 def parse_duration_ms(text: str) -> int:
     """`90s`, `15m`, `2h` or `7d` in milliseconds. Raises UsageError."""
     ago = _AGO.fullmatch(f"-{text}")

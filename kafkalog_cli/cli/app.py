@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from kafkalog_cli import __version__
+from kafkalog_cli.cli.conversions import convert_without_pydantic
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.terminal import styles_as_wanted
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, next_step
@@ -58,6 +59,7 @@ class CommandGroup(TyperGroup):
             return None
         command = typer.main.get_command(importlib.import_module(module).command)
         command.name = cmd_name
+        convert_without_pydantic(command)
         return command
 
 
@@ -99,6 +101,7 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
 
 def _run(argv: list[str], environment: Environment) -> int:
     command = typer.main.get_command(app)
+    convert_without_pydantic(command)
     environment.kernels.complain = partial(_complain, environment, argv)
     if argv[:1] == ["sql"]:  # a comment before a query is no option
         argv = [f" {word}" if word.startswith("-- ") else word for word in argv]

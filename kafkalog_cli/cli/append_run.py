@@ -54,7 +54,7 @@ from kafkalog_cli.cli.log_writer import Changed, LogWriter
 from kafkalog_cli.cli.partition_run import Work
 from kafkalog_cli.errors import ExitCode, HalfChanged, NotChanged, UsageError
 from kafkalog_cli.output.append_json import APPENDED, appended_fields
-from kafkalog_cli.output.append_text import append_words, command_that_goes_on, interrupted_words, odd_time_words
+from kafkalog_cli.output.append_text import append_words, command_that_goes_on, interrupted_words
 from kafkalog_cli.output.log_change_text import Said, undo_words
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.changing.manifest import RunInfo
@@ -287,7 +287,7 @@ class AppendRun(LogWriter[AppendPlan]):
 
     def _tell_odd_time(self, work: Work, appended: Appended) -> None:
         if appended.odd_time is not None:
-            work.tell("time-unit", odd_time_words(appended.odd_time), work.partition.path)
+            work.tell("time-unit", appended.odd_time.warning, work.partition.path)
 
     def _records(self, work: Work) -> Records:
         """The records for a partition, but for those to be skipped. Raises BadInput, and as `open_read` does."""

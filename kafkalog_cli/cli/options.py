@@ -39,6 +39,16 @@ SETTINGS_PANEL = "Settings"
 SAFETY_PANEL = "Safety"
 PACE_PANEL = "Time and load"
 
+SPANS_OF_DAYS = {
+    "delete.retention.ms",
+    "local.retention.ms",
+    "max.compaction.lag.ms",
+    "min.compaction.lag.ms",
+    "retention.ms",
+    "segment.ms",
+}
+"""Settings that are usually some days long."""
+
 MOST_JOBS = 4
 """Each takes memory of its own, and more do not make a disk faster; --jobs may ask for more."""
 
@@ -168,11 +178,34 @@ Now = Annotated[
     typer.Option(metavar="TIME", help="Take this for now, not what the clock says.", rich_help_panel=SELECTION_PANEL),
 ]
 
+
+def _warn_of_seconds(context: typer.Context, settings: list[str] | None) -> list[str] | None:
+    """Warn of each span of time that was given in seconds where Kafka takes milliseconds."""
+    from kafkalog_cli.actions.time_spec import days_in_seconds
+
+    for setting in settings or ():
+        name, _, text = setting.partition("=")
+        days = days_in_seconds(text) if name in SPANS_OF_DAYS else None
+        if days is None:
+            continue
+        from kafkalog_cli.cli.environment import environment_of
+        from kafkalog_cli.output.messages import Messages
+
+        environment = environment_of(context)
+        Messages(environment.stderr, as_json=environment.wants_json).warn(
+            "time-unit",
+            f"--config {setting} is taken as milliseconds, which are {int(text) / 60_000:.1f} minutes. {text} seconds"
+            f" are exactly {days} day{'' if days == 1 else 's'}: if they are meant, write --config {name}={text}000",
+        )
+    return settings
+
+
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option(
         "--config",
         metavar="NAME=VALUE",
+        callback=_warn_of_seconds,
         help="A topic setting, stronger than any other source; may be repeated.",
         rich_help_panel=SETTINGS_PANEL,
     ),

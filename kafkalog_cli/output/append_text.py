@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from shlex import quote
 
 from kafkalog_cli.actions.append.append import AppendPlan
-from kafkalog_cli.actions.append.checks import OddTime
 from kafkalog_cli.actions.reports.index_verdict import counted
 
 
@@ -23,14 +22,6 @@ def append_words(plan: AppendPlan) -> str:
     if plan.is_cut_short:
         parts.append("interrupted")
     return ", ".join(parts)
-
-
-def odd_time_words(found: OddTime) -> str:
-    """A timestamp that seems to be in another unit."""
-    return (
-        f"record {found.number} has the timestamp {found.timestamp}, which is taken as milliseconds since 1970. It"
-        f" seems to be {found.unit}: retention and look-ups by time go by it, so give milliseconds"
-    )
 
 
 def interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int], *, has_stdin: bool) -> str:

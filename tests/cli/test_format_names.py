@@ -3,10 +3,11 @@
 import importlib
 import io
 import json
+from enum import Enum
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
-import typer
 
 from kafkalog_cli.cli import app
 from kafkalog_cli.cli.app import run
@@ -22,12 +23,20 @@ def kafkalog(*argv):
     return code, out.getvalue().decode(), err.getvalue().decode()
 
 
+def choices_of(hint):
+    """The values of an annotation that is an enumeration, alone, in a list, or beside None; else nothing."""
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {member.value for member in hint}
+    return set().union(*map(choices_of, get_args(hint)))
+
+
 def options():
-    """(command, option) of each option whose values name JSON or NDJSON."""
+    """(command, parameter, values) of each option whose values name JSON or NDJSON."""
     found = []
     for name, module in app.COMMANDS.items():
-        command = typer.main.get_command(importlib.import_module(module).command)
-        found += [(name, o.opts[0], set(o.type.choices)) for o in command.params if hasattr(o.type, "choices")]
+        (registered,) = importlib.import_module(module).command.registered_commands
+        hints = get_type_hints(registered.callback)
+        found += [(name, parameter, choices_of(hint)) for parameter, hint in hints.items()]
     return [(name, option, choices) for name, option, choices in found if choices & {"json", "ndjson"}]
 
 

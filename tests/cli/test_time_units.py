@@ -42,6 +42,19 @@ def test_another_unit_is_noticed(command, option, time):
         assert "seems to be" not in kafkalog(command, EXAMPLE, *([option] if option else []), fine)[2]
 
 
+@pytest.mark.parametrize("name", ["retention.ms", "segment.ms", "delete.retention.ms"])
+@pytest.mark.parametrize(("value", "days"), [(86_400, "1 day"), (604_800, "7 days"), (2_592_000, "30 days")])
+def test_a_setting_in_seconds_is_noticed(tmp_path, name, value, days):
+    shutil.copytree(EXAMPLE, tmp_path / "mixed-0")
+    argv = ("retain", tmp_path / "mixed-0", "--dry-run", "--config", "cleanup.policy=delete", "--config")
+    _, _, err = kafkalog(*argv, f"{name}={value}")
+    assert f"{value} seconds are exactly {days}: if they are meant, write --config {name}={value}000" in err
+    _, _, err = kafkalog(*argv, f"{name}={value}", "--format", "json")
+    assert [json.loads(line)["kind"] for line in err.splitlines()].count("time-unit") == 1
+    for fine in (f"{name}={value}000", f"{name}=1000", f"{name}=60000", f"{name}=43200000", "retention.bytes=604800"):
+        assert "seconds are" not in kafkalog(*argv, fine)[2]
+
+
 @pytest.mark.parametrize("time", READINGS)
 @pytest.mark.parametrize("command", NOWS)
 def test_no_clock_has_another_unit(tmp_path, command, time):

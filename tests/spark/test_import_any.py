@@ -158,3 +158,29 @@ def test_some_have_offsets(tmp_path):
         import_into(new, tmp_path / "a.parquet", tmp_path / "b.parquet", topic="t")
     import_into(new, tmp_path / "a.parquet", tmp_path / "b.parquet", topic="t", new_offsets=True)
     assert [row["offset"] for row in records(new / "t-0")] == [0, 1]
+
+
+def test_timestamps_in_seconds_are_noticed(tmp_path):
+    """As `append` notices them: the record with the first such timestamp, once for each partition."""
+    odd = BASE_TIME_MS // 1000
+    times = [BASE_TIME_MS, odd, odd + 1]
+    rows = [{"partition": at % 2, "value": b"v", "timestamp": times[at // 2]} for at in range(6)]
+    write(tmp_path / "in" / "topic=orders" / "a.parquet", rows)
+    new = new_log_dir(tmp_path / "new")
+    notes = [note for note in import_into(new, tmp_path / "in").notes if note.kind == "time-unit"]
+    assert [note.path for note in notes] == [f"{new}/orders-{number}" for number in range(2)]
+    assert all(f"record 2 has the timestamp {odd}" in note.message and "in seconds" in note.message for note in notes)
+
+
+def test_timestamps_in_microseconds_are_refused_with_their_unit(tmp_path):
+    rows = [{"partition": 0, "value": b"v", "timestamp": BASE_TIME_MS * 1000}]
+    write(tmp_path / "in" / "topic=orders" / "a.parquet", rows)
+    with pytest.raises(BadInput, match="seems to be in microseconds"):
+        import_into(new_log_dir(tmp_path / "new"), tmp_path / "in")
+
+
+def test_timestamps_in_milliseconds_are_not_noticed(tmp_path):
+    rows = [{"partition": 0, "value": b"v", "timestamp": BASE_TIME_MS + at} for at in range(6)]
+    write(tmp_path / "in" / "topic=orders" / "a.parquet", [*rows, {"partition": 0, "value": b"v", "timestamp": 5}])
+    notes = import_into(new_log_dir(tmp_path / "new"), tmp_path / "in").notes
+    assert "time-unit" not in [note.kind for note in notes]

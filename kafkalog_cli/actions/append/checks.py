@@ -22,6 +22,14 @@ class OddTime(NamedTuple):
     timestamp: int
     unit: str
 
+    @property
+    def warning(self) -> str:
+        """What is odd about the timestamp, and why it matters."""
+        return (
+            f"record {self.number} has the timestamp {self.timestamp}, which is taken as milliseconds since 1970. It"
+            f" seems to be {self.unit}: retention and look-ups by time go by it, so give milliseconds"
+        )
+
 
 class Checks:
     """Looks at records and batches under the settings of a topic, at `now_ms`, on their way to the log's end."""

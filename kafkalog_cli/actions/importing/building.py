@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from kafkalog_cli.actions.append.append import Counted, forced_codec
 from kafkalog_cli.actions.append.arrow import ArrowReader
 from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle, blocks
-from kafkalog_cli.actions.append.checks import Checks
+from kafkalog_cli.actions.append.checks import Checks, OddTime
 from kafkalog_cli.actions.append.columns import Arriving
 from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.log_request import LogRequest, load_settings_of
@@ -87,7 +87,7 @@ class TopicStyle:
 class Built(NamedTuple):
     """A partition that is on the disk. `transactional`: records that were of transactions, and are plain ones now.
 
-    `newest_ms`: the largest timestamp, -1 for none.
+    `newest_ms`: the largest timestamp, -1 for none. `odd_time`: the first timestamp in another unit than milliseconds.
     """
 
     first_offset: int
@@ -98,6 +98,7 @@ class Built(NamedTuple):
     segments: int
     transactional: int
     newest_ms: int
+    odd_time: OddTime | None = None
 
 
 def build(fs: WritableFilesystem, path: str, parts: Iterable[Any], style: TopicStyle, kernels: KernelChoice) -> Built:
@@ -159,6 +160,7 @@ class _Build:
             *(done.first_offset, done.end_offset, done.records, done.batches, done.size_bytes, len(done.rolled) + 1),
             self._transactional,
             self._newest_ms,
+            checks.odd_time,
         )
 
     def _rows(self, parts: Iterable[Any]) -> Iterator[Any]:

@@ -98,7 +98,7 @@ class Import:
                 self.publish(done)
             finally:
                 new.sweep(self._run)
-            notes = (*self._notes, *planner.notes, *self._of_age(done))
+            notes = (*self._notes, *planner.notes, *self._of_times(done))
             return ImportResult(plan, tuple(done), notes, completed)
 
     def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
@@ -117,7 +117,7 @@ class Import:
                 self.publish(done)
             finally:
                 new.sweep(self._run)
-            return ImportResult(plan, tuple(done), (*planner.notes, *self._of_age(done)), completed)
+            return ImportResult(plan, tuple(done), (*planner.notes, *self._of_times(done)), completed)
 
     def abandon(self) -> None:
         """The run failed before that: what it left goes."""
@@ -192,14 +192,17 @@ class Import:
         work = BuildTask(where, styles, sum(sizes), proves=self._request.prove)
         return sorted(tasks(jobs, work, Watch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
 
-    def _of_age(self, done: Sequence[JobDone]) -> list[Note]:
-        """What a broker will remove as soon as it looks."""
+    def _of_times(self, done: Sequence[JobDone]) -> list[Note]:
+        """Timestamps in another unit than milliseconds, and partitions that a broker empties as soon as it looks."""
         found = []
         for one in done:
+            path = f"{self._new.log_dir}/{one.topic}-{one.partition}"
+            if one.built.odd_time is not None:
+                found.append(Note("time-unit", path, one.built.odd_time.warning))
             config = self._source.topic_config(self._new.log_dir, one.topic)
             limit = config.local_retention_ms
             if config.is_deleted and 0 <= limit < self._now_ms - one.built.newest_ms and one.built.newest_ms >= 0:
                 setting = config["retention.ms"].explanation
                 told = f"all of its records are older than {setting}: a broker deletes them soon after it starts"
-                found.append(Note("retention", f"{self._new.log_dir}/{one.topic}-{one.partition}", told))
+                found.append(Note("retention", path, told))
         return found

@@ -32,6 +32,7 @@ from kafkalog_cli.spark.audit_job import Audit, AuditRequest
 from kafkalog_cli.spark.export.plan import check_outside
 from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import command_session
+from kafkalog_cli.storage.named_places import check_named_directory, check_named_file
 from kafkalog_cli.storage.new_file import new_file
 
 PREVIOUS = "previous"
@@ -94,11 +95,13 @@ class AuditRun:
         fs, options = self._environment.fs, self._options
         if options.output is not None:
             check_outside(fs, options.output, "the output", audit.partitions)
+            check_named_file(fs, options.output)
             if fs.status(options.output) is not None:
                 raise UsageError(reason=f"--output {options.output}: is there already, and audit overwrites nothing")
         if options.history is None:
             return None
         check_outside(fs, options.history, "the history", audit.partitions)
+        check_named_directory(fs, options.history)
         return History(fs, os.path.abspath(options.history), options.selection.text)  # noqa: PTH100
 
     def _compared_ms(self, now_ms: int) -> int | None:

@@ -18,6 +18,7 @@ from kafkalog_cli.cli.partition_writer import PartitionWriter, WriterOptions, le
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, UsageError
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import FileAttributes
+from kafkalog_cli.storage.named_places import check_named_file
 from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
@@ -56,6 +57,8 @@ class LogRun(PartitionWriter[ResultT]):
 
     def run_on(self, partitions: list[Partition]) -> int:
         """Change these; the exit code."""
+        if self._log_options.metrics is not None and not self._writing.dry_run:
+            check_named_file(self._fs, self._log_options.metrics)
         self._settings = self._source(partitions)
         selected = self._options.selection
         named = selected.topics if selected is not None and selected.topics else ()

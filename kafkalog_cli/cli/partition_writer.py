@@ -22,7 +22,7 @@ from kafkalog_cli.cli.terminal import Consent
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition, log_dir_of
-from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id, not_of_runs, run_directory
+from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id, odd_entries, run_directory
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition, open_partition
@@ -146,8 +146,8 @@ class PartitionWriter(PartitionRun[ResultT]):
 
     def _in_work(self, work: Work) -> ResultT:
         with self._log_dir_locked(work):
-            for path in not_of_runs(work.fs, work.partition.path):
-                work.tell("odd-entry", "kafkalog did not make it (a link, or no directory), and leaves it alone", path)
+            for path, what in odd_entries(work.fs, work.partition.path):
+                work.tell("odd-entry", f"kafkalog did not make it ({what}), and leaves it alone", path)
             self._settle_marker(work)
             with self._locked_first(work):
                 return self.partition(work)

@@ -12,6 +12,7 @@ from kafkalog_cli.cli.recover_run import RecoverOptions
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.output.recover_json import SALVAGE, salvage_object
 from kafkalog_cli.output.recover_text import salvage_lines
+from kafkalog_cli.storage.named_places import check_named_directory
 from kafkalog_cli.storage.partition import Partition
 
 
@@ -34,6 +35,7 @@ class SalvageRun(PartitionRun[_Copied]):
         """Copy what `paths` name; the exit code."""
         partitions = self.partitions(paths)
         self._request = self._recovery.request(self._environment, self._clock.now_ms, partitions)
+        check_named_directory(self._fs, self._target)
         try:
             if self._fs.status(self._target) is None:
                 self._fs.make_directory(self._target)

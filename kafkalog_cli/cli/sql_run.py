@@ -124,7 +124,10 @@ class SqlRun:
 
     def _check_output(self, path: str, paths: list[str]) -> None:
         """Raises UsageError, Refused, PathNotFound."""
+        from kafkalog_cli.storage.named_places import check_named_file
+
         fs, full_path = self._environment.fs, os.path.abspath(path)  # noqa: PTH100
+        check_named_file(fs, path)
         if fs.status(full_path) is not None:
             raise UsageError(reason=f"--output {path}: is there already, and sql overwrites nothing")
         if fs.status(os.path.dirname(full_path)) is None:  # noqa: PTH120

@@ -7,7 +7,9 @@ and numbers of links stay. In the second test a directory is swapped for a link 
 import io
 import json
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,12 @@ COMMANDS = {
 
 def kafkalog(fs, place, words):
     """(exit code, stderr); `place` holds the log directory `ld`."""
+    code, _, err = printed(fs, place, words)
+    return code, err
+
+
+def printed(fs, place, words):
+    """(exit code, stdout, stderr)."""
     names = {"PARTITION": f"{place}/ld/{PARTITION}", "LOGS": f"{place}/ld"}
     out, err = io.BytesIO(), io.BytesIO()
     streams = {"stdout": out, "stderr": err, "stdin": io.BytesIO(b'{"value":"x"}\n')}
@@ -55,7 +63,7 @@ def kafkalog(fs, place, words):
     code = run([names.get(word, word) for word in words], environment)
     text = err.getvalue().decode(errors="replace")
     assert "internal error" not in text, text
-    return code, text
+    return code, out.getvalue().decode(errors="replace"), text
 
 
 @pytest.fixture
@@ -284,16 +292,70 @@ def test_a_swap_at_any_call_leads_nowhere(place, swap, name, evidence):
     evidence("R26", tried, len(SWAPS) * len(SWAPPED))
 
 
-def test_a_link_beside_the_runs_is_told_and_left_alone(place):
-    link = own(place) / RUN
-    link.symlink_to(place / "victim")
+ODD = (RUN, "odd", "fifo", "elsewhere", "20260102T000000.000Z-roll-abcd/link", "20260102T000000.000Z-roll-abcd/deep")
+"""Entries of `.kafkalog` that no run makes."""
+
+
+@pytest.fixture
+def odd(place):
+    """Plants each of them; also what runs do make."""
+    (own(place) / RUN).symlink_to(place / "victim")
     (own(place) / "odd").write_bytes(b"odd")
-    before = facts(place / "victim")
+    os.mkfifo(own(place) / "fifo")
+    (own(place) / "elsewhere").mkdir()
+    kept = own(place) / "20260102T000000.000Z-roll-abcd"
+    (kept / "deep").mkdir(parents=True)
+    (kept / "link").symlink_to(place / "victim")
+    (kept / "0000.new").write_bytes(b"kept")
+    (own(place) / "lock").write_bytes(b"")
+    return place
+
+
+def test_a_link_beside_the_runs_is_told_and_left_alone(odd):
+    place, before = odd, facts(odd / "victim")
     for words in COMMANDS.values():
         if words[0] in ("verify", "undo"):  # undo knows no such run
             continue
         _, err = kafkalog(RealFilesystem(), place, words)
         assert all(f"{own(place)}/{name}: kafkalog did not make it" in err for name in (RUN, "odd")), (words, err)
-        assert link.is_symlink()
+        assert (own(place) / RUN).is_symlink()
         assert (own(place) / "odd").read_bytes() == b"odd"
     assert facts(place / "victim") == before
+
+
+def test_verify_finds_what_no_run_made(odd):
+    """And its next step, done as it is printed, removes the entry and nothing elsewhere."""
+    before, steps = facts(odd / "victim"), {}
+    for level in ("quick", "normal"):
+        words = ("verify", "PARTITION", "--level", level, "--format", "ndjson")
+        _, out, _ = printed(RealFilesystem(), odd, words)
+        lines = [json.loads(line) for line in out.splitlines()]
+        found = [line for line in lines if line.get("kind") == "odd-entry"]
+        assert {line["path"] for line in found} == {f"{own(odd)}/{name}" for name in ODD}
+        assert {line["severity"] for line in found} == {"warning"}
+        steps = {line["path"]: line["next_step"] for line in found}
+    for path, step in steps.items():
+        assert os.path.lexists(path)
+        subprocess.run(re.search("`(.+)`", step)[1], shell=True, check=True)
+    code, out, _ = printed(RealFilesystem(), odd, ("verify", "PARTITION"))
+    assert "odd-entry" not in out, code
+    assert facts(odd / "victim") == before
+
+
+def test_ls_lists_what_no_run_made(odd):
+    before = facts(odd / "victim")
+    for words in (("ls", "LOGS"), ("ls", "PARTITION"), ("ls", "LOGS", "--format", "ndjson")):
+        code, out, err = printed(RealFilesystem(), odd, words)
+        assert code == 3
+        missed = [name for name in ODD if f"{own(odd)}/{name}" not in out + err]
+        assert missed == [], (words, out, err)
+    assert facts(odd / "victim") == before
+
+
+def test_a_link_in_place_of_the_runs_is_found(place):
+    linked("PARTITION/.kafkalog")(place)
+    for words in (("verify", "PARTITION"), ("ls", "PARTITION")):
+        code, out, err = printed(RealFilesystem(), place, words)
+        assert f"{own(place)}: a symbolic link, which kafkalog did not make" in (out + err).replace(" warning: ", " "), (
+            code, out, err,
+        )  # fmt: skip

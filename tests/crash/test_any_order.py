@@ -48,7 +48,9 @@ class Log(RuleBasedStateMachine):
     def set_file(self, name: str, data: bytes) -> None:
         path = name if name.startswith("/") else f"{PARTITION}/{name}"
         if self.disk.status(path) is not None and self.disk.attributes(path).link_count > 1:
-            self.disk.unlink(path)  # a command that was cut off gave the file a second name; nobody writes to such a file
+            self.disk.unlink(
+                path
+            )  # a command that was cut off gave the file a second name; nobody writes to such a file
         if self.disk.status(path) is None:
             self.disk.add(path, data)
         else:

@@ -12,6 +12,7 @@ from bad_input.makers import LOGS
 from jsonschema import Draft202012Validator
 from output_segments import CONTEXT, SEVEN, plain_lines
 
+from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.output.record_json import RecordJsonOptions, topic_decode
@@ -191,3 +192,8 @@ def test_errors_are_objects_on_stderr(argv):
     assert code == 10
     assert check(err) == {"kafkalog.error/1"}
     check(out)
+
+
+def test_the_schema_of_findings_has_every_kind():
+    schema = json.loads((ROOT / "docs" / "schemas" / "kafkalog.finding-1.json").read_text())
+    assert set(schema["properties"]["kind"]["enum"]) == {kind.value for kind in FindingKind}

@@ -14,6 +14,7 @@ from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.quorum_state import QuorumState
+from kafkalog_cli.storage.changing.manifest import odd_entries
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.storage.open_transactions import (
@@ -118,6 +119,8 @@ def list_partition(
     notes = FaultNotes(fs)
     entries = fs.list_directory(partition.path)
     _strange_names(entries, notes)
+    for path, what in odd_entries(fs, partition.path):
+        notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: it is left alone")])
     offsets = CheckpointedOffsets()
     if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
         offsets = root.offsets_of(partition.topic, partition.number)

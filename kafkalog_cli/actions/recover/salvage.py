@@ -83,7 +83,8 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
         raise Refused(path=result.path, reason="a salvage that was cut off has left it; nothing in it is needed")
     fs.make_directory(result.path)
     try:
-        _fill(fs, partition, settings, result)
+        with fs.hold_directory(result.path):  # nothing is written elsewhere, whatever takes its name meanwhile
+            _fill(fs, partition, settings, result)
         fs.rename(result.path, out)
     except BaseException:
         _remove(fs, result.path)

@@ -101,6 +101,11 @@ FILE_DIAGNOSES = {
     FindingKind.LEFTOVER_TEMPORARY: Diagnosis(_INFO, "none: it is written over when it is needed again", ""),
     FindingKind.BAD_NAME: Diagnosis(_CORRUPTION, _REFUSES, "move it out of the directory"),
     FindingKind.UNKNOWN_FILE: Diagnosis(_INFO, "none: it is not looked at", ""),
+    FindingKind.ODD_ENTRY: Diagnosis(
+        _WARNING,
+        "none: it is not looked at. kafkalog leaves it alone, but somebody may have planted it",
+        "find out who made it; `rm -r PATH` removes it, and of a link nothing but the link",
+    ),
     FindingKind.MARKED_DIRECTORY: Diagnosis(_INFO, "", ""),
     FindingKind.FOREIGN_DIRECTORY: Diagnosis(
         _WARNING, _REFUSES, "move it out of the log directory before the broker starts"

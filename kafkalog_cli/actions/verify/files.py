@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.actions.listing.segments import is_index_missing
-from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.diagnose import Finding, finding, with_path
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.storage.changing.manifest import odd_entries
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.names import (
     SEGMENT_KINDS,
@@ -53,9 +54,16 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         # FileKind.QUORUM_STATE lies beside the metadata log.
         if other.name.kind is FileKind.OTHER:
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, "no file of Kafka has such a name")
+    yield from _odd_entries(fs, partition.path)
     for segment in partition.segments:
         if not segment.log.size_bytes and segment is not partition.segments[-1]:
             yield finding(FindingKind.EMPTY_SEGMENT, segment.log.path, "empty, and not the last segment")
+
+
+def _odd_entries(fs: Filesystem, directory: str) -> Iterator[Finding]:
+    """Links and other entries in the partition's `.kafkalog` that no run of ours made."""
+    for path, what in odd_entries(fs, directory):
+        yield with_path(finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make"), path)
 
 
 # ---- leftovers of cleaning, splitting and deleting

@@ -160,10 +160,19 @@ def sweep_temporaries(fs: WritableFilesystem, directory: str) -> None:
 def check_replaceable(fs: WritableFilesystem, path: str) -> None:
     """Raises OSError for what a file must not take the name of: a link (ELOOP), a directory, a device (EINVAL)."""
     found = fs.status(path)
-    if found is not None and found.is_symlink:
+    if found.is_symlink if found is not None else is_there(fs, path):  # a link to nothing has no status
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
     if found is not None and not found.is_file:
         raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def is_there(fs: WritableFilesystem, path: str) -> bool:
+    """Whether an entry has this name, also a link to nothing."""
+    try:
+        fs.attributes(path)
+    except OSError:
+        return False
+    return True
 
 
 def replace_file(  # noqa: PLR0913

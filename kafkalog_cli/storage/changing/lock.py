@@ -157,7 +157,7 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
     """
     real = real_directory(fs, directory)
     if real != directory:
-        _check_link(fs, directory, real)
+        check_link(fs, directory, real)
     with _hold(fs, directory):
         if real != directory and not holds_partition(fs, directory, fs.list_directory(directory)):
             reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
@@ -165,8 +165,11 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
         return lock_own_directory(fs, directory, policy)
 
 
-def _check_link(fs: WritableFilesystem, link: str, real: str) -> None:
-    """A link leads only to what is its owner's own, unless root or the user who runs us made it (protected_symlinks)."""
+def check_link(fs: WritableFilesystem, link: str, real: str) -> None:
+    """Raises Refused for a link to another's directory, unless root or the user who runs us made it.
+
+    That is the kernel's rule for sticky directories (fs.protected_symlinks).
+    """
     owner_id = fs.attributes(link.rstrip("/")).owner_id
     if owner_id not in (0, os.geteuid()) and owner_id != fs.attributes(real).owner_id:
         reason = f"it is a symbolic link to {real}, made by another user ({owner_id}) than the owner of that directory"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum, unique
 from typing import Any
 
-from kafkalog_cli.errors import Refused, UnsupportedFormat
+from kafkalog_cli.errors import PathNotFound, Refused, UnsupportedFormat
 from kafkalog_cli.storage.changing.durable import replace_file
 from kafkalog_cli.storage.checkpoints import LineEdit, OldLines
-from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
+from kafkalog_cli.storage.fs import FileAttributes, FileStatus, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.names import OWN_DIRECTORY, FileKind
 
 MANIFEST = "manifest.json"
@@ -191,19 +192,37 @@ def run_ids(fs: Filesystem, directory: str) -> list[str]:
     return [entry.path.rpartition("/")[2] for entry in entries]
 
 
-def not_of_runs(fs: Filesystem, directory: str) -> list[str]:
-    """The links and other odd entries beside a partition's runs, which no run makes: they are left alone."""
+def odd_entries(fs: Filesystem, directory: str) -> list[tuple[str, str]]:
+    """Links and other entries in a partition's `.kafkalog` that no run makes, each with what it is, in words.
+
+    Every command leaves them alone. Raises Unreadable.
+    """
     runs = runs_directory(directory)
     found = fs.status(runs)
     if found is None:
         return []
     if found.is_symlink or not found.is_directory:
-        return [runs]
-    return [
-        entry.path
-        for entry in fs.list_directory(runs)
-        if entry.is_symlink or not (entry.is_directory or entry.path == f"{runs}/lock" or entry.path.endswith(".tmp"))
-    ]
+        return [(runs, _what(found))]
+    odd = []
+    for entry in fs.list_directory(runs):
+        if entry.is_directory and not entry.is_symlink:
+            with suppress(PathNotFound):  # a run that another command removes meanwhile
+                odd += [(kept.path, _what(kept)) for kept in fs.list_directory(entry.path) if not _is_regular(kept)]
+            if not is_run_id(entry.path.rpartition("/")[2]) and fs.status(f"{entry.path}/{MANIFEST}") is None:
+                odd.append((entry.path, "a directory of no run"))
+        elif not _is_regular(entry) or not (entry.path == f"{runs}/lock" or entry.path.endswith(".tmp")):
+            odd.append((entry.path, _what(entry)))
+    return odd
+
+
+def _is_regular(status: FileStatus) -> bool:
+    return status.is_file and not status.is_symlink
+
+
+def _what(status: FileStatus) -> str:
+    if status.is_symlink:
+        return "a symbolic link"
+    return "a directory" if status.is_directory else "a file" if status.is_file else "no regular file"
 
 
 def is_run_id(name: str) -> bool:

@@ -25,6 +25,7 @@ from kafkalog_cli.storage.changing.durable import (
 )
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_own_directory
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
+from kafkalog_cli.storage.named_places import check_named_directory, check_named_file
 from kafkalog_cli.storage.names import OWN_DIRECTORY
 from kafkalog_cli.storage.publishing.record import ComingFile, Record, read_record, record_bytes
 
@@ -55,6 +56,9 @@ class OutputDirectory:
         return f"{self.path}/{OWN_DIRECTORY}"
 
     def __enter__(self) -> OutputDirectory:
+        check_named_directory(self._fs, self.path)
+        if self._is_kept:
+            check_named_file(self._fs, self._record_path)
         status = self._fs.status(self.path)
         if status is not None and not status.is_directory:
             raise NotKafkaLayout(path=self.path, reason="is not a directory")

@@ -11,6 +11,7 @@ from kafkalog_cli.storage.fs import Filesystem, read_all
 
 VERSION = 1
 _MOST_BYTES = 1 << 30
+_MOST_NAMES = 64
 
 
 class ComingFile(NamedTuple):
@@ -50,11 +51,22 @@ def read_record(fs: Filesystem, path: str) -> Record | None:
             ComingFile(str(one["staged"]), str(one["path"]), one.get("facts") and dict(one["facts"]))
             for one in found["coming"]
         )
-        what, state = dict(found["what"]), dict(found["state"])
-        return Record(str(found["output"]), str(found["run"]), what, state, coming)
+        what, state, run = dict(found["what"]), dict(found["state"]), str(found["run"])
+        for name in (run, *(one.staged for one in coming)):
+            _check_below(name, most_names=1)
+        for one in coming:
+            _check_below(one.path)
+        return Record(str(found["output"]), run, what, state, coming)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         reason = f"it is not what an earlier run wrote, so where that ended is not known: {error}"
         raise UnsupportedFormat(path=path, reason=reason) from error
+
+
+def _check_below(path: str, most_names: int = _MOST_NAMES) -> None:
+    """Files are moved and removed by these names, and anybody may have written them. Raises ValueError."""
+    names = path.split("/")
+    if len(names) > most_names or any(name in {"", ".", ".."} or "\0" in name for name in names):
+        raise ValueError(f"{path!r} is not the name of a file below it")
 
 
 def record_bytes(record: Record) -> bytes:

@@ -1,0 +1,46 @@
+"""Files and directories that options name for writing: no file is written through a link."""
+
+from __future__ import annotations
+
+import os
+
+from kafkalog_cli.errors import Refused
+from kafkalog_cli.storage.changing.durable import is_there
+from kafkalog_cli.storage.changing.lock import check_link
+from kafkalog_cli.storage.fs import WritableFilesystem
+
+
+def check_named_file(fs: WritableFilesystem, path: str) -> None:
+    """Whether a file may be written or replaced at `path`.
+
+    Raises Refused for a link, for what is no regular file, and as `check_named_directory` for where it lies.
+    """
+    full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
+    if _is_link(fs, full_path):
+        reason = "it is a symbolic link, and no file is written through a link; give the path of the file itself"
+        raise Refused(path=path, reason=reason)
+    found = fs.status(full_path)
+    if found is not None and not found.is_file:
+        raise Refused(path=path, reason="it is not a regular file, and is not replaced; give another path")
+    check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
+
+
+def check_named_directory(fs: WritableFilesystem, path: str) -> None:
+    """Whether the links on the way to a directory are those of its owner, of root, or of the user who runs us.
+
+    Raises Refused.
+    """
+    place = os.path.abspath(path)  # noqa: PTH100 - links are not followed
+    while place != "/":
+        if _is_link(fs, place):
+            real = os.path.realpath(place)
+            if fs.status(real) is None:
+                raise Refused(path=place, reason="it is a symbolic link to nothing; give the directory by its own path")
+            check_link(fs, place, real)
+        place = os.path.dirname(place)  # noqa: PTH120
+
+
+def _is_link(fs: WritableFilesystem, path: str) -> bool:
+    """Also of a link to nothing, which has no status."""
+    found = fs.status(path)
+    return found.is_symlink if found is not None else is_there(fs, path)

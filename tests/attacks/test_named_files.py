@@ -1,0 +1,231 @@
+"""Files and directories that options name for writing: links, odd entries and temporary names planted where they are to be.
+
+Beside them lies a `victim` that stays as it is, and so does whatever a user has there under another name.
+"""
+
+# ruff: noqa: F811 - `place` is a fixture
+
+import os
+
+import pytest
+from test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.storage.fs import FileAttributes, RealFilesystem
+from kafkalog_cli.storage.named_places import check_named_file
+from kafkalog_cli.storage.new_file import new_file
+from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
+from kafkalog_cli.storage.publishing.record import ComingFile, Record, record_bytes
+
+RUN = "20260101T000000.000Z-export-abcd"
+NOW_MS = 1_895_000_000_000
+
+
+def metrics(place, path):
+    """`--metrics FILE`; any log may be given, and nothing is to be done to it."""
+    words = (
+        "retain",
+        "PARTITION",
+        "--config",
+        "cleanup.policy=delete",
+        "--config",
+        "retention.ms=-1",
+        "--metrics",
+        path,
+    )
+    code, err = kafkalog(RealFilesystem(), place, words)
+    return code, err
+
+
+def result_file(place, path):
+    """`sql --output FILE` and `audit --output FILE`, as both write it."""
+    del place
+    fs = RealFilesystem()
+    try:
+        check_named_file(fs, path)
+        with new_file(fs, path) as file:
+            file.write(b"rows")
+    except KafkalogError as error:
+        return int(error.exit_code), str(error)
+    return 0, ""
+
+
+def state(place, path):
+    """`export --state FILE`."""
+    return published(f"{place}/exported", path)
+
+
+def published(output, record_path=None, coming=("topic=x/part-0.parquet",)):
+    """What `export --output DIR` and `audit --history DIR` do with the files that tasks have staged."""
+    fs = RealFilesystem()
+    try:
+        with OutputDirectory(fs, output, record_path, NOW_MS) as out:
+            left = out.record()
+            if left is not None:
+                out.complete(left)
+            staging = out.begin(RUN)
+            for number, _ in enumerate(coming):
+                with fs.create(f"{staging}/{number}", FileAttributes(0o644, os.geteuid(), os.getegid(), 0)) as file:
+                    file.write(0, b"rows")
+                    file.sync()
+            out.publish(Record(out.path, RUN, {}, {}, tuple(ComingFile(str(n), p) for n, p in enumerate(coming))))
+    except (KafkalogError, OSError) as error:
+        return int(getattr(error, "exit_code", 1)), str(error)
+    return 0, ""
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+FILES = {"--metrics": metrics, "--output": result_file, "--state": state}
+
+
+def linked(to):
+    def plant(place, target):
+        target.symlink_to(place / to)
+
+    return plant
+
+
+def hard_linked(place, target):
+    os.link(place / "victim/file1", target)
+
+
+def in_a_directory_of_another(place, target):
+    target.parent.rmdir()
+    link_of_another_user(target.parent, place / "victim")
+
+
+REFUSED = {
+    "a link": linked("victim/file1"),
+    "a link to nothing": linked("victim/new"),
+    "a link to a directory": linked("victim"),
+    "a FIFO": lambda _, target: os.mkfifo(target),
+    "a directory": lambda _, target: target.mkdir(),
+    "in a directory that another user's link leads to": in_a_directory_of_another,
+}
+
+
+@pytest.mark.parametrize("option", FILES)
+@pytest.mark.parametrize("attack", REFUSED)
+def test_a_named_file_is_not_written_through_a_link(place, option, attack, evidence):
+    target = place / "mine/out"
+    target.parent.mkdir()
+    REFUSED[attack](place, target)
+    log, before = facts(place / "ld" / PARTITION), facts(place / "victim")
+    kind = target.lstat().st_mode if os.path.lexists(target) else None
+    code, err = FILES[option](place, str(target))
+    assert code == 14, err
+    assert "symbolic link" in err or "not a regular file" in err
+    assert facts(place / "victim") == before
+    assert facts(place / "ld" / PARTITION) == log
+    assert (target.lstat().st_mode if os.path.lexists(target) else None) == kind
+    assert names(target.parent) in (
+        [],
+        ["out"],
+        sorted(names(place / "victim")),
+        names(place / "victim"),
+    )
+    evidence("R27", 1, len(FILES) * len(REFUSED) + len(FILES))
+
+
+@pytest.mark.parametrize("option", FILES)
+def test_temporary_names_and_a_second_name_stay(place, option, evidence):
+    """A user's FILE.tmp stays, whatever it is; of a file with two names the other keeps its content."""
+    target = place / "mine/out"
+    target.parent.mkdir()
+    (place / "mine/out.tmp").write_bytes(b"mine")
+    (place / "mine/.out.tmp").symlink_to(place / "victim/file1")
+    (place / "mine/out.kafkalog.tmp").symlink_to(place / "victim/new")
+    others = names(target.parent)
+    assert FILES[option](place, str(target))[0] in (0, 3)
+    assert names(target.parent) == sorted([*others, "out"])
+    assert (place / "mine/out.tmp").read_bytes() == b"mine"
+    assert (place / "victim/file1").read_bytes() == b"of somebody else: file1"
+    assert not (place / "victim/new").exists()
+    if option != "--state":  # which is read first, and must be ours
+        target.unlink()
+        hard_linked(place, target)
+        assert FILES[option](place, str(target))[0] in (0, 3)
+        assert target.read_bytes() != b"of somebody else: file1"
+    assert (place / "victim/file1").read_bytes() == b"of somebody else: file1"
+    evidence("R27", 2, len(FILES) * len(REFUSED) + len(FILES))
+
+
+# -- directories
+
+
+def record_of_another(place, output, **change):
+    """A run that was committed, by what lies in the output, and whose files lead out of it."""
+    del place
+    staging = output / ".kafkalog" / RUN
+    staging.mkdir(parents=True)
+    (staging / "0").write_bytes(b"theirs")
+    coming = ComingFile(change.get("staged", "0"), change.get("path", "new"))
+    record = Record(str(output), change.get("run", RUN), {}, {}, (coming,))
+    (output / ".kafkalog/committed.json").write_bytes(record_bytes(record))
+
+
+def sub_directory(name):
+    def plant(place, output):
+        (output / name).parent.mkdir(parents=True, exist_ok=True)
+        (output / name).symlink_to(place / "victim")
+
+    return plant
+
+
+DIRECTORIES = {
+    "another user's link": lambda place, output: (output.rmdir(), link_of_another_user(output, place / "victim")),
+    "a link to nothing": lambda place, output: (output.rmdir(), output.symlink_to(place / "victim/new")),
+    ".kafkalog is a link": sub_directory(".kafkalog"),
+    "the lock is a link": sub_directory(".kafkalog/lock"),
+    "the record is a link": sub_directory(".kafkalog/committed.json"),
+    "the staging directory is a link": sub_directory(f".kafkalog/{RUN}"),
+    "another run's directory is a link": sub_directory(".kafkalog/20250101T000000.000Z-export-abcd"),
+    "a topic's directory is a link": sub_directory("topic=x"),
+    "a record places a file elsewhere": lambda p, o: record_of_another(p, o, path="../victim/new"),
+    "a record places a file at a full path": lambda p, o: record_of_another(p, o, path=f"{p}/victim/new"),
+    "a record takes a file from elsewhere": lambda p, o: record_of_another(p, o, staged="../../../victim/file1"),
+    "a record's run lies elsewhere": lambda p, o: record_of_another(p, o, run="../../victim", staged="file1"),
+}
+
+
+@pytest.mark.parametrize("attack", DIRECTORIES)
+def test_a_named_directory_leads_nowhere(place, attack, evidence):
+    output = place / "out"
+    output.mkdir()
+    DIRECTORIES[attack](place, output)
+    before = facts(place / "victim")
+    code, err = published(str(output))
+    assert facts(place / "victim") == before, (code, err)
+    if "another run" not in attack:
+        assert code != 0, err
+    evidence("R28", 1, len(DIRECTORIES) + len(SALVAGED))
+
+
+def swapping_parent(place, out):
+    out.parent.rmdir()
+    link_of_another_user(out.parent, place / "victim")
+
+
+SALVAGED = {
+    "the directory is another user's link": swapping_parent,
+    "the partition's copy is a link": lambda place, out: out.symlink_to(place / "victim/sub"),
+    "the partition's copy is a link to nothing": lambda place, out: out.symlink_to(place / "victim/new"),
+    "what is being copied is a link": lambda place, out: out.with_name(f"{out.name}.partial").symlink_to(
+        place / "victim"
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", SALVAGED)
+def test_salvage_leads_nowhere(place, attack, evidence):
+    out = place / "salvaged" / PARTITION
+    out.parent.mkdir()
+    SALVAGED[attack](place, out)
+    before = facts(place / "victim")
+    code, err = kafkalog(RealFilesystem(), place, ("recover", "PARTITION", "--salvage", str(out.parent)))
+    assert facts(place / "victim") == before, (code, err)
+    assert code != 0
+    evidence("R28", 1, len(DIRECTORIES) + len(SALVAGED))

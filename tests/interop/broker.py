@@ -42,14 +42,42 @@ SETTINGS = {
     "num.io.threads": "3",
     "background.threads": "2",
 }
+STOCK = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "socket.send.buffer.bytes": "102400",
+    "socket.receive.buffer.bytes": "102400",
+    "socket.request.max.bytes": "104857600",
+    "num.partitions": "1",
+    "num.recovery.threads.per.data.dir": "2",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "log.retention.hours": "168",
+    "log.segment.bytes": "1073741824",
+    "log.retention.check.interval.ms": "300000",
+}
+"""What config/server.properties of Kafka's distribution sets, but for addresses and directories."""
 
 
 class Broker:
-    """Its files are in `folder`: the log directory (with the metadata log) in `data`, its log in `server.log`."""
+    """Its files are in `folder`: the log directory (with the metadata log) in `data`, its log in `server.log`.
 
-    def __init__(self, folder, class_path, settings=None):
-        self.folder, self._class_path, self._settings = Path(folder), class_path, settings or {}
+    `settings` come after the `usual` ones; the log directories `more_data` come after `data`; `overrides` are words of
+    the command line, which server.properties does not show.
+    """
+
+    def __init__(self, folder, class_path, settings=None, usual=SETTINGS, more_data=(), overrides=()):
+        self.folder, self._class_path, self._settings = Path(folder), class_path, {**usual, **(settings or {})}
         self.data, self._log = self.folder / "data", self.folder / "server.log"
+        self._more_data, self._overrides = more_data, overrides
         self.address = f"127.0.0.1:{free_port()}"
         self._controller = f"127.0.0.1:{free_port()}"
         self._process = None
@@ -66,7 +94,7 @@ class Broker:
         if not self.data.exists():
             self._java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties).wait(START_SECONDS)
         self._log_from = self._log.stat().st_size if self._log.exists() else 0
-        self._process = self._java("kafka.Kafka", properties)
+        self._process = self._java("kafka.Kafka", properties, *self._overrides)
         deadline = time.monotonic() + START_SECONDS
         while "Kafka Server started" not in self.log():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -110,15 +138,13 @@ class Broker:
     def _write_properties(self):
         listeners = f"PLAINTEXT://{self.address},CONTROLLER://{self._controller}"
         places = {
-            "log.dirs": str(self.data),
+            "log.dirs": ",".join(map(str, [self.data, *self._more_data])),
             "listeners": listeners,
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "controller.quorum.voters": f"1@{self._controller}",
         }
         path = self.folder / "server.properties"
-        path.write_text(
-            "".join(f"{name}={value}\n" for name, value in {**SETTINGS, **self._settings, **places}.items())
-        )
+        path.write_text("".join(f"{name}={value}\n" for name, value in {**self._settings, **places}.items()))
         return path
 
     def _java(self, main, *arguments):
@@ -134,9 +160,9 @@ class Broker:
 
 
 @contextmanager
-def broker(folder, class_path, settings=None):
-    """A broker that is not started yet, and does not outlive the block; `settings` besides the usual ones."""
-    one = Broker(folder, class_path, settings)
+def broker(folder, class_path, settings=None, **more):
+    """A broker that is not started yet, and does not outlive the block; the arguments are Broker's."""
+    one = Broker(folder, class_path, settings, **more)
     try:
         yield one
     finally:

@@ -11,8 +11,6 @@ from agreement import Ran
 
 HERE = Path(__file__).parent
 NEWEST = "4.3.1"
-NOT_FOR_4_3 = ("CleanLogs.java", "MetadataImages.java", "TopicSettings.java")
-"""They call inner classes that Kafka 4.3 has changed or hides: their tests run with 4.2.0 only."""
 VERSION = os.environ.get("KAFKALOG_KAFKA_VERSION", "4.2.0")
 POM = HERE / "pom.xml"
 CACHE = Path(os.environ.get("KAFKALOG_TEST_CACHE", Path.home() / ".cache" / "kafkalog-tests"))
@@ -59,10 +57,7 @@ def sources_for(version, folder):
     moved = folder / "sources"
     moved.mkdir(exist_ok=True)
     for source in sources:
-        if source.name in NOT_FOR_4_3:
-            continue
         text = re.sub(r"\bcommon\.record\.(?!TimestampType\b)", "common.record.internal.", source.read_text())
-        text = text.replace("return CleanLogs.clean(words);", 'throw new UnsupportedOperationException("clean");')
         (moved / source.name).write_text(text)
     return sorted(moved.glob("*.java"))
 

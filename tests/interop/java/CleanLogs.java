@@ -41,11 +41,11 @@ final class CleanLogs {
 
     private static String clean(UnifiedLog log, LogConfig config, LoadLogs.Clock clock, String[] words) throws Exception {
         Optional<Long> checkpoint = words[8].equals("none") ? Optional.empty() : Optional.of(Long.parseLong(words[8]));
-        LogCleanerManager.OffsetsToClean offsets = LogCleanerManager.cleanableOffsets(log, checkpoint, clock.nowMs);
-        Method delayOf = LogCleanerManager.class.getDeclaredMethod("maxCompactionDelay", UnifiedLog.class, long.class, long.class);
-        delayOf.setAccessible(true);
-        long delay = (Long) delayOf.invoke(null, log, offsets.firstDirtyOffset(), clock.nowMs);
-        LogToClean dirty = new LogToClean(log, offsets.firstDirtyOffset(), offsets.firstUncleanableDirtyOffset(), delay > 0);
+        Object offsets = method(LogCleanerManager.class, "cleanableOffsets").invoke(null, log, checkpoint, clock.nowMs);
+        long firstDirty = (Long) method(offsets.getClass(), "firstDirtyOffset").invoke(offsets);
+        long firstUncleanable = (Long) method(offsets.getClass(), "firstUncleanableDirtyOffset").invoke(offsets);
+        long delay = (Long) method(LogCleanerManager.class, "maxCompactionDelay").invoke(null, log, firstDirty, clock.nowMs);
+        LogToClean dirty = new LogToClean(log, firstDirty, firstUncleanable, delay > 0);
         String answer = "ok\t" + log.lastStableOffset() + "\t" + dirty.firstDirtyOffset() + "\t" + dirty.firstUncleanableOffset()
             + "\t" + dirty.cleanBytes() + "\t" + dirty.cleanableBytes() + "\t" + delay + "\t";
         boolean isDue = dirty.totalBytes() > 0
@@ -54,7 +54,7 @@ final class CleanLogs {
             return answer + "none";
         }
         if (dirty.cleanableBytes() == 0) {  // what was cleaned, once more
-            dirty = new LogToClean(log, log.logStartOffset(), offsets.firstUncleanableDirtyOffset(), false);
+            dirty = new LogToClean(log, log.logStartOffset(), firstUncleanable, false);
             if (dirty.firstUncleanableOffset() == log.logSegments().iterator().next().baseOffset()) {
                 return answer + "none";
             }
@@ -65,5 +65,16 @@ final class CleanLogs {
             any -> { });
         Map.Entry<Long, CleanerStats> done = cleaner.doClean(dirty, clock.nowMs);
         return answer + done.getKey();
+    }
+
+    /** A method that Kafka hides: maxCompactionDelay always, the others since 4.3. */
+    private static Method method(Class<?> owner, String name) {
+        for (Method method : owner.getDeclaredMethods()) {
+            if (method.getName().equals(name)) {
+                method.setAccessible(true);
+                return method;
+            }
+        }
+        throw new IllegalStateException(owner + " has no " + name);
     }
 }

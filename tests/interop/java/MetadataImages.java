@@ -1,6 +1,7 @@
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
+import java.lang.reflect.Constructor;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -25,6 +26,7 @@ import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.raft.Batch;
 import org.apache.kafka.raft.LeaderAndEpoch;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.fault.FaultHandler;
 
 /**
  * What the real loader of a broker makes of metadata logs. Each line of standard input: a snapshot's file, or nothing,
@@ -61,9 +63,7 @@ public final class MetadataImages {
     }
 
     private void log(long start, List<String> files) throws Exception {
-        MetadataBatchLoader loader = new MetadataBatchLoader(new LogContext(), Time.SYSTEM, (message, cause) -> {
-            throw new IllegalStateException(message, cause);
-        }, (delta, newImage, manifest) -> image = newImage);
+        MetadataBatchLoader loader = loader();
         loader.resetToImage(image);
         for (String file : files) {
             try (FileRecords records = FileRecords.open(new File(file))) {
@@ -76,6 +76,20 @@ public final class MetadataImages {
                 }
             }
         }
+    }
+
+    /** A loader that keeps each image. Since Kafka 4.3 it asks which settings this version knows; here it takes all. */
+    private MetadataBatchLoader loader() throws Exception {
+        FaultHandler faults = (message, cause) -> {
+            throw new IllegalStateException(message, cause);
+        };
+        MetadataBatchLoader.MetadataUpdater updater = (delta, newImage, manifest) -> image = newImage;
+        List<Object> arguments = new ArrayList<>(List.of(new LogContext(), Time.SYSTEM, faults, updater));
+        Constructor<?> constructor = MetadataBatchLoader.class.getConstructors()[0];
+        if (constructor.getParameterCount() > arguments.size()) {
+            arguments.add(Class.forName("org.apache.kafka.metadata.SupportedConfigChecker").getField("TRUE").get(null));
+        }
+        return (MetadataBatchLoader) constructor.newInstance(arguments.toArray());
     }
 
     private static List<ApiMessageAndVersion> messages(FileChannelRecordBatch batch) {

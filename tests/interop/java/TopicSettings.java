@@ -7,6 +7,7 @@ import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigDef;
@@ -14,7 +15,6 @@ import org.apache.kafka.server.config.AbstractKafkaConfig;
 import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
 import org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile;
 import org.apache.kafka.storage.internals.log.LogConfig;
-import kafka.server.DynamicBrokerConfig;
 import kafka.server.KafkaConfig;
 
 /**
@@ -68,10 +68,22 @@ public final class TopicSettings {
         });
     }
 
-    private static void brokerTable(String[] words, StringBuilder out) {
+    private static void brokerTable(String[] words, StringBuilder out) throws ReflectiveOperationException {
+        Set<?> dynamic = dynamicSettings();
         for (int at = 1; at < words.length; at++) {
             var key = AbstractKafkaConfig.CONFIG_DEF.configKeys().get(words[at]);
-            described(out, key, String.valueOf(DynamicBrokerConfig.AllDynamicConfigs().contains(key.name)));
+            described(out, key, String.valueOf(dynamic.contains(key.name)));
+        }
+    }
+
+    /** The broker settings that can change while it runs, whose table has moved with Kafka 4.3. */
+    private static Set<?> dynamicSettings() throws ReflectiveOperationException {
+        try {
+            Class<?> since43 = Class.forName("org.apache.kafka.server.config.DynamicBrokerConfig");
+            return (Set<?>) since43.getField("ALL_DYNAMIC_CONFIGS").get(null);
+        } catch (ClassNotFoundException before) {
+            Object before43 = Class.forName("kafka.server.DynamicBrokerConfig").getMethod("AllDynamicConfigs").invoke(null);
+            return scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Set<?>) before43);
         }
     }
 

@@ -25,20 +25,20 @@ KINDS = {"": "not run", "killed": "killed", "hangs": "killed", "survives": "surv
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 
 
-def all_mutants(below: list[str]) -> list[Mutant]:
+def all_mutants(tree: Path, below: list[str]) -> list[Mutant]:
     """Return the mutants of the files under the given folders; compiled kernels are left out, as no line of theirs is seen."""
     paths = [
-        path for name in below for path in ([TREE / name] if name.endswith(".py") else (TREE / name).rglob("*.py"))
+        path for name in below for path in ([tree / name] if name.endswith(".py") else (tree / name).rglob("*.py"))
     ]
     found = []
     for path in sorted({path for path in paths if "kernels" not in path.parts}):
-        found += mutants_of(str(path.relative_to(TREE)), path.read_text())
+        found += mutants_of(str(path.relative_to(tree)), path.read_text())
     return found
 
 
 def attempt(mutant: Mutant, tree: CopiedTree, tests: TestMap, killers: Counter[str], most_seconds: float) -> str:
     """Run the tests of a mutant's line; return `killed by TEST`, `hangs`, `survives N tests` or `no test executes it`."""
-    source = (TREE / mutant.path).read_text()
+    source = (tree.root / mutant.path).read_text()
     names = tests.of(mutant, source)
     if not names:
         return "no test executes it"
@@ -64,14 +64,16 @@ def attempt(mutant: Mutant, tree: CopiedTree, tests: TestMap, killers: Counter[s
 def run(options: argparse.Namespace) -> int:
     """Try the mutants without a result; print each survivor."""
     tests = TestMap(options.folder)
-    results = Results(options.folder)
     spared = equivalent(EQUIVALENT)
-    waiting = [m for m in all_mutants(options.below) if m.key not in spared and not results.settles(m, options.again)]
-    if options.sample:
-        waiting = random.Random(options.seed).sample(waiting, min(options.sample, len(waiting)))
+    # All is read from the copy: whoever edits the tree meanwhile changes nothing in this run.
     tree = CopiedTree(TREE, options.folder)
+    results = Results(options.folder, tree.root)
     killers: Counter[str] = Counter()
     try:
+        found = all_mutants(tree.root, options.below)
+        waiting = [m for m in found if m.key not in spared and not results.settles(m, options.again)]
+        if options.sample:
+            waiting = random.Random(options.seed).sample(waiting, min(options.sample, len(waiting)))
         for number, mutant in enumerate(waiting, 1):
             begun = time.monotonic()
             verdict = attempt(mutant, tree, tests, killers, options.seconds)
@@ -87,9 +89,9 @@ def run(options: argparse.Namespace) -> int:
 
 def score(options: argparse.Namespace) -> int:
     """Print the mutants that no test notices, and the counts per layer; return 1 if there are any."""
-    results = Results(options.folder)
+    results = Results(options.folder, TREE)
     spared = equivalent(EQUIVALENT)
-    mutants = all_mutants(options.below)
+    mutants = all_mutants(TREE, options.below)
     counts: dict[str, Counter[str]] = {}
     unnoticed = []
     for mutant in mutants:

@@ -14,7 +14,6 @@ from tests.mutation.mutants import Mutant
 if TYPE_CHECKING:
     from tests.mutation.runs_of_tests import CopiedTree
 
-TREE = Path(__file__).parents[2]
 FIRST_TESTS, FIRST_FILES = 40, 4
 """Collecting many test files takes longer than most tests, so a few files go first."""
 
@@ -92,7 +91,8 @@ class TestMap:
 class Results:
     """How each mutant ended: lines of JSON, the last line of a mutant counts while its source file stays as it is."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tree: Path) -> None:
+        self._tree = tree
         self._path = folder / "results.ndjson"
         self._found: dict[tuple[str, str], str] = {}
         if self._path.exists():
@@ -102,7 +102,7 @@ class Results:
 
     def of(self, mutant: Mutant) -> str:
         """Return how a mutant ended; empty if it was not run."""
-        return self._found.get((mutant.key, digest(TREE / mutant.path)), "")
+        return self._found.get((mutant.key, digest(self._tree / mutant.path)), "")
 
     def settles(self, mutant: Mutant, again: bool) -> bool:
         """Return whether the mutant need not run: it has a result, which is not to be tried again."""
@@ -111,7 +111,7 @@ class Results:
     def add(self, mutant: Mutant, verdict: str) -> None:
         """Keep a result."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        result = {"key": mutant.key, "source": digest(TREE / mutant.path), "verdict": verdict}
+        result = {"key": mutant.key, "source": digest(self._tree / mutant.path), "verdict": verdict}
         self._found[result["key"], result["source"]] = verdict
         with self._path.open("a") as stream:
             stream.write(json.dumps(result) + "\n")

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.mutation.__main__ import EQUIVALENT, LAYERS, all_mutants, attempt
+from tests.mutation.__main__ import EQUIVALENT, LAYERS, TREE, all_mutants, attempt
 from tests.mutation.mutants import equivalent, mutants_of
 from tests.mutation.results import Results, TestMap, digest
 from tests.mutation.runs_of_tests import CopiedTree
@@ -45,16 +45,14 @@ def test_a_key_stays_where_lines_above_move_and_no_two_mutants_share_a_key():
 def test_every_equivalent_mutant_exists_and_has_a_reason():
     """An entry of a line that has changed speaks of nothing, and may hide nothing either."""
     reasons = equivalent(EQUIVALENT)
-    assert set(reasons) <= {mutant.key for mutant in all_mutants(LAYERS)}
+    assert set(reasons) <= {mutant.key for mutant in all_mutants(TREE, LAYERS)}
     assert [key for key, reason in reasons.items() if len(reason) < 20] == []
 
 
 @pytest.mark.parametrize(("checked", "verdict"), [("2", "survives 1 tests"), ("1", "killed by tests/test_room.py::")])
-def test_a_mutant_ends_by_its_tests(tmp_path, monkeypatch, checked, verdict):
+def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     """The whole way: record the lines of a test, change a line, run the test, keep the result."""
     pytest.importorskip("coverage")
-    monkeypatch.setattr("tests.mutation.__main__.TREE", tmp_path)
-    monkeypatch.setattr("tests.mutation.results.TREE", tmp_path)
     (tmp_path / "roomy").mkdir()
     (tmp_path / "roomy" / "room.py").write_text("def has_room(used):\n    return used < 1\n")
     (tmp_path / "tests").mkdir()
@@ -66,13 +64,13 @@ def test_a_mutant_ends_by_its_tests(tmp_path, monkeypatch, checked, verdict):
     folder = tmp_path / "results"
     name = "tests/test_room.py"
     TestMap.record(folder, tree, name, digest(test), [str(tmp_path / "roomy")], 60)
-    [mutant] = all_mutants(["roomy"])
+    [mutant] = all_mutants(tmp_path, ["roomy"])
     found = attempt(mutant, tree, TestMap(folder), Counter(), 60)
     assert found.startswith(verdict)
-    assert not Results(folder).settles(mutant, again=False)
-    Results(folder).add(mutant, found)
-    assert Results(folder).settles(mutant, again=False)
-    assert Results(folder).settles(mutant, again=True) == verdict.startswith("killed")
+    assert not Results(folder, tmp_path).settles(mutant, again=False)
+    Results(folder, tmp_path).add(mutant, found)
+    assert Results(folder, tmp_path).settles(mutant, again=False)
+    assert Results(folder, tmp_path).settles(mutant, again=True) == verdict.startswith("killed")
     (tmp_path / mutant.path).write_text("# moved\n" + (tmp_path / mutant.path).read_text())
-    [mutant] = all_mutants(["roomy"])
-    assert not Results(folder).settles(mutant, again=False)
+    [mutant] = all_mutants(tmp_path, ["roomy"])
+    assert not Results(folder, tmp_path).settles(mutant, again=False)

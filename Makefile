@@ -1,6 +1,7 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
-.PHONY: help fmt lint type test test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
+MUTATION ?= run
+.PHONY: help fmt lint type test mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -14,6 +15,9 @@ test:            ## the whole test suite
 	$(PYTHON) -m pytest
 test-fuzz:       ## the property tests with many more examples
 	HYPOTHESIS_PROFILE=nightly $(PYTHON) -m pytest -m "not interop" -p no:randomly
+mutation:        ## boundary mutants of format, storage and actions; MUTATION="run --below kafkalog_cli/storage --sample 50 --seed 2" chooses
+	$(PYTHON) -m tests.mutation map
+	$(PYTHON) -m tests.mutation $(MUTATION)
 test-crash:      ## power cuts, faults, kills, signals: three times the rows of docs/reliability.md
 	RELIABILITY_SCALE=3 $(PYTHON) -m pytest tests/crash
 test-crash-long: ## 25 times: 500 kills, every fault

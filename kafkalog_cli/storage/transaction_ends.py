@@ -74,15 +74,24 @@ class _Markers:
 class TransactionEnds:
     """Looks ahead in a log, from the parts' beginning on, as far as it must to tell how transactions end.
 
+    The first part may begin in mid-segment; nobody asks about markers below `first_offset`.
+
     The markers in the log decide. An entry of a transaction index counts where the log has no readable batch at the
     marker's offset; `tell` hears of one that the log contradicts, and of aborted transactions without entry. Ask
     about the batches of a producer in the order of the log. Methods raise what `open_read` raises.
     """
 
-    def __init__(
-        self, fs: Filesystem, parts: Sequence[Part], limits: Limits, choice: KernelChoice | None, tell: Tell
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        fs: Filesystem,
+        parts: Sequence[Part],
+        first_offset: int,
+        limits: Limits,
+        choice: KernelChoice | None,
+        tell: Tell,
     ) -> None:
         self._fs = fs
+        self._first_offset = first_offset
         self._limits = limits
         self._choice = choice
         self._tell = tell
@@ -136,11 +145,15 @@ class TransactionEnds:
         for number, (segment, position) in enumerate(parts):
             following = parts[number + 1].segment.base_offset if number + 1 < len(parts) else None
             with self._fs.open_read(segment.log.path) as log:
-                index = _IndexOfSegment(segment, self._entries(segment), self._say, from_start=position == 0)
+                entries = self._entries(segment)
+                if position:  # the markers before it are not seen, and their entries do not lie
+                    entries = [entry for entry in entries if entry.last_offset >= self._first_offset]
+                index = _IndexOfSegment(segment, entries, self._say)
                 for batches in _batches(log, position, self._limits, self._choice):
                     self._note(log, batches, index)
                     yield True
                 self._take(index.rest(following))
+                yield True
 
     def _entries(self, segment: Segment) -> list[AbortedTxn]:
         """The entries of the segment's index, as far as it can be read."""
@@ -172,11 +185,10 @@ class TransactionEnds:
 class _IndexOfSegment:
     """A transaction index against the log that it is about, batch by batch."""
 
-    def __init__(self, segment: Segment, entries: list[AbortedTxn], say: Tell, *, from_start: bool) -> None:
+    def __init__(self, segment: Segment, entries: list[AbortedTxn], say: Tell) -> None:
         self._segment = segment
         self._left = {entry.last_offset: entry for entry in entries}
         self._say = say
-        self._is_begun = from_start
 
     def has_marker(self, producer_id: int, offset: int) -> bool:
         """The log has an ABORT marker there: whether there is an entry for it."""
@@ -192,11 +204,6 @@ class _IndexOfSegment:
             return []
         good = [row for row in range(len(batches)) if batches.valid[row]]
         ends = [int(batches.last_offset[row]) for row in good]
-        if not self._is_begun and good:
-            # What a reading that begins in mid-segment has not seen is not looked for.
-            first = int(batches.base_offset[good[0]])
-            self._left = {offset: entry for offset, entry in self._left.items() if offset >= first}
-            self._is_begun = True
         lost = []
         for offset in sorted(offset for offset in self._left if ends and offset <= ends[-1]):
             entry = self._left.pop(offset)

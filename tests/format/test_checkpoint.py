@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import (
     EpochEntry,
     PartitionOffset,
+    broker_reading,
+    can_name,
     decode_leader_epochs,
     decode_offsets,
     encode_leader_epochs,
@@ -109,3 +112,38 @@ def test_a_file_that_is_no_checkpoint_gives_few_faults():
 def test_topics_that_would_not_be_read_back_are_not_written(topic):
     with pytest.raises(ValueError, match="cannot stand in a checkpoint"):
         encode_offsets([PartitionOffset(topic, 0, 0)])
+
+
+@pytest.mark.parametrize("code", [0xD7FF, 0xD800, 0xDBFF, 0xDC00, 0xDFFF, 0xE000, 0xFFFF])
+def test_a_topic_is_named_where_its_name_comes_back(code):
+    """Half a pair of surrogates, from U+D800 to U+DFFF, is not text; its neighbours are."""
+    topic = f"a{chr(code)}b"
+    try:
+        encode_offsets([PartitionOffset(topic, 0, 1)])
+    except ValueError:
+        assert not can_name(topic)
+        with pytest.raises(UnicodeEncodeError):
+            topic.encode()
+    else:
+        assert can_name(topic)
+        topic.encode()
+
+
+def test_the_count_of_a_broker_begins_at_0_and_ends_at_its_heap():
+    """A broker makes a list of the size that is told before it reads on: `new ArrayList(-1)` throws, 0 is a size."""
+    told = {-1: "THROWS", 0: "ENTRIES", 1: "FAILS", checkpoint._HEAP_ENTRIES - 1: "FAILS"}
+    told[checkpoint._HEAP_ENTRIES] = "OUT_OF_MEMORY"
+    assert {count: broker_reading(b"0\n%d\n" % count).name for count in told} == told
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r", b"\r\n"])
+def test_lines_before_bytes_that_are_no_text_are_read_to_their_ends(newline):
+    """Of the block with bad bytes Java has no line; a line that ends with the block before decides as ever."""
+    block = checkpoint._READ_AHEAD_CHARS
+    good = b"0" + newline + b"1" + newline
+    name = b"x" * (block - len(good) - len(newline) - len(b" 0 z"))
+    for line, wanted in ((name + b" 0 z", "THROWS"), (name + b" 0 5", "FAILS")):
+        assert broker_reading(good + line + newline + b"a 0 1" + newline + b"\xff").name == wanted
+    # A line that does not end within the block is no line, nor is any line of the first block with bad bytes.
+    assert broker_reading(good + name + b" 0 zzz" + newline + b"\xff").name == "FAILS"
+    assert broker_reading(b"0" + newline + b"-1" + newline + b"\xff").name == "FAILS"

@@ -1,12 +1,21 @@
 """Control records against what the real kafka-dump-log prints of them, or the exception that ends it."""
 
 import json
+import struct
+from itertools import product
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.format.control import CONTROL_TYPES, ControlRecord, control_object, decode_control, encode_marker
+from kafkalog_cli.format.control import (
+    CONTROL_TYPES,
+    ControlRecord,
+    control_object,
+    control_type,
+    decode_control,
+    encode_marker,
+)
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.output.control_text import control_text
 
@@ -83,3 +92,13 @@ def test_any_bytes_are_a_control_record_or_a_fault(key, value):
 def test_any_value_of_a_known_type(type_id, value):
     found = decode_control(bytes([0, 0, 0, type_id]), value)
     assert isinstance(found, Fault) or found.type_id == type_id
+
+
+def test_a_key_tells_its_type_from_four_bytes_and_version_0_on():
+    """ControlRecordType.parseTypeId: fewer bytes, or a negative version, are refused; what comes after is not looked at."""
+    for version, type_id in product((-2, -1, 0, 1), (-1, 0, 1, 7)):
+        key = struct.pack(">hh", version, type_id)
+        expected = type_id if version >= 0 else None
+        assert [control_type(key[:size]) for size in range(4)] == [None] * 4
+        assert [control_type(key), control_type(key + b"more")] == [expected] * 2
+    assert control_type(None) is None

@@ -1,6 +1,7 @@
 """Offset and time indexes: real files, zero tails, look-ups, faults, round trips."""
 
 import struct
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,20 @@ def test_columns_are_the_entries(data, base_offset):
     for kind in (OffsetIndex, TimeIndex):
         found = kind(data, base_offset)
         assert list(zip(*found.columns(), strict=True)) == [tuple(entry) for entry in found]
+
+
+def test_every_pair_of_small_entries_by_the_rules():
+    """Each number below, at and above the number that it is compared with."""
+    offsets_but_0 = (-1, 1, 2)  # an offset of 0 begins the tail of a preallocated file
+    for entries in product(product(offsets_but_0, (-1, 0, 1, 2)), repeat=2):
+        (before, low), (offset, position) = entries
+        data = struct.pack(">iiii", before, low, offset, position)
+        expected = {
+            "offset below the base offset": before < 0 or offset < 0,
+            "offset not above that of the entry before": offset <= before,
+            "negative position": low < 0 or position < 0,
+            "position not above that of the entry before": position <= low,
+        }
+        messages = " / ".join(fault.message for fault in index.decode(data, 50)[1])
+        for problem, is_so in expected.items():
+            assert (problem in messages) == is_so, (entries, messages)

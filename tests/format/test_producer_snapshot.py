@@ -1,6 +1,7 @@
 """Producer snapshots: a real file, the messages of a corrupt one, round trips."""
 
 import struct
+from itertools import product
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -109,3 +110,19 @@ def test_first_sequence_wraps_at_31_bits():
     assert ProducerEntry(1, 0, 1, 9, 3, 0, -1, -1).first_sequence == 2**31 - 2
     assert ProducerEntry(1, 0, 3, 9, 3, 0, -1, -1).first_sequence == 0
     assert ProducerEntry(1, 0, 3, 9, 3, 0, -1, -1).first_offset == 6
+
+
+def test_offset_0_is_an_offset():
+    """A batch, and a transaction, may begin with a log: only a negative number says that there is none."""
+    for batch, transaction in product((-2, -1, 0, 1), repeat=2):
+        entry = ProducerEntry(1, 0, 3, batch, 0, 0, -1, transaction)
+        assert entry.has_batch == (batch >= 0)
+        assert entry.open_txn_first_offset == (transaction if transaction >= 0 else None)
+
+
+@given(last=st.integers(0, 2**31 - 1), delta=st.integers(0, 2**31 - 1))
+def test_sequences_count_to_the_largest_int_and_begin_again(last, delta):
+    """DefaultRecordBatch.incrementSequence of the first sequence, by the delta, is the last."""
+    first = ProducerEntry(1, 0, last, 9, delta, 0, -1, -1).first_sequence
+    assert 0 <= first < 2**31
+    assert (first + delta) % 2**31 == last

@@ -1,5 +1,6 @@
 """Transaction indexes: a real file, faults, round trips."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,31 @@ def test_a_large_damaged_file_gives_few_faults():
 def test_unknown_versions_are_not_written():
     with pytest.raises(ValueError, match="version 1"):
         encode([AbortedTxn(1, 0, 0, 0, 0)])
+
+
+def test_every_small_entry_by_the_rules():
+    """Offsets that are equal, and those one beside: a last offset at the base passes, one of the entry before does not."""
+    small = range(-1, 3)
+    for base, before, first, last in product(small, repeat=4):
+        entry = AbortedTxn(0, 1, first, last, 5)
+        found = [f.message for f in decode(encode([AbortedTxn(0, 1, before, before, 5), entry]), base)[1]]
+        wanted = {
+            "entry 0: last offset below the base offset": before < base,
+            "entry 1: last offset below the base offset": last < base,
+            "entry 1: last offset not above that of the entry before": last <= before,
+            "entry 1: first offset above the last offset": first > last,
+        }
+        assert found == [message for message, is_so in wanted.items() if is_so]
+        # TransactionIndex.sanityCheck: abortedTxn.lastOffset() < startOffset
+        assert (entry.sanity_message("/d/1.txnindex", base) is None) == (last >= base)
+
+
+def test_a_hundred_faults_and_those_of_an_entry_are_told():
+    """Whoever adds an entry to a damaged file hears no more of it once 100 faults are told."""
+    bad = AbortedTxn(
+        0, 1, 0, -1, 5
+    )  # below the base, and first above last: two faults, and a third by the entry before
+    told = [len(decode(encode([bad] * count), 0)[1]) for count in range(1, 60)]
+    assert told == [2 + 3 * min(count - 1, 33) for count in range(1, 60)]
+    one = [AbortedTxn(0, 1, last, last, 5) for last in range(300, 100, -1)]  # one fault each, but for the first entry
+    assert len(decode(encode(one), 0)[1]) == 100

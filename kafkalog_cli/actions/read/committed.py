@@ -55,11 +55,15 @@ class Committed:
         self._partition = partition
         self._end_offset = end_offset
         self._notes = notes
-        self._ends = TransactionEnds(fs, parts, limits, choice, self._note)
+        self._ends = TransactionEnds(fs, parts, first_offset, limits, choice, self._note)
         self._looked_at: dict[tuple[int, int], bool] = {}
         for found in self._open_before(first_offset, limits, choice):
             ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1, hides=False)
-            if ending is Ending.OPEN and self._stays_open(found.producer_id, found.first_offset):
+            if (
+                ending is Ending.OPEN
+                and self._stays_open(found.producer_id, found.first_offset)
+                and not self._was_aborted(found, first_offset, limits, choice)
+            ):
                 self._stop_at(found.producer_id, found.first_offset)
                 return
 
@@ -93,6 +97,21 @@ class Committed:
         parts = [part for part in parts if part.segment.base_offset < first_offset]
         batches = transactional_batches(self._fs, parts, first_offset, limits, choice)
         return open_transactions(entries, batches, begin, first_offset)
+
+    def _was_aborted(
+        self, found: OpenTransaction, first_offset: int, limits: Limits, choice: KernelChoice | None
+    ) -> bool:
+        """Whether a transaction index tells of its end below `first_offset`, where damage hides the marker."""
+        parts = parts_to_replay(self._fs, self._partition.segments, found.first_offset)
+        parts = [part for part in parts if part.segment.base_offset < first_offset]
+        if not any(part.segment.txn_index for part in parts):
+            return False
+        ends = TransactionEnds(self._fs, parts, found.first_offset, limits, choice, lambda path, message: None)
+        try:
+            ending = ends.ending(found.producer_id, found.first_offset, found.first_offset, hides=False)
+            return ending is not Ending.OPEN
+        finally:
+            ends.close()
 
     def _stays_open(self, producer_id: int, offset: int) -> bool:
         """Whether a transaction without a marker is open to a broker as well.

@@ -108,6 +108,7 @@ class Visibility:
             if batch.last_offset < low or (known and batch.base_offset >= self._end) or self._is_hidden(batch):
                 if self.is_over:
                     self._reached = low
+                    self._out_of_order = [other for other in self._out_of_order if other < row]
                     break
                 continue
             if batch.records_count:

@@ -1,0 +1,150 @@
+"""Mutate the boundaries of format, storage and actions, and report the mutants that no test notices.
+
+A mutant swaps `<` and `<=` or `>` and `>=` once, or drops `+ 1` or `- 1` once. The tests that execute its line run on a copy
+of the tree until a test fails. A mutant that survives needs a test, or an entry in tests/mutation/equivalent.txt with the
+reason why it changes nothing that anyone could see. Results stay in .mutation/, and a run goes on where the last run ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant, equivalent, mutants_of
+from tests.mutation.results import Results, TestMap, digest
+from tests.mutation.runs_of_tests import Chosen, CopiedTree
+
+TREE = Path(__file__).parents[2]
+LAYERS = ["kafkalog_cli/format", "kafkalog_cli/storage", "kafkalog_cli/actions"]
+KINDS = {"": "not run", "killed": "killed", "hangs": "killed", "survives": "survive", "no": "without a test"}
+"""Per first word of a verdict."""
+EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+
+
+def all_mutants(tree: Path, below: list[str]) -> list[Mutant]:
+    """Return the mutants of the files under the given folders; compiled kernels are left out, as no line of theirs is seen."""
+    paths = [
+        path for name in below for path in ([tree / name] if name.endswith(".py") else (tree / name).rglob("*.py"))
+    ]
+    found = []
+    for path in sorted({path for path in paths if "kernels" not in path.parts}):
+        found += mutants_of(str(path.relative_to(tree)), path.read_text())
+    return found
+
+
+def attempt(mutant: Mutant, tree: CopiedTree, tests: TestMap, killers: Counter[str], most_seconds: float) -> str:
+    """Run the tests of a mutant's line; return `killed by TEST`, `hangs`, `survives N tests` or `no test executes it`."""
+    source = (tree.root / mutant.path).read_text()
+    names = tests.of(mutant, source)
+    if not names:
+        return "no test executes it"
+    tree.write(mutant.path, mutant.apply(source))
+    passed = 0
+    try:
+        for batch in tests.batches(names, killers, most_seconds):
+            files = sorted({name.partition("::")[0] for name in batch})
+            limit = 60 + 5 * sum(tests.seconds[name] for name in batch)
+            answer = tree.run(["-x", *files], Chosen(batch), limit)
+            if answer is None:
+                return "hangs"
+            verdict, _, what = answer.partition(" ")
+            if verdict != "passed":
+                killers[what] += 1
+                return f"killed by {what or 'a crash'}"
+            passed += int(what)
+    finally:
+        tree.write(mutant.path, source)
+    return f"survives {passed} tests" if passed else "no test executes it"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Try the mutants without a result; print each survivor."""
+    tests = TestMap(options.folder)
+    spared = equivalent(EQUIVALENT)
+    # All is read from the copy: whoever edits the tree meanwhile changes nothing in this run.
+    tree = CopiedTree(TREE, options.folder)
+    results = Results(options.folder, tree.root)
+    killers: Counter[str] = Counter()
+    try:
+        found = all_mutants(tree.root, options.below)
+        waiting = [m for m in found if m.key not in spared and not results.settles(m, options.again)]
+        if options.sample:
+            waiting = random.Random(options.seed).sample(waiting, min(options.sample, len(waiting)))
+        for number, mutant in enumerate(waiting, 1):
+            begun = time.monotonic()
+            verdict = attempt(mutant, tree, tests, killers, options.seconds)
+            results.add(mutant, verdict)
+            took = time.monotonic() - begun
+            print(f"{number}/{len(waiting)} {took:.0f} s {mutant.path}:{mutant.line}: {verdict}", flush=True)
+            if not verdict.startswith(("killed", "hangs")):
+                print(f"    {mutant.key}", flush=True)
+    finally:
+        tree.remove()
+    return score(options)
+
+
+def score(options: argparse.Namespace) -> int:
+    """Print the mutants that no test notices, and the counts per layer; return 1 if there are any."""
+    results = Results(options.folder, TREE)
+    spared = equivalent(EQUIVALENT)
+    mutants = all_mutants(TREE, options.below)
+    counts: dict[str, Counter[str]] = {}
+    unnoticed = []
+    for mutant in mutants:
+        verdict = results.of(mutant)
+        kind = "equivalent" if mutant.key in spared else KINDS[verdict.partition(" ")[0]]
+        counts.setdefault(mutant.path.split("/")[1], Counter())[kind] += 1
+        if kind in {"survive", "without a test"}:
+            unnoticed.append(f"{mutant.path}:{mutant.line}: {verdict}\n    {mutant.key}")
+    print("\n".join(unnoticed))
+    for layer, found in counts.items():
+        parts = [f"{found[kind]} {kind}" for kind in ("killed", "equivalent", "survive", "without a test", "not run")]
+        print(f"{layer}: {found.total()} mutants: " + ", ".join(parts))
+    return 1 if unnoticed else 0
+
+
+def record(options: argparse.Namespace) -> int:
+    """Record which test executes which line, for each test file that has changed since it was recorded."""
+    tree = CopiedTree(TREE, options.folder)
+    try:
+        for path in options.tests or ["tests"]:
+            files = [TREE / path] if path.endswith(".py") else sorted((TREE / path).rglob("test_*.py"))
+            for file in files:
+                begun = time.monotonic()
+                name = str(file.relative_to(TREE))
+                what = TestMap.record(options.folder, tree, name, digest(TREE / name), LAYERS, options.seconds)
+                print(f"{time.monotonic() - begun:.0f} s {name}: {what}", flush=True)
+    finally:
+        tree.remove()
+    return 0
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=TREE / ".mutation", help="folder of the map and of the results")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    recording = verbs.add_parser("map", help="record which test executes which line")
+    recording.add_argument("tests", nargs="*", help="test files or folders; all without any")
+    recording.add_argument("--seconds", type=float, default=600, help="leave a test file out that takes longer")
+    for verb, text in (("run", "try mutants, then print the score"), ("score", "print the score")):
+        trying = verbs.add_parser(verb, help=text)
+        trying.add_argument("--below", action="append", help="a folder or file of the package (repeatable)")
+        if verb == "run":
+            trying.add_argument("--sample", type=int, default=0, help="number of mutants to try; 0 is all")
+            trying.add_argument("--seed", type=int, default=1, help="chooses the sample")
+            trying.add_argument("--again", action="store_true", help="try the survivors again")
+            trying.add_argument("--seconds", type=float, default=120, help="longest time of the tests of one mutant")
+    options = parser.parse_args()
+    if options.verb == "map":
+        return record(options)
+    options.below = options.below or LAYERS
+    return run(options) if options.verb == "run" else score(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""The mutants of a source file: each changes one comparison or drops one `+ 1` or `- 1`."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+OTHER = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
+"""Per comparison: the operator, and the operator of the mutant, which differs only where both sides are equal."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change in one line. `column` counts characters from 0; the operator `was` stands there."""
+
+    path: str
+    line: int
+    column: int
+    was: str
+    now: str
+    function: str
+    """The dotted name of the function or class around it; empty in the body of the module."""
+    key: str
+    """The name of the mutant in equivalent.txt. It holds no line number: an edit elsewhere in the file moves lines."""
+
+    def apply(self, source: str) -> str:
+        """Return the source of the whole file with the change."""
+        lines = source.splitlines(keepends=True)
+        text = lines[self.line - 1]
+        assert text.startswith(self.was, self.column), (self, text)
+        lines[self.line - 1] = text[: self.column] + self.now + text[self.column + len(self.was) :]
+        return "".join(lines)
+
+
+def mutants_of(path: str, source: str) -> list[Mutant]:
+    """Return all mutants of a file, in the order of its lines."""
+    lines = source.splitlines()
+    places = []
+    for function, node in _nodes_with_functions(ast.parse(source), ""):
+        for line, begin, end, was, now in _operators(node):
+            # The parser counts bytes; text counts characters.
+            at = lines[line - 1].encode().find(was.encode(), begin, end)
+            if at >= 0:
+                places.append((line, len(lines[line - 1].encode()[:at].decode()), was, now, function))
+    found = []
+    seen: Counter[str] = Counter()
+    for line, column, was, now, function in sorted(places):
+        key = f"{path}: {function or 'module'}: {lines[line - 1].strip()}: {was.strip()} becomes {now or 'nothing'}"
+        seen[key] += 1
+        number = f" ({seen[key]})" if seen[key] > 1 else ""
+        found.append(Mutant(path, line, column, was, now, function, key + number))
+    return found
+
+
+def _nodes_with_functions(node, function):
+    """Yield each node below with the dotted name of the function or class around it."""
+    for child in ast.iter_child_nodes(node):
+        inner = function
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inner = f"{function}.{child.name}".lstrip(".")
+        yield inner, child
+        yield from _nodes_with_functions(child, inner)
+
+
+def _operators(node):
+    """Yield (line, first byte, end byte, operator, operator of the mutant) of each operator of a node."""
+    if isinstance(node, ast.Compare):
+        left = node.left
+        for operator, right in zip(node.ops, node.comparators, strict=True):
+            if type(operator) in OTHER and left.end_lineno == right.lineno:
+                yield right.lineno, left.end_col_offset, right.col_offset, *OTHER[type(operator)]
+            left = right
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        right = node.right
+        if isinstance(right, ast.Constant) and right.value == 1 and node.left.end_lineno == right.lineno:
+            sign = " + 1" if isinstance(node.op, ast.Add) else " - 1"
+            yield right.lineno, node.left.end_col_offset, right.end_col_offset, sign, ""
+
+
+def equivalent(listed: Path) -> dict[str, str]:
+    """Return the reason per key of a list: a line with a key, then an indented line with the reason."""
+    reasons: dict[str, str] = {}
+    key = ""
+    for line in listed.read_text().splitlines():
+        if line.startswith(" "):
+            reasons[key] = f"{reasons[key]} {line.strip()}".strip()
+        elif line and not line.startswith("#"):
+            key = line
+            reasons[key] = ""
+    return reasons

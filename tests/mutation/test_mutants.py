@@ -1,0 +1,76 @@
+"""The tool itself: which mutants it makes, what names them, and that it finds a test that is missing."""
+
+from collections import Counter
+
+import pytest
+
+from tests.mutation.__main__ import EQUIVALENT, LAYERS, TREE, all_mutants, attempt
+from tests.mutation.mutants import equivalent, mutants_of
+from tests.mutation.results import Results, TestMap, digest
+from tests.mutation.runs_of_tests import CopiedTree
+
+SOURCE = """\
+def is_in(low, x, high):
+    é = "é" if x - 1 else ""
+    return low <= x < high or é
+
+
+class Table:
+    def room(self, used):
+        return len("a < b") + 1 > used
+"""
+
+
+def test_each_operator_alone_is_changed_and_nothing_else():
+    changed = {mutant.apply(SOURCE) for mutant in mutants_of("a.py", SOURCE)}
+    lines = {line for text in changed for line in set(text.splitlines()) - set(SOURCE.splitlines())}
+    assert len(changed) == 5
+    assert lines == {
+        '    é = "é" if x else ""',
+        "    return low < x < high or é",
+        "    return low <= x <= high or é",
+        '        return len("a < b") > used',
+        '        return len("a < b") + 1 >= used',
+    }
+
+
+def test_a_key_stays_where_lines_above_move_and_no_two_mutants_share_a_key():
+    keys = [mutant.key for mutant in mutants_of("a.py", SOURCE)]
+    assert keys == [mutant.key for mutant in mutants_of("a.py", "import os\n\n" + SOURCE)]
+    twice = SOURCE.replace("low <= x", "low <= x <= low")
+    keys = [mutant.key for mutant in mutants_of("a.py", twice)]
+    assert len(set(keys)) == len(keys) == 6
+
+
+def test_every_equivalent_mutant_exists_and_has_a_reason():
+    """An entry of a line that has changed speaks of nothing, and may hide nothing either."""
+    reasons = equivalent(EQUIVALENT)
+    assert set(reasons) <= {mutant.key for mutant in all_mutants(TREE, LAYERS)}
+    assert [key for key, reason in reasons.items() if len(reason) < 20] == []
+
+
+@pytest.mark.parametrize(("checked", "verdict"), [("2", "survives 1 tests"), ("1", "killed by tests/test_room.py::")])
+def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
+    """The whole way: record the lines of a test, change a line, run the test, keep the result."""
+    pytest.importorskip("coverage")
+    (tmp_path / "roomy").mkdir()
+    (tmp_path / "roomy" / "room.py").write_text("def has_room(used):\n    return used < 1\n")
+    (tmp_path / "tests").mkdir()
+    test = tmp_path / "tests" / "test_room.py"
+    test.write_text(f"from roomy.room import has_room\n\ndef test_room():\n    assert not has_room({checked})\n")
+    (tmp_path / "roomy" / "__init__.py").write_text("")
+    tree = CopiedTree.__new__(CopiedTree)
+    tree.root, tree._writes = tmp_path, 0
+    folder = tmp_path / "results"
+    name = "tests/test_room.py"
+    TestMap.record(folder, tree, name, digest(test), [str(tmp_path / "roomy")], 60)
+    [mutant] = all_mutants(tmp_path, ["roomy"])
+    found = attempt(mutant, tree, TestMap(folder), Counter(), 60)
+    assert found.startswith(verdict)
+    assert not Results(folder, tmp_path).settles(mutant, again=False)
+    Results(folder, tmp_path).add(mutant, found)
+    assert Results(folder, tmp_path).settles(mutant, again=False)
+    assert Results(folder, tmp_path).settles(mutant, again=True) == verdict.startswith("killed")
+    (tmp_path / mutant.path).write_text("# moved\n" + (tmp_path / mutant.path).read_text())
+    [mutant] = all_mutants(tmp_path, ["roomy"])
+    assert not Results(folder, tmp_path).settles(mutant, again=False)

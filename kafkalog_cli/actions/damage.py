@@ -30,6 +30,7 @@ class DamageSeen:
         self._last_good = NOWHERE
         self._seen_end = 0
         self._chain_broke = False
+        self._is_in_batch = False  # what is bad first lies in a batch whose CRC holds
 
     def batches(self, batches: BatchColumns) -> None:
         """Look at the CRCs of some batches, in file order."""
@@ -47,6 +48,8 @@ class DamageSeen:
 
     def fault(self, fault: Fault) -> None:
         """Note a fault; one of a record may come when the CRCs of later batches were looked at already."""
+        if self.first_bad is None or fault.position < self.first_bad:
+            self._is_in_batch = fault.position < self._seen_end
         self._note(fault.position)
         self._chain_broke |= fault.position >= self._seen_end
 
@@ -54,14 +57,16 @@ class DamageSeen:
         """WARNINGS for tail damage: the last segment, and no good batch behind the first bad byte; else CORRUPTION."""
         if self.first_bad is None:
             return ExitCode.OK
+        from kafkalog_cli.storage.reading.resync import is_overtaken, next_good_batch
+
+        seven = classify_file(file.path.rpartition("/")[2]).kind is FileKind.SEVEN_LOG
+        if not self._is_in_batch and is_overtaken(fs, file.path, file.size_bytes, self.first_bad, limits, seven=seven):
+            return ExitCode.WARNINGS
         if self._last_good > self.first_bad or not _is_last_segment(fs, file.path):
             return ExitCode.CORRUPTION
-        from kafkalog_cli.storage.reading.resync import next_good_batch
-
         start = self.first_bad + 1
         if not self._chain_broke:  # else a damaged length may have led it across good batches
             start = max(scanned_bytes, self._seen_end, start)
-        seven = classify_file(file.path.rpartition("/")[2]).kind is FileKind.SEVEN_LOG
         behind = next_good_batch(file, start, limits, seven=seven, broken_at=self.first_bad)
         return ExitCode.WARNINGS if behind is None else ExitCode.CORRUPTION
 

@@ -238,8 +238,11 @@ def _open_transactions(
     except (KafkalogError, OSError) as error:
         notes.add(partition.path, [unreadable(error)])
         return None
+    if damage:
+        from kafkalog_cli.storage.reading.resync import is_overtaken
     for segment, fault in damage:  # that of the log's end is known
-        if segment is not partition.segments[-1] or fault.position < log.end_position:
+        is_before_the_end = segment is not partition.segments[-1] or fault.position < log.end_position
+        if is_before_the_end and not is_overtaken(notes.fs, segment.log.path, segment.log.size_bytes, fault.position):
             notes.add(segment.log.path, [fault], is_corruption=True)
     return tuple(found)
 

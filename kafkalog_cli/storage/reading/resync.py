@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE
 from kafkalog_cli.format.crc_ranges import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc_after_every_byte, crc_of_ranges
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.seven import MINIMUM_SEVEN_SIZE
-from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.reading.entry_candidates import (
     HEADER_BYTES,
     Candidates,
@@ -29,6 +30,25 @@ _DIRECT_BYTES = 32 << 20
 """So much may be read for the candidates of one window one by one; what is left is checked in one pass for all."""
 _DENSE_BYTES = 128
 """With a border in fewer bytes than these, the CRC after every byte is the quickest."""
+
+
+def is_overtaken(  # noqa: PLR0913
+    fs: Filesystem, path: str, size_bytes: int, position: int, limits: Limits = DEFAULT_LIMITS, *, seven: bool = False
+) -> bool:
+    """Whether a broker has cut the log meanwhile, so that what was bad at byte `position` is not in it any more.
+
+    `size_bytes` is the file's size when it was read: a smaller log was truncated, and in one that has grown another
+    batch is at `position`. A file that is gone is not known to have been cut.
+    """
+    found = fs.status(path)
+    if found is None or found.size_bytes == size_bytes:
+        return False
+    try:
+        with fs.open_read(path) as file:
+            is_smaller = file.size_bytes < size_bytes
+            return is_smaller or next_good_batch(file, position, limits, seven=seven) == position
+    except (KafkalogError, OSError):
+        return False
 
 
 def next_good_batch(

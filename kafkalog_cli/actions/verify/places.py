@@ -77,11 +77,16 @@ class Places:
         broker, path = _broker(meta), os.path.realpath(partition.path)
         twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
         for twin in twins:
-            yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, f"the partition also lies in {twin}")
+            compare = f"`kafkalog verify {quote(partition.path)} --against {quote(twin)}`"
+            step = f"{compare} shows which is more complete: keep that directory, and move the other away"
+            message = f"the partition also lies in {twin}"
+            yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, message, next_step=step)
         for other in self._by_id.get((broker, topic_id or "", partition.number), ()):
             if other != path and other not in twins:
                 message = f"{other} has the same topic id, {topic_id}, and partition number"
-                yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message)
+                listed = f"`kafkalog ls {quote(partition.path)} {quote(other)}`"
+                step = f"{listed} shows the offsets of both: find out which holds the data, and move the other away"
+                yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, next_step=step)
 
 
 def _append(places: dict[tuple[object, str, int], list[str]], key: tuple[object, str, int], path: str) -> None:

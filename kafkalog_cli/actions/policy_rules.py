@@ -77,6 +77,16 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
     )
 
 
+def never_deletes(facts: PartitionFacts, _: Intent) -> str | None:
+    """A topic whose policy has no `delete`: a broker refuses DeleteRecords (Partition.deleteRecordsOnLeader)."""
+    policy = facts.config[CLEANUP_POLICY]
+    if not policy.is_known or facts.config.is_deleted:
+        return None
+    option = f"--config {CLEANUP_POLICY}=compact,delete"
+    more = "" if policy.origin is Origin.INTERNAL_TOPIC else f" (to go on: {option})"
+    return f"a broker deletes no records of this topic, by {policy.explanation}: it answers POLICY_VIOLATION{more}"
+
+
 def other_topic(facts: PartitionFacts, intent: Intent) -> str | None:
     """Whether settings would be followed that are those of another topic with the directory's name."""
     sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)

@@ -11,6 +11,7 @@ from kafkalog_cli.actions.intent import Intent as Intent  # noqa: PLC0414
 from kafkalog_cli.actions.partition_facts import PartitionFacts
 from kafkalog_cli.actions.policy_rules import (
     illegal_setting,
+    never_deletes,
     no_limit,
     no_policy,
     other_topic,
@@ -281,6 +282,15 @@ RULES = (
         overridden_policy,
         lambda intent: intent.is_named_alone,
         skips=True,
+    ),
+    Rule(
+        "never-deletes",
+        frozenset({Action.DELETE_RECORDS}),
+        _REFUSED,
+        "the topic's `cleanup.policy` has no `delete`: a broker answers DeleteRecords with POLICY_VIOLATION. The policy"
+        " of an internal topic cannot be overridden",
+        "",
+        never_deletes,
     ),
     Rule(
         "other-topic",

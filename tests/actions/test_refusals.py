@@ -50,6 +50,8 @@ def with_config(**sources):
 def as_asked(name, facts, action):
     """Compaction asks a topic that is not compacted for nothing but its settings."""
     rule = next(rule for rule in RULES if rule.name == name)
+    if name == "overridden-policy" and action is Action.DELETE_RECORDS:
+        return FINE  # it follows a policy of the command line: never-deletes has its own case
     if action is not Action.COMPACT or rule.actions <= {Action.RETAIN, Action.COMPACT}:
         return facts
     return replace(facts, config=config(own=COMPACTED), own=config(own=COMPACTED))
@@ -74,6 +76,7 @@ CASES = [
     ("linked-files", replace(FINE, linked=("0.log",)), {Action.RECOVER, Action.ROLL, Action.TRUNCATE, Action.APPEND, Action.UNDO}, {}),
     ("clock", replace(FINE, newest=NewestFile("0.log", NOW + 1)), EVERY, {"now_is_given": True}),
     ("no-policy", with_config(own={"retention.ms": "5"}), {Action.RETAIN, Action.COMPACT}, {}),
+    ("never-deletes", with_config(own=COMPACTED), {Action.DELETE_RECORDS}, {}),
     ("no-limit", with_config(own={"cleanup.policy": "delete"}), {Action.RETAIN}, {}),
     ("overridden-policy", with_config(own=COMPACTED, command_line=("cleanup.policy=delete",)), {Action.RETAIN}, {"is_named_alone": True}),
     ("overridden-policy", with_config(own=COMPACTED, command_line=("cleanup.policy=compact,delete",)), {Action.RETAIN}, {"is_named_alone": True}),

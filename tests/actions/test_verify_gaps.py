@@ -19,6 +19,7 @@ from kafkalog_cli.storage.kernels import KernelChoice
 
 NOW_MS = BASE_TIME_MS + 86_400_000
 LOST = FindingKind.MISSING_OFFSETS
+DELETE = {"cleanup.policy": "delete"}
 
 
 def batch(base, count=2, last=None, **more):
@@ -263,3 +264,74 @@ def test_a_missing_segment_of_a_real_broker(corpus):
             results = verify(corpus / case / "before", level=level)
             assert combined_exit_code([result.exit_code for result in results]) == 3
             assert len([one for result in results for one in result.findings if one.kind is LOST]) == 1
+
+
+def without_start(root, *, segments=([0, 2], [4, 6], [8]), epoch_start=0, line=None, clean=True, removed=1, cleaner=()):
+    """A topic whose first segments were removed by hand, with what its broker had written."""
+    lines = [] if line is None else [f"orders 0 {line}"]
+    folder = topic(log_dir(root, log_start=lines, cleaner=cleaner), segments)
+    (root / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 10\n")
+    if clean:
+        (root / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    if epoch_start is not None:
+        (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {epoch_start}\n")
+    for path in sorted(folder.glob("*.log"))[:removed]:
+        path.unlink()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({}, [(0, 3)]),
+        ({"removed": 2}, [(0, 7)]),
+        ({"clean": False}, [(0, 3)]),
+        ({"line": 1}, [(1, 3)]),
+        ({"epoch_start": 1, "line": 1}, [(1, 3)]),
+        ({"epoch_start": None, "line": 1}, [(1, 3)]),
+        ({"epoch_start": 3, "line": None}, [(3, 3)]),
+        # A broker let the offsets go, or nothing says that they were there.
+        ({"removed": 0}, []),
+        ({"epoch_start": 4}, []),
+        ({"epoch_start": None}, []),
+        ({"line": 4}, []),
+        ({"line": 5, "epoch_start": 5}, []),
+        ({"epoch_start": None, "line": 1, "clean": False}, []),  # the line may be older than the last retention
+        ({"cleaner": ["orders 0 4"]}, []),
+    ],
+    ids=str,
+)
+def test_a_missing_start(tmp_path, state, expected):
+    without_start(tmp_path / "data", **state)
+    assert lost(tmp_path / "data", level=Level.QUICK, config=DELETE) == expected
+    assert lost(tmp_path / "data", level=Level.QUICK, config={**DELETE, "remote.storage.enable": "true"}) == []
+    assert lost(tmp_path / "data", level=Level.QUICK, config={"cleanup.policy": "compact"}) == []
+    assert lost(tmp_path / "data", level=Level.QUICK) == []
+
+
+@pytest.mark.parametrize("level", [Level.NORMAL, Level.DEEP])
+def test_every_level_sees_a_missing_start(tmp_path, level):
+    without_start(tmp_path / "data")
+    assert lost(tmp_path / "data", level=level, config=DELETE) == [(0, 3)]
+
+
+def test_a_start_that_a_broker_is_deleting(tmp_path):
+    folder = without_start(tmp_path / "data", clean=False)
+    (folder / f"{0:020}.log.deleted").write_bytes(b"")
+    assert lost(tmp_path / "data", config=DELETE) == []
+
+
+def test_a_missing_start_says_what_is_known(tmp_path):
+    def found(**options):
+        return [one for result in verify(tmp_path / "data", **options) for one in result.findings if one.kind is LOST]
+
+    without_start(tmp_path / "data")
+    (one,) = found(config=DELETE)
+    assert one.message == (
+        "offsets 0 to 3 (4 offsets) are missing: the log begins at 4, leader-epoch-checkpoint remembers earlier records,"
+        " and this topic is not compacted. In a tiered topic they may be in the remote storage"
+    )
+    assert "--config remote.storage.enable=true" in one.next_step
+    (one,) = found(metadata=metadata_log(tmp_path / "metadata", orders="delete"))
+    assert one.message.endswith("and this topic is not compacted")
+    assert "remote" not in one.next_step

@@ -6,6 +6,9 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from naive_reader import read_batches, read_records
@@ -249,3 +252,25 @@ def test_progress(several, tmp_path, name):
         assert {one["total_bytes"] for one in told if one["work"] == told[0]["work"]} == {
             None if name == "stdin" else len(data)
         }
+
+
+def test_with_flush_messages_a_record_is_in_the_log_while_the_pipe_is_open(root):
+    """Each line is waited for before the next is sent; then Ctrl-C, and the command that is printed."""
+    partition = root / "idem-0"
+    program = "import sys; from kafkalog_cli.__main__ import main; main()"
+    argv = ["append", str(partition), "--input", "lines", *SETTINGS, "--config", "flush.messages=1"]
+    command = [sys.executable, "-c", program, *argv]
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **streams) as process:
+        for count in range(1, 4):
+            process.stdin.write(b"new %06d\n" % (count - 1))
+            process.stdin.flush()
+            deadline = time.monotonic() + 120
+            while len(values(partition)) < count and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert values(partition) == WANTED[:count], process.poll()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert kafkalog(next_step(err.decode()), io.BytesIO(b"\n".join(WANTED[:5])))[0] == 0
+    assert values(partition) == WANTED[:5]

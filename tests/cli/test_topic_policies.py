@@ -155,3 +155,21 @@ def test_nothing_is_compacted_against_a_topics_own_policy(data):
     code, _, err = kafkalog(*argv)
     assert (code, skipped(err).keys()) == (5, {"plain"})
     assert kafkalog(*argv, "--topic", "plain")[0] == 0
+
+
+def test_delete_records_of_a_topic_that_is_only_compacted_is_refused(data):
+    """As a broker refuses it (Partition.deleteRecordsOnLeader: PolicyViolationException unless config.delete)."""
+    argv = ("--before", "5", "--single-replica")
+    before = sorted(path.name for path in (data / "customers-0").iterdir())
+    code, out, err = kafkalog("delete-records", data / "customers-0", *argv)
+    assert (code, out) == (14, ""), err
+    assert "cleanup.policy=compact (the topic's own, in the metadata log): it answers POLICY_VIOLATION" in err
+    assert sorted(path.name for path in (data / "customers-0").iterdir()) == before
+    flag = err.partition("(to go on: ")[2].partition(")")[0].split()
+    assert kafkalog("delete-records", data / "customers-0", *argv, *flag)[0] == 0
+    for name in ("both", "orders", "plain"):
+        code, _, err = kafkalog("delete-records", data / f"{name}-0", *argv)
+        assert (code, "POLICY_VIOLATION" in err) == (0, False), err
+    shutil.copytree(EXAMPLE, data / "__consumer_offsets-0")
+    code, _, err = kafkalog("delete-records", data / "__consumer_offsets-0", *argv, *flag)
+    assert (code, "fixed for this internal topic" in err, "to go on" in err) == (14, True, False), err

@@ -199,3 +199,26 @@ def test_a_bad_last_batch_is_corruption_where_it_was_acknowledged(corpus, tmp_pa
     if code == 4:
         assert "the broker stopped cleanly with the high watermark 130" in out
     assert followed(disk)[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["twin-directories", "same-topic-id"])
+def test_directories_of_one_partition_are_compared_by_the_command_that_is_printed(disk, kind, monkeypatch):
+    monkeypatch.chdir(disk.parent)
+    folder = disk / "clean-asis-0"
+    (folder / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    other = "other disk/clean-asis-0" if kind == "twin-directories" else "disk/renamed topic-0"
+    shutil.copytree(folder, other)
+    if kind == "twin-directories":
+        shutil.copy(disk / "meta.properties", "other disk/meta.properties")
+    paths = ("disk", "other disk") if kind == "twin-directories" else ("disk",)
+    code, out, _ = kafkalog("verify", *paths)
+    assert (code, f"[{kind}]" in out) == (4, True), out
+    steps = [line for line in out.splitlines() if line.startswith("  next: ") and other.rpartition("/")[0] in line]
+    commands = [command for step in steps for command in COMMAND.findall(step)]
+    assert commands
+    for command in commands:
+        _, verb, *rest = shlex.split(command)
+        assert verb == ("verify" if kind == "twin-directories" else "ls")
+        code, out, err = kafkalog(verb, *rest)
+        assert code == 0, (command, err)
+        assert "clean-asis" in out

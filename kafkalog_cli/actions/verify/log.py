@@ -21,7 +21,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Segment
-from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.header import checked_negative_magic, header_at
 from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
 
 MAX_TOLD = 20
@@ -327,6 +327,10 @@ class LogCheck:
         if unreadable is not None:
             self.findings.append(of_fault(self._path, unreadable))
             return
+        start = self._tell_negative_magics(file, damaged.start, damaged.end)
+        if start == damaged.end:
+            return
+        damaged = damaged._replace(start=start)
         zeroed = begins_with_zeros(file, damaged.start, damaged.end)
         kind = FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
         message = f"{damaged.end - damaged.start} bytes of no batch, valid batches follow"
@@ -338,8 +342,32 @@ class LogCheck:
             got="zeros" if zeroed else f"{damaged.end - damaged.start} bytes",
         )
 
+    def _tell_negative_magics(self, file: ReadableFile, start: int, end: int) -> int:
+        """Report messages from byte `start` on whose magic is below 0 and whose checksum is right; where they end."""
+        while start < end:
+            header = header_at(file, start)
+            if not isinstance(header, Fault) or header.kind is not FaultKind.INVALID_MAGIC:
+                break
+            message = checked_negative_magic(file, start)
+            if message is None or start + message.size_bytes > end:
+                break
+            self._find(
+                FindingKind.UNKNOWN_MAGIC,
+                f"a message with the magic {message.magic}, which no Kafka has written, and a right checksum",
+                position=start,
+                expected="0 to 2",
+                got=str(message.magic),
+                offsets=(message.last_offset, message.last_offset),
+                broker_effect="a broker takes it for a message of an old format and keeps it, even after an unclean"
+                " stop; consumers and the cleaner fail at it",
+            )
+            start += message.size_bytes
+        return start
+
     def _tell_end(self, walk: SegmentWalk, fault: Fault) -> None:
         """What ended the last chain of the segment."""
+        if self._tell_negative_magics(file := walk.file, fault.position, file.size_bytes) == file.size_bytes:
+            return
         kind = end_kind(walk.file, fault, is_last=self._is_last)
         self.findings.append(of_fault(self._path, in_words(fault, kind, walk.file.size_bytes), kind))
 

@@ -18,6 +18,7 @@ from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.actions.verify.gaps import GapJudge
 from kafkalog_cli.actions.verify.headers import HeaderCheck
 from kafkalog_cli.actions.verify.log import Advance, Gaps, LogCheck, Totals
+from kafkalog_cli.actions.verify.log_start import missing_start
 from kafkalog_cli.actions.verify.onlooker import Onlooker, Together
 from kafkalog_cli.actions.verify.places import TopicFacts, read_topic_id
 from kafkalog_cli.actions.verify.root import checkpoint_findings
@@ -155,10 +156,12 @@ def verify_partition(means: Means, task: Task) -> Verification:
             log = None  # nobody knows where it ends
             found = [one for one in found if one.kind not in _BEHIND_THE_END]
         found = [*_gap_judge(task, looked).judged(found)]
+        missing = missing_start(means.fs, partition, task.root, task.facts)
+        found += () if missing is None else (missing,)
         if task.root is not None and partition.directory.kind is DirectoryKind.PARTITION:
             found += checkpoint_findings(task.root, partition.topic, partition.number, log)
             log = _from_log_start(log, task.root, partition)
-    missing = [f"topic ids and replicas ({task.facts.unknown_because})"] if task.facts.unknown_because else []
+    unknown = [f"topic ids and replicas ({task.facts.unknown_because})"] if task.facts.unknown_because else []
     return Verification(
         shown_path(partition.path, task.wanted),
         task.level,
@@ -168,7 +171,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
         tuple(with_path(one, partition.path) for one in _advised(found, task.facts)),
         looked.totals,
         log,
-        (*_NOT_LOOKED_AT[task.level], *missing),
+        (*_NOT_LOOKED_AT[task.level], *unknown),
         task.wanted,
     )
 

@@ -77,11 +77,16 @@ class Places:
         broker, path = _broker(meta), os.path.realpath(partition.path)
         twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
         for twin in twins:
-            yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, f"the partition also lies in {twin}")
+            compare = f"`kafkalog verify {quote(partition.path)} --against {quote(twin)}`"
+            step = f"{compare} shows which is more complete: keep that directory, and move the other away"
+            message = f"the partition also lies in {twin}"
+            yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, message, next_step=step)
         for other in self._by_id.get((broker, topic_id or "", partition.number), ()):
             if other != path and other not in twins:
                 message = f"{other} has the same topic id, {topic_id}, and partition number"
-                yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message)
+                listed = f"`kafkalog ls {quote(partition.path)} {quote(other)}`"
+                step = f"{listed} shows the offsets of both: find out which holds the data, and move the other away"
+                yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, next_step=step)
 
 
 def _append(places: dict[tuple[object, str, int], list[str]], key: tuple[object, str, int], path: str) -> None:
@@ -97,7 +102,7 @@ def _broker(meta: MetaProperties | None) -> object:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a metadata log and the settings say of a partition. `is_compacted` None: no source says it;
+    """What a metadata log and the settings say of a partition. `is_compacted`, `is_tiered` None: no source says it;
     `unknown_because` says why replicas and topic id are not known, "" where they are.
     """
 
@@ -106,6 +111,7 @@ class TopicFacts:
     findings: tuple[Finding, ...] = ()
     unknown_because: str = ""
     is_in_cleaner_checkpoint: bool = False
+    is_tiered: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,9 @@ def topic_facts(  # noqa: PLR0913, PLR0917
     compacted = found.is_compacted
     if partition.topic not in INTERNAL_COMPACTED:
         compacted = given.is_compacted(compacted, is_in_cleaner_checkpoint=in_checkpoint)
-    return replace(found, is_compacted=compacted, is_in_cleaner_checkpoint=in_checkpoint)
+    config = settings.topic_config(log_dir, partition.topic)
+    tiered = config.remote_storage_enable or (None if not config.is_known("remote.storage.enable") else False)
+    return replace(found, is_compacted=compacted, is_in_cleaner_checkpoint=in_checkpoint, is_tiered=tiered)
 
 
 def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource) -> TopicFacts:
@@ -152,7 +160,7 @@ def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, set
     missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta, log_dir, settings)
     findings = (*topic_id.problems, *missing)
     if metadata is None or not metadata.is_complete:
-        compacted = _policy_of(partition.topic, log_dir, settings, all_read=False)
+        compacted = _is_compacted(partition.topic, log_dir, settings)
         because = "no metadata log" if metadata is None else "the metadata log is damaged"
         return TopicFacts(None, compacted, findings, because)
     problem = _id_problem(partition, topic_id.topic_id, metadata)
@@ -162,7 +170,7 @@ def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, set
     if state is None:
         return TopicFacts(None, compacted, findings)
     replication = Replication(state.replicas, state.isr, state.leader, settings.broker_id(log_dir))
-    compacted = _policy_of(partition.topic, log_dir, settings, all_read=settings.has_broker_properties)
+    compacted = _is_compacted(partition.topic, log_dir, settings)
     broker = replication.broker_id
     if broker is not None and broker not in replication.replicas:
         path = partition.path
@@ -170,12 +178,12 @@ def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, set
     return TopicFacts(replication, compacted, findings)
 
 
-def _policy_of(topic: str, log_dir: str | None, settings: SettingsSource, *, all_read: bool) -> bool | None:
-    """Whether the topic is compacted; Kafka's default counts only where all sources were read (`all_read`)."""
+def _is_compacted(topic: str, log_dir: str | None, settings: SettingsSource) -> bool | None:
+    """Whether the topic is compacted; None where a source that could say so was not read."""
     if topic in INTERNAL_COMPACTED:
         return True
     config = settings.topic_config(log_dir, topic)
-    return config.is_compacted if all_read or config.is_configured(CLEANUP_POLICY) else None
+    return config.is_compacted if config.is_known(CLEANUP_POLICY) else None
 
 
 def _missing_id(

@@ -130,7 +130,7 @@ class Verifier:
         known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
         settings = self._settings = SettingsSource(
             self._means.fs,
-            {},
+            {name: text for name, text in self._request.config.items() if name != CLEANUP_POLICY},
             self._request.broker_properties,
             metadata_path=self._request.metadata_path,
             log_dirs=known,

@@ -17,7 +17,7 @@ from random_segments import damaged, random_log
 
 pytestmark = pytest.mark.xdist_group("newest")
 
-LOADS = 25
+LOADS = 40
 CLEANED_LOGS = 2
 
 
@@ -61,7 +61,7 @@ def test_damaged_partitions_load_alike(newest_kafka, tmp_path):
         tally = fuzz(real, sources, tmp_path, seed=2, count=LOADS, show=lambda *found: different.append(found))
     assert different == []
     assert tally.tried == LOADS
-    assert 0 < tally.refused < LOADS / 2
+    assert 0 < tally.refused < 0.8 * LOADS  # they are neither all sound nor nearly all hopeless
 
 
 def test_logs_are_cleaned_alike(newest_kafka, tmp_path):

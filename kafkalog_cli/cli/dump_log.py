@@ -28,12 +28,10 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.redact import Redaction
-
-MIRRORED_KAFKA_VERSION = "4.2.0"
-"""The version of kafka-dump-log whose text this command prints (and what its --version says)."""
 
 DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
@@ -58,9 +56,9 @@ class DumpLogCommand(TyperCommand):
         return super().parse_args(ctx, rewritten)
 
 
-def _version(value: bool) -> None:
+def _version(context: typer.Context, value: bool) -> None:
     if value:
-        typer.echo(MIRRORED_KAFKA_VERSION)
+        typer.echo(DumpVersion(context.params.get("kafka_version", NEWEST)).release)
         raise typer.Exit
 
 
@@ -118,7 +116,9 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         bool, _flag("index-sanity-check", "Only check indexes as brokers did at start.")] = False,
     verify_index_only: Annotated[bool, _flag("verify-index-only", "Check indexes, print no entries.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
-        help="Print the Kafka version whose tool this command mirrors, and exit.")] = False,
+        help="Print the mirrored Kafka version (that of --kafka-version before it), and exit.")] = False,
+    kafka_version: Annotated[DumpVersion, typer.Option("--kafka-version", is_eager=True, rich_help_panel=OUTPUT_PANEL,
+        help="Print the text of this version of kafka-dump-log.")] = NEWEST,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -171,6 +171,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         redaction=_redaction(redact),
         wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
         max_records=max_records,
+        version=kafka_version,
     )
     selection = selection_of(topic, partition, topic_pattern)
     return DumpLogRun(environment, request).run(files, paths or [], selection)

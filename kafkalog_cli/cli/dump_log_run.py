@@ -20,6 +20,7 @@ from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import SegmentPrinter, SevenPrinter, TextPrinter
 from kafkalog_cli.output.dump_reports import DumpReports
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText
+from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.java_path import java_absolute_path, java_path
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.seven_text import SevenText
@@ -66,6 +67,7 @@ class DumpRequest(NamedTuple):
     redaction: Redaction | None = None
     wanted: Range | None = None
     max_records: int | None = None
+    version: DumpVersion = NEWEST
 
     @property
     def is_plain_strings(self) -> bool:
@@ -89,7 +91,7 @@ class DumpLogRun:
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=request.is_json)
         self._request = request
-        self._reports = DumpReports()
+        self._reports = DumpReports(request.version)
         self._codes: list[ExitCode] = []
         self._batch_count = self._record_count = self._shown = 0
         self._compiled: CompiledLogText | None = None
@@ -161,7 +163,7 @@ class DumpLogRun:
         if self._sidecars is None:
             request = self._request
             options = SidecarOptions(
-                request.sanity_only, request.verify_only, request.max_message_bytes, request.limits
+                request.sanity_only, request.verify_only, request.max_message_bytes, request.limits, request.version
             )  # fmt: skip
             # The text has no place among objects: what is wrong is found as for text, and told on stderr.
             out = ResultStream(io.BytesIO()) if request.is_json else self._out
@@ -295,6 +297,7 @@ class DumpLogRun:
             seven_base_offset=seven_base_offset,
             wanted=request.wanted,
             max_records=None if request.max_records is None else request.max_records - self._shown,
+            is_gap_before_first=request.wanted is None and not request.version.is_scala,
         )
 
     def _json_printer(self, path: str, name: str) -> JsonPrinter:
@@ -319,6 +322,7 @@ class DumpLogRun:
             decoder=decoder if request.contents else None,
             skip_metadata=request.skip_metadata,
             escape=self._out.is_terminal,
+            version=request.version,
         )
         compiled = self._compiled_text if request.is_plain_strings and not self._out.is_terminal else None
         return TextPrinter(self._out, text, compiled, name, whole_file=request.max_bytes == MAX_INT32)
@@ -328,15 +332,17 @@ class DumpLogRun:
             from kafkalog_cli.output.dump_compiled import CompiledLogText
 
             request = self._request
-            self._compiled = CompiledLogText(contents=request.contents, skip_metadata=request.skip_metadata)
+            self._compiled = CompiledLogText(
+                contents=request.contents, skip_metadata=request.skip_metadata, version=request.version
+            )
         return self._compiled
 
     def _decoder(self) -> KeyValueDecoder | str:
         """The decoder of this run, or the name that is none."""
         if self._request.topic_decoder is not None:
-            from kafkalog_cli.output.topic_decoders import TOPIC_DECODERS
+            from kafkalog_cli.output.topic_decoders import topic_decoder
 
-            return self._redacted(TOPIC_DECODERS[self._request.topic_decoder])
+            return self._redacted(topic_decoder(self._request.topic_decoder, self._request.version))
         for name in (self._request.value_decoder, self._request.key_decoder):
             if name not in DECODERS:
                 return name

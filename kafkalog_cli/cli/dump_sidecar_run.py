@@ -14,6 +14,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.output.dump_reports import DumpReports
 from kafkalog_cli.output.dump_sidecar_text import aborted_txn_line, producer_line
+from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.java_path import java_absolute_path
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.storage.fs import Filesystem, read_all
@@ -27,6 +28,7 @@ class SidecarOptions:
     verify_only: bool
     max_message_bytes: int
     limits: Limits
+    version: DumpVersion = NEWEST
 
 
 class SidecarDump:
@@ -108,7 +110,7 @@ class SidecarDump:
         """A `.snapshot` file; of a corrupt one the message for stderr, with which the real tool goes on."""
         entries, faults = producer_snapshot.decode(read_all(self._fs, path))
         for entry in entries:
-            self._out.write(producer_line(entry))
+            self._out.write(producer_line(entry, self._options.version))
         return next((fault.message for fault in faults if fault.kind is not FaultKind.TRAILING_BYTES), None)
 
     def txn_index(self, path: str, name: str) -> GivesUp | None:

@@ -9,6 +9,7 @@ from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.block_lines import Render, WriteBytes
+from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 
 RENDER_BATCHES = "kafkalog_cli.output.kernels.dump:render_batches"
 RENDER_RECORDS = "kafkalog_cli.output.kernels.dump:render_records"
@@ -21,9 +22,8 @@ OUT_BYTES = 1 << 20
 class CompiledLogText:
     """The twin of `LogText` for what needs no decoder but the string one."""
 
-    def __init__(self, *, contents: bool, skip_metadata: bool) -> None:
-        self._contents = contents
-        self._skip_metadata = skip_metadata
+    def __init__(self, *, contents: bool, skip_metadata: bool, version: DumpVersion = NEWEST) -> None:
+        self._showing = contents, skip_metadata, skip_metadata and not version.is_scala
         self._out: Any = None
 
     def batches(self, columns: BatchColumns, write: WriteBytes, plain: Callable[[int], bool]) -> None:
@@ -56,7 +56,7 @@ class CompiledLogText:
         kernel = native.function(RENDER_RECORDS)
 
         def render(state: Any, out: Any) -> int:
-            size: int = kernel(buffer, batches, ends, records, self._contents, self._skip_metadata, state, out)
+            size: int = kernel(buffer, batches, ends, records, *self._showing, state, out)
             return size
 
         return render

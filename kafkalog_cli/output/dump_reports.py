@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
+from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.storage.pair_spool import PairSpool
 
 Pairs = list[tuple[int, int]]
@@ -15,10 +16,13 @@ Pairs = list[tuple[int, int]]
 class DumpReports:
     """Pairs by absolute path, in the order of the arguments.
 
-    The real tool prepends to its lists of mismatches and gaps, so these print newest first; its hash map's
-    order of files is not reproduced. Gaps can be as many as records: they are in `gaps`, and by path which of them.
+    The Scala tool prepends to its lists of mismatches and gaps, so these print newest first. The Java tool has them in
+    sorted maps: the newest of each offset, mismatches from the last offset down, gaps from the first up. The order of
+    files in their hash maps is not reproduced. Gaps can be as many as records: they are in `gaps`, and by path which of
+    them.
     """
 
+    version: DumpVersion = NEWEST
     index_mismatches: dict[str, Pairs] = field(default_factory=dict)
     time_mismatches: dict[str, Pairs] = field(default_factory=dict)
     out_of_order: dict[str, Pairs] = field(default_factory=dict)
@@ -44,18 +48,24 @@ class DumpReports:
             if not pairs:
                 continue
             parts.append(f"Mismatches in :{path}\n")
-            parts += [f"  Index offset: {index}, log offset: {log}\n" for index, log in reversed(pairs)]
+            shown = reversed(pairs) if self.version.is_scala else sorted(dict(pairs).items(), reverse=True)
+            parts += [f"  Index offset: {index}, log offset: {log}\n" for index, log in shown]
         for path, pairs in self.time_mismatches.items():
             parts.append(f"Found timestamp mismatch in :{path}\n")
             parts += [f"  Index timestamp: {index}, log timestamp: {log}\n" for index, log in pairs]
         for path, pairs in self.out_of_order.items():
             parts.append(f"Found out of order timestamp in :{path}\n")
             parts += [f"  Index timestamp: {now}, Previously indexed timestamp: {before}\n" for now, before in pairs]
-        for pairs in self.not_found.values():
-            parts.append("The following indexed offsets are not found in the log.\n")
+        for path, pairs in self.not_found.items():
+            place = "the log." if self.version.is_scala else f":{path}"
+            parts.append(f"The following indexed offsets are not found in {place}\n")
             parts += [f"Indexed offset: {index}, found log offset: {log}\n" for index, log in pairs]
         yield from parts
         for path, ranges in self._non_consecutive.items():
             yield f"Non-consecutive offsets in {path}\n"
-            gaps = chain.from_iterable(self.gaps.newest_first(begin, end) for begin, end in reversed(ranges))
-            yield from (f"  {first} is followed by {second}\n" for first, second in gaps)
+            yield from (f"  {first} is followed by {second}\n" for first, second in self._in_order(ranges))
+
+    def _in_order(self, ranges: Pairs) -> Iterator[tuple[int, int]]:
+        if self.version.is_scala:
+            return chain.from_iterable(self.gaps.newest_first(begin, end) for begin, end in reversed(ranges))
+        return self.gaps.by_first(ranges)

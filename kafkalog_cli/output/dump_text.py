@@ -1,4 +1,4 @@
-"""The text of kafka-dump-log 4.2 for segments, batches and records, byte for byte."""
+"""The text of kafka-dump-log (4.2 or 4.3) for segments, batches and records, byte for byte."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.output.control_text import control_text
 from kafkalog_cli.output.decoders import PIECES, CannotDecode
+from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.large_fields import is_large, java_pieces
 from kafkalog_cli.output.stream import printable
 
@@ -47,13 +48,21 @@ class LogText:
 
     `decoder` None: contents are not printed. Methods give text; `aborted` is set when the real tool would
     have thrown there, with the text that it had printed before. `escape`: for a terminal, control characters
-    of keys, payloads and header keys are shown as escapes.
+    of keys, payloads and header keys are shown as escapes. `version`: whose text it is.
     """
 
-    def __init__(self, *, decoder: KeyValueDecoder | None, skip_metadata: bool, escape: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        decoder: KeyValueDecoder | None,
+        skip_metadata: bool,
+        escape: bool = False,
+        version: DumpVersion = NEWEST,
+    ) -> None:
         self._decoder = decoder
         self._shown = printable if escape else str
         self._skip_metadata = skip_metadata
+        self._version = version
         self.aborted: Abort | None = None
 
     def batches(self, batches: Iterable[Batch]) -> Iterator[str]:
@@ -126,9 +135,11 @@ class LogText:
             return text
         key, payload = parsed
         if key is not None:
-            text += f"{'| ' if self._skip_metadata else ' '}key: {self._shown(key)}"
+            text += f"{self._indent(is_first=True)}key: {self._shown(key)}"
         if payload is not None:
-            text += f" payload: {self._shown(payload)}"
+            text += (
+                f"{self._indent(is_first=key is None and not self._version.is_scala)}payload: {self._shown(payload)}"
+            )
         return text + "\n"
 
     def _large_record(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[str]:
@@ -154,12 +165,16 @@ class LogText:
             return
         key_pieces, payload_pieces = shown
         if key_pieces is not None:
-            yield f"{'| ' if self._skip_metadata else ' '}key: "
+            yield f"{self._indent(is_first=True)}key: "
             yield from map(self._shown, key_pieces)
         if payload_pieces is not None:
-            yield " payload: "
+            yield f"{self._indent(is_first=key_pieces is None and not self._version.is_scala)}payload: "
             yield from map(self._shown, payload_pieces)
         yield "\n"
+
+    def _indent(self, *, is_first: bool) -> str:
+        """What comes before a key or a payload; the Scala tool never indents a payload, not even one alone."""
+        return "| " if self._skip_metadata and is_first else " "
 
     def _metadata(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
         offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = row
@@ -168,7 +183,7 @@ class LogText:
             key_size, value_size = max(key_size, -1), max(value_size, -1)
         text = f"| offset: {offset} {batch.timestamp_type}: {timestamp} keySize: {key_size} valueSize: {value_size}"
         if batch.magic < 2:
-            return f"{text} isValid: {_bool(valid)} crc: {crc}}}"
+            return f"{text} isValid: {_bool(valid)} crc: {crc}{'}' if self._version.is_scala else ''}"
         headers = read_headers(buffer, headers_at, count) if count else ()
         keys = ",".join(self._shown(java_string(header.key)) for header in headers)
         text += f" sequence: {sequence} headerKeys: [{keys}]"

@@ -1,4 +1,4 @@
-"""dump-log's decoders of internal topics: keys and payloads as kafka-dump-log 4.2 prints them."""
+"""dump-log's decoders of internal topics: keys and payloads as kafka-dump-log prints them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kafkalog_cli.format.internal_topics.records import (
 )
 from kafkalog_cli.output.decoders import CannotDecode
 from kafkalog_cli.output.dump_text import KeyValueDecoder
+from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.remote_log_text import remote_log_text
 
 Parsed = tuple["str | None", "str | None"]
@@ -58,13 +59,16 @@ class ClusterMetadataDecoder:
 class RemoteLogMetadataDecoder:
     """--remote-log-metadata-decoder (RemoteMetadataLogMessageParser)."""
 
+    def __init__(self, version: DumpVersion = NEWEST) -> None:
+        self._package = "org.apache.kafka.common.record" + ("" if version.is_scala else ".internal")
+
     def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
         """Java's toString of the value; these records have no keys."""
         del key
         if value is None:
             message = (
                 'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of '
-                '"org.apache.kafka.common.record.Record.value()" is null'
+                f'"{self._package}.Record.value()" is null'
             )
             return None, f"Error at offset {offset}, skipping. {message}"
         found = decode_api_message(REMOTE_LOG_METADATA, value)
@@ -82,3 +86,8 @@ TOPIC_DECODERS: dict[str, KeyValueDecoder] = {
     "share-group-state": CoordinatorDecoder(SHARE_GROUP_STATE),
 }
 """By the name of the option, in the order in which the real tool takes them when several are given."""
+
+
+def topic_decoder(name: str, version: DumpVersion) -> KeyValueDecoder:
+    """The decoder of an option, with the text of a version."""
+    return RemoteLogMetadataDecoder(version) if name == "remote-log-metadata" else TOPIC_DECODERS[name]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import chain, islice
+from operator import itemgetter
 from typing import IO
 
 PAIR_BYTES = 16
 PAIRS_IN_MEMORY = 1 << 18
+PAIRS_AT_ONCE = 1 << 12
+"""Pairs that are read at once of each run of a merge."""
 
 
 class PairSpool:
@@ -44,6 +48,45 @@ class PairSpool:
             numbers = self._numbers(first, end)
             yield from zip(reversed(numbers[::2]), reversed(numbers[1::2]), strict=True)
             end = first
+
+    def oldest_first(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Pairs `begin` to `end` - 1."""
+        while begin < end:
+            last = min(end, begin + PAIRS_AT_ONCE, self._spilled if begin < self._spilled else end)
+            numbers = self._numbers(begin, last)
+            yield from zip(numbers[::2], numbers[1::2], strict=True)
+            begin = last
+
+    def by_first(self, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Pairs of the ranges by their first number, and of pairs with the same first number the newest.
+
+        So java.util.TreeMap has them. Pairs that do not come in order are sorted in another spool, part by part.
+        """
+        if self._is_rising(ranges):
+            yield from self._of(ranges)
+            return
+        spool, runs, pairs = PairSpool(self._in_memory), [], self._of(ranges)
+        while part := dict(islice(pairs, self._in_memory)):
+            begin = len(spool)
+            spool.extend(sorted(part.items()))
+            runs.append((begin, len(spool)))
+        newest_runs_first = [spool.oldest_first(begin, end) for begin, end in reversed(runs)]
+        known = None
+        for first, second in merge(*newest_runs_first, key=itemgetter(0)):  # which is stable
+            if first != known:
+                yield first, second
+            known = first
+
+    def _of(self, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        return chain.from_iterable(self.oldest_first(begin, end) for begin, end in ranges)
+
+    def _is_rising(self, ranges: Sequence[tuple[int, int]]) -> bool:
+        known = None
+        for first, _ in self._of(ranges):
+            if known is not None and first <= known:
+                return False
+            known = first
+        return True
 
     def _numbers(self, first: int, end: int) -> array[int]:
         if self._file is None or first >= self._spilled:

@@ -22,7 +22,8 @@ from kafkalog_cli.format.internal_topics.records import (
 from kafkalog_cli.format.internal_topics.schema import definitions
 from kafkalog_cli.format.varint import encode_unsigned
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.output.topic_decoders import TOPIC_DECODERS
+from kafkalog_cli.output.dump_version import DumpVersion
+from kafkalog_cli.output.topic_decoders import TOPIC_DECODERS, topic_decoder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "internal_topics"
 TOPICS = dict(
@@ -46,7 +47,7 @@ def unhex(text):
 
 
 def printed(decoder, key, value, offset):
-    key_text, payload = TOPIC_DECODERS[decoder].parse(offset, key, value)
+    key_text, payload = topic_decoder(decoder, DumpVersion.V4_2).parse(offset, key, value)
     return ("" if key_text is None else f" key: {key_text}") + ("" if payload is None else f" payload: {payload}")
 
 

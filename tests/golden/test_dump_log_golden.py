@@ -58,7 +58,10 @@ def outputs(folder):
 
 def dump(argv, forced=False):
     stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run(["dump-log", *argv], Environment(stdout=stdout, stderr=stderr, kernels=KernelChoice(forced=forced)))
+    code = run(
+        ["dump-log", "--kafka-version", "4.2", *argv],
+        Environment(stdout=stdout, stderr=stderr, kernels=KernelChoice(forced=forced)),
+    )
     return code, stdout.getvalue(), stderr.getvalue()
 
 
@@ -150,7 +153,10 @@ def test_the_installed_command(corpus, monkeypatch, name):
     for at, (output, code, argv) in enumerate(found[:: len(found) // FEW + 1]):
         program = INSTALLED[at % 2] if Path(INSTALLED[1][0]).exists() else INSTALLED[0]
         done = subprocess.run(
-            [*program, "dump-log", *argv], capture_output=True, check=False, env=os.environ | {"LC_ALL": "C"}
+            [*program, "dump-log", "--kafka-version", "4.2", *argv],
+            capture_output=True,
+            check=False,
+            env=os.environ | {"LC_ALL": "C"},
         )
         assert (done.returncode, done.stdout) == (code, recorded[output]), argv
         if code == 0:

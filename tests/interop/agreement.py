@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.output.dump_version import NEWEST
 from kafkalog_cli.storage.kernels import KernelChoice
 
 
@@ -14,9 +15,13 @@ class Ran(NamedTuple):
     code: int
 
 
-def run_ours(argv, forced=None):
+def run_ours(argv, forced=None, version=NEWEST):
+    """`version`: the DumpVersion whose text is wanted."""
     out, err = io.BytesIO(), io.BytesIO()
-    code = run(["dump-log", *argv], Environment(stdout=out, stderr=err, kernels=KernelChoice(forced=forced)))
+    code = run(
+        ["dump-log", "--kafka-version", version.value, *argv],
+        Environment(stdout=out, stderr=err, kernels=KernelChoice(forced=forced)),
+    )
     return Ran(out.getvalue(), err.getvalue(), code)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from real_kafka import NoRealKafka, real_kafka_here
+from real_kafka import NEWEST, VERSION, NoRealKafka, real_kafka_here
 
 HERE = Path(__file__).parent
 
@@ -16,7 +16,16 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def real_kafka():
+    return kafka_or_skip(VERSION)
+
+
+@pytest.fixture(scope="session")
+def newest_kafka():
+    return kafka_or_skip(NEWEST)
+
+
+def kafka_or_skip(version):
     try:
-        return real_kafka_here()
+        return real_kafka_here(version)
     except NoRealKafka as reason:
         pytest.skip(str(reason))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from agreement import Ran
 
+from kafkalog_cli.output.dump_version import DumpVersion
+
 HERE = Path(__file__).parent
 NEWEST = "4.3.1"
 VERSION = os.environ.get("KAFKALOG_KAFKA_VERSION", "4.2.0")
@@ -22,7 +24,10 @@ class NoRealKafka(Exception):
 
 
 class RealKafka:
-    def __init__(self, jars, classes):
+    """`dump_version`: the DumpVersion whose text its kafka-dump-log prints."""
+
+    def __init__(self, version, jars, classes):
+        self.dump_version = DumpVersion.V4_2 if is_before_4_3(version) else DumpVersion.V4_3
         # Two bindings of slf4j: one that says nothing, for output that is compared, and one for a broker's log.
         jar_files = sorted(jars.glob("*.jar"))
         silent = [str(jar) for jar in jar_files if not jar.name.startswith("log4j-slf4j")]
@@ -49,10 +54,14 @@ class RealKafka:
             yield Ran(Path(name).read_bytes(), Path(name + ".err").read_bytes(), int(codes[name]))
 
 
+def is_before_4_3(version):
+    return tuple(map(int, version.split(".")[:2])) < (4, 3)
+
+
 def sources_for(version, folder):
     """Our Java for a version: Kafka 4.3 has moved the classes of records to a package of its own."""
     sources = sorted((HERE / "java").glob("*.java"))
-    if tuple(map(int, version.split(".")[:2])) < (4, 3):
+    if is_before_4_3(version):
         return sources
     moved = folder / "sources"
     moved.mkdir(exist_ok=True)
@@ -72,7 +81,7 @@ def real_kafka_here(version=VERSION):
     classes.mkdir(exist_ok=True)
     sources = [str(path) for path in sources_for(version, classes)]
     subprocess.run(["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), *sources], check=True)
-    return RealKafka(jars, classes)
+    return RealKafka(version, jars, classes)
 
 
 def fetch(jars, pom, version):

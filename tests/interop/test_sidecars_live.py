@@ -42,7 +42,7 @@ def compare(real_kafka, folder, chance, segments, damage):
             path.write_bytes(data)
             written[path] = data
         commands += [["--files", *words] for words in modes(chance, str(folder / str(at) / f"{base:020d}"))]
-    ours = [run_ours(argv) for argv in commands]  # first: the real tool creates files
+    ours = [run_ours(argv, version=real_kafka.dump_version) for argv in commands]  # first: the real tool creates files
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == written
     failed = 0
     for argv, ran, real in zip(commands, ours, real_kafka.dump(commands, folder), strict=True):

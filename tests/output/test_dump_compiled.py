@@ -11,15 +11,17 @@ from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_text import ClassDecoder, LogText
+from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 
 pytestmark = pytest.mark.slow
 
 
-def same(data, *, contents=True, skip=False, out_bytes=OUT_BYTES):
+def same(data, *, contents=True, skip=False, out_bytes=OUT_BYTES, version=NEWEST):
     string = DECODERS[STRING_DECODER]
-    plain = LogText(decoder=ClassDecoder(string, string) if contents else None, skip_metadata=skip)
+    decoder = ClassDecoder(string, string) if contents else None
+    plain = LogText(decoder=decoder, skip_metadata=skip, version=version)
     expected = "".join(line for block in blocks(data) for line in plain.block(block))
-    lines = BlockLines(CompiledLogText(contents=contents, skip_metadata=skip), out_bytes)
+    lines = BlockLines(CompiledLogText(contents=contents, skip_metadata=skip, version=version), out_bytes)
     parts, compiled_blocks = [], 0
     for block in lines.ahead(lambda at_once: blocks(data, compiled=True, at_once=at_once)):
         if not block.is_compiled:  # as control batches are
@@ -38,11 +40,12 @@ def same(data, *, contents=True, skip=False, out_bytes=OUT_BYTES):
     st.booleans(),
     st.booleans(),
     st.integers(1024, 9000),
+    st.sampled_from(DumpVersion),
 )
-def test_any_batch(contents, attributes, offset, with_contents, skip, out_bytes):
+def test_any_batch(contents, attributes, offset, with_contents, skip, out_bytes, version):
     made = [record(i, key, value, more, ms=i) for i, (key, value, more) in enumerate(contents)]
     data = batch(offset, made, attributes=attributes) * 3
-    same(data, contents=with_contents, skip=skip, out_bytes=out_bytes)
+    same(data, contents=with_contents, skip=skip, out_bytes=out_bytes, version=version)
 
 
 @pytest.mark.parametrize("before", [0, 1, 31, 61, 62, 63, 64])

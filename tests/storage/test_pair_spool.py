@@ -68,3 +68,24 @@ def test_without_room_all_stays_in_memory(monkeypatch, when):
     spool.extend(pairs)
     spool.extend(pairs)
     assert list(spool.newest_first(0, 40)) == [*pairs, *pairs][::-1]
+
+
+few = st.lists(st.tuples(st.booleans(), st.lists(st.tuples(st.integers(0, 9), numbers), max_size=9)), max_size=9)
+
+
+@given(few, st.integers(1, 6), st.data())
+def test_any_ranges_by_their_first_number(added, in_memory, data):
+    """As java.util.TreeMap has them: ordered, and of the same first number the newest."""
+    spool = PairSpool(in_memory)
+    pairs = filled(spool, added)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(pairs)), min_size=4, max_size=4)))
+    ranges = [(cuts[0], cuts[1]), (cuts[2], cuts[3])]
+    wanted = pairs[cuts[0] : cuts[1]] + pairs[cuts[2] : cuts[3]]
+    assert list(spool.by_first(ranges)) == sorted(dict(wanted).items())
+
+
+def test_pairs_out_of_order_are_sorted_with_little_memory():
+    spool = PairSpool(1000)
+    for at in range(100, 0, -1):
+        spool.extend((at * 1000 + number, at) for number in range(1000))
+    assert list(spool.by_first([(0, len(spool))])) == [(at, at // 1000) for at in range(1000, 101_000)]

@@ -30,6 +30,8 @@ class DumpOptions(NamedTuple):
 
     `start` and `end` cut the segment to batches that were found through its indexes; `seven_base_offset` is
     set for a 0.7 file. `resync`: go on behind damage. `wanted` and `max_records` cut what is shown.
+    `is_gap_before_first`: a first record that has not offset 0 follows -1, as in kafka-dump-log 4.3; before, no
+    record follows -1.
     """
 
     deep: bool = False
@@ -40,6 +42,7 @@ class DumpOptions(NamedTuple):
     seven_base_offset: int | None = None
     wanted: Range | None = None
     max_records: int | None = None
+    is_gap_before_first: bool = False
 
 
 class SegmentDump:
@@ -162,22 +165,26 @@ class SegmentDump:
         # Offsets of 0.7 are byte positions: they never follow each other.
         if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
             return
+        after_none = self._options.is_gap_before_first
         if block.records.matrix is None:
-            self._gaps.extend(_gaps(self._last_offset, offsets))
+            self._gaps.extend(_gaps(self._last_offset, offsets, after_none=after_none))
         else:
-            self._gaps.extend(_gaps(self._last_offset, (int(offsets[0]),)))
-            self._gaps.extend_bytes(_gaps_of_array(offsets))
+            self._gaps.extend(_gaps(self._last_offset, (int(offsets[0]),), after_none=after_none))
+            self._gaps.extend_bytes(_gaps_of_array(offsets, after_none=after_none))
         self._last_offset = int(offsets[len(offsets) - 1])
 
 
-def _gaps(last: int, offsets: Iterable[int]) -> list[tuple[int, int]]:
+def _gaps(last: int, offsets: Iterable[int], *, after_none: bool) -> list[tuple[int, int]]:
     pairs = pairwise(chain((last,), offsets))
-    return [(before, offset) for before, offset in pairs if before not in (NO_OFFSET, offset - 1)]
+    return [(before, at) for before, at in pairs if before != at - 1 and (after_none or before != NO_OFFSET)]
 
 
-def _gaps_of_array(offsets: Any) -> bytes:
+def _gaps_of_array(offsets: Any, *, after_none: bool) -> bytes:
     import numpy as np
 
-    before = ((offsets[1:] - offsets[:-1] != 1) & (offsets[:-1] != NO_OFFSET)).nonzero()[0]
+    is_gap = offsets[1:] - offsets[:-1] != 1
+    if not after_none:
+        is_gap &= offsets[:-1] != NO_OFFSET
+    before = is_gap.nonzero()[0]
     pairs: bytes = np.stack((offsets[before], offsets[before + 1]), axis=1).tobytes()
     return pairs

@@ -50,6 +50,7 @@ _HEADER_KEYS = constant(" headerKeys: [")
 _BARE_KEY = constant("| key: ")
 _KEY = constant(" key: ")
 _PAYLOAD = constant(" payload: ")
+_BARE_PAYLOAD = constant("| payload: ")
 
 _MAX_INT32 = (1 << 31) - 1
 
@@ -161,7 +162,7 @@ def _headers_room(buffer, records, row):
 
 
 @inlined
-def _put_record(out, at, buffer, records, row, append_time, contents, skip):
+def _put_record(out, at, buffer, records, row, append_time, contents, skip, bare_payload):
     key_size = max(records[4, row], -1)
     value_size = max(records[6, row], -1)
     if not skip:
@@ -181,14 +182,17 @@ def _put_record(out, at, buffer, records, row, append_time, contents, skip):
             at = put(out, at, _BARE_KEY) if skip else put(out, at, _KEY)
             at = put_java_string(out, at, buffer, records[3, row], key_size)
         if value_size >= 0:
-            at = put_java_string(out, put(out, at, _PAYLOAD), buffer, records[5, row], value_size)
+            at = put(out, at, _BARE_PAYLOAD) if bare_payload and key_size < 0 else put(out, at, _PAYLOAD)
+            at = put_java_string(out, at, buffer, records[5, row], value_size)
     out[at] = 10
     return at + 1
 
 
-@entry(BYTES, COLUMNS, NUMBERS, COLUMNS, types.boolean, types.boolean, NUMBERS, OUT)
-def render_records(buffer, batches, record_ends, records, contents, skip, state, out):
+@entry(BYTES, COLUMNS, NUMBERS, COLUMNS, types.boolean, types.boolean, types.boolean, NUMBERS, OUT)
+def render_records(buffer, batches, record_ends, records, contents, skip, bare_payload, state, out):
     """Lines of batches with their records into `out`, from `state` on; the bytes written.
+
+    `bare_payload`: a payload without a key begins its line, and is indented as a key would be.
 
     `state`: batch, record, whether the batch's line is out, and, when a line does not fit in all of `out`, the
     room it wants.
@@ -209,7 +213,7 @@ def render_records(buffer, batches, record_ends, records, contents, skip, state,
             if at + room > len(out):
                 state[3] = 0 if at else room
                 return at
-            at = _put_record(out, at, buffer, records, state[1], append_time, contents, skip)
+            at = _put_record(out, at, buffer, records, state[1], append_time, contents, skip, bare_payload)
             state[1] += 1
         state[0] += 1
         state[2] = 0

@@ -30,7 +30,7 @@ def test_from_any_offset_the_records_of_the_whole_reading_from_there_on(start):
     wanted = [offset for offset in SHOWN if offset >= start]
     assert shown(files(), "--from", str(start))[:3] == (0, wanted, [])
     assert shown(files(index=None), "--from", str(start))[:2] == (0, wanted)
-    for cut in range(1, len(PARTS)):
+    for cut in {1 + start % 6, 6 - start % 6}:
         assert shown(in_two_segments(cut), "--from", str(start))[:3] == (0, wanted, [])
 
 
@@ -43,7 +43,7 @@ def test_from_any_offset_where_the_index_alone_tells_of_an_abort(start, lost):
     parts = [*PARTS[:lost], bytes(bad), *PARTS[lost + 1 :]]
     wanted = [offset for offset in SHOWN if offset >= start]
     assert shown(files(parts), "--from", str(start))[1] == wanted
-    for cut in range(1, len(PARTS)):
+    for cut in {1 + start % 6, 6 - start % 6}:
         assert shown(in_two_segments(cut, parts), "--from", str(start))[1] == wanted
 
 

@@ -1,9 +1,7 @@
 """Open transactions: a replay must come to what the broker's own snapshots say, and made batches one by one."""
 
 import pytest
-from faulty_fs import FaultyFilesystem
 
-from kafkalog_cli.format import index as offset_index
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -11,7 +9,6 @@ from kafkalog_cli.storage.fs import RealFilesystem, read_all
 from kafkalog_cli.storage.open_transactions import (
     OpenTransaction,
     headers_of,
-    newest_snapshot,
     open_transactions,
     parts_to_replay,
 )
@@ -63,39 +60,6 @@ def test_a_replay_from_inside_a_segment_reads_from_its_index_entry_on(corpus):
     assert 0 < later[0].position < partition.segments[-2].log.size_bytes
     first = next(iter(headers_of(FS, later, [])))
     assert 177 < first.base_offset <= 250
-
-
-def directory(*positions):
-    """Segments at 0, 10 and 20 of 300 bytes, with index entries (offset, position) in that at 10; snapshots at 0, 10, 20."""
-    files = {f"/t-0/{base:020d}.log": bytes(300) for base in (0, 10, 20)}
-    files |= {f"/t-0/{at:020d}.snapshot": producer_snapshot.encode([entry(at + 1, at)]) for at in (0, 10, 20)}
-    return FaultyFilesystem(files | {f"/t-0/{10:020d}.index": offset_index.encode(positions, 10)})
-
-
-@pytest.mark.parametrize("start", range(25))
-def test_a_replay_begins_with_the_segment_that_has_the_offset_and_with_its_entry(start):
-    """From the name of a segment on it begins with that segment; an entry counts from its own offset on."""
-    fs = directory((13, 70), (16, 140))
-    parts = parts_to_replay(fs, open_partition(fs, "/t-0").segments, start)
-    position = 0 if start not in range(13, 20) else 70 if start < 16 else 140
-    wanted = [(base, 0) for base in (0, 10, 20) if base + 9 >= start or base == 20]
-    assert [(part.segment.base_offset, part.position) for part in parts] == [(wanted[0][0], position), *wanted[1:]]
-
-
-@pytest.mark.parametrize(("position", "used"), [(-1, 0), (0, 0), (1, 1), (299, 299), (300, 0), (301, 0)])
-def test_an_entry_that_does_not_lie_in_the_log_is_not_used(position, used):
-    """A replay from the end of the file, or behind it, would miss every batch of the segment."""
-    fs = directory((13, position))
-    assert parts_to_replay(fs, open_partition(fs, "/t-0").segments, 15)[0].position == used
-
-
-@pytest.mark.parametrize("end", range(-1, 25))
-def test_the_newest_snapshot_is_the_last_at_or_below_the_offset(end):
-    fs = directory()
-    offset, entries = newest_snapshot(fs, open_partition(fs, "/t-0"), end, lambda path, faults: None)
-    wanted = max((at for at in (0, 10, 20) if at <= end), default=None)
-    assert offset == wanted
-    assert [one.producer_id for one in entries] == ([] if wanted is None else [wanted + 1])
 
 
 def batch(base, *, producer=7, attributes=0, count=1, epoch=0, timestamp=5):

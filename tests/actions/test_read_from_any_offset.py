@@ -8,7 +8,7 @@ from test_read_transactions import GOOD, PARTS, SHOWN, files, shown
 
 from kafkalog_cli.actions.read.committed import _transactional_rows
 from kafkalog_cli.format.batch import CONTROL_MASK, Batch, BatchColumns
-from kafkalog_cli.storage.transaction_ends import _marker_rows
+from kafkalog_cli.storage.transaction_ends import _marker_rows, _Markers
 
 FIRST_OFFSETS = [0, 3, 4, 7, 8, 11, 12]
 """Per part."""
@@ -30,7 +30,7 @@ def test_from_any_offset_the_records_of_the_whole_reading_from_there_on(start):
     wanted = [offset for offset in SHOWN if offset >= start]
     assert shown(files(), "--from", str(start))[:3] == (0, wanted, [])
     assert shown(files(index=None), "--from", str(start))[:2] == (0, wanted)
-    for cut in range(1, len(PARTS)):
+    for cut in {1 + start % 6, 6 - start % 6}:
         assert shown(in_two_segments(cut), "--from", str(start))[:3] == (0, wanted, [])
 
 
@@ -43,7 +43,7 @@ def test_from_any_offset_where_the_index_alone_tells_of_an_abort(start, lost):
     parts = [*PARTS[:lost], bytes(bad), *PARTS[lost + 1 :]]
     wanted = [offset for offset in SHOWN if offset >= start]
     assert shown(files(parts), "--from", str(start))[1] == wanted
-    for cut in range(1, len(PARTS)):
+    for cut in {1 + start % 6, 6 - start % 6}:
         assert shown(in_two_segments(cut, parts), "--from", str(start))[1] == wanted
 
 
@@ -55,6 +55,48 @@ def test_the_index_tells_of_an_abort_where_the_log_ends_with_the_damaged_marker(
     made = in_two_segments(cut, parts) if cut else files(parts)
     _, offsets, _, summary = shown(made)
     assert (offsets, summary["last_stable_offset"]) == ([4, 5, 6], None)
+
+
+@pytest.mark.parametrize("at", [offset for offset in range(15) if offset not in (3, 11)])
+def test_an_entry_for_an_offset_of_any_batch_lies(at):
+    """Its marker would lie where the log has a batch: also at the first and the last offset of a batch, and of the log."""
+    index = sorted([*GOOD, (5, 0, at, at + 1)], key=lambda entry: entry[2])
+    code, offsets, said, _ = shown(files(index=index))
+    assert (code, offsets, len(said)) == (0, SHOWN, 1)
+    assert f"no marker at offset {at} aborts a transaction of producer 5" in said[0][1]
+
+
+@pytest.mark.parametrize("cut", [2, 3, 4])  # behind them nobody looks ahead so far
+def test_an_entry_for_an_offset_of_the_next_segment_lies(cut):
+    made = in_two_segments(cut)
+    at = FIRST_OFFSETS[cut]
+    name = f"{FOLDER}/{0:020d}.txnindex"
+    made[name] += aborted_txns([(5, 0, at, at + 1)])
+    code, offsets, said, _ = shown(made)
+    assert (code, offsets, len(said)) == (0, SHOWN, 1)
+    assert f"no marker at offset {at} aborts a transaction of producer 5" in said[0][1]
+
+
+def test_a_missing_entry_is_told_of_the_segment_with_the_marker():
+    """The marker is the first batch of its segment."""
+    made = in_two_segments(1)
+    del made[f"{FOLDER}/{3:020d}.txnindex"]
+    code, offsets, said, _ = shown(made)
+    assert (code, offsets) == (0, SHOWN)
+    assert "there is no transaction index for the transaction of producer 1 aborted at offset 3" in said[0][1]
+
+
+def test_the_next_marker_is_the_first_above_the_offset():
+    for offsets in ([], [3], [3, 4], [2, 5, 6]):
+        for first in range(8):
+            markers = _Markers()
+            for offset in offsets:
+                markers.append(offset, aborts=True, is_indexed=True)
+            for asked in range(first, 8):
+                found = markers.next_after(asked)
+                assert (None if found is None else found.offset) == min(
+                    (at for at in offsets if at > asked), default=None
+                )
 
 
 def test_rows_of_transactions_and_markers_are_the_same_of_plain_and_compiled_columns():

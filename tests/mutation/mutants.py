@@ -20,8 +20,8 @@ class Mutant:
     column: int
     was: str
     now: str
-    function: str
-    """The dotted name of the function or class around it; empty in the body of the module."""
+    runs_at_import: bool
+    """It stands in the body of a module or of a class: Python runs it once, before any test."""
     key: str
     """The name of the mutant in equivalent.txt. It holds no line number: an edit elsewhere in the file moves lines."""
 
@@ -38,30 +38,31 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     """Return all mutants of a file, in the order of its lines."""
     lines = source.splitlines()
     places = []
-    for function, node in _nodes_with_functions(ast.parse(source), ""):
+    for function, runs_at_import, node in _nodes_with_places(ast.parse(source), "", True):
         for line, begin, end, was, now in _operators(node):
             # The parser counts bytes; text counts characters.
             at = lines[line - 1].encode().find(was.encode(), begin, end)
             if at >= 0:
-                places.append((line, len(lines[line - 1].encode()[:at].decode()), was, now, function))
+                places.append((line, len(lines[line - 1].encode()[:at].decode()), was, now, function, runs_at_import))
     found = []
     seen: Counter[str] = Counter()
-    for line, column, was, now, function in sorted(places):
+    for line, column, was, now, function, runs_at_import in sorted(places):
         key = f"{path}: {function or 'module'}: {lines[line - 1].strip()}: {was.strip()} becomes {now or 'nothing'}"
         seen[key] += 1
         number = f" ({seen[key]})" if seen[key] > 1 else ""
-        found.append(Mutant(path, line, column, was, now, function, key + number))
+        found.append(Mutant(path, line, column, was, now, runs_at_import, key + number))
     return found
 
 
-def _nodes_with_functions(node, function):
-    """Yield each node below with the dotted name of the function or class around it."""
+def _nodes_with_places(node, around, runs_at_import):
+    """Yield (dotted name of the function or class around it, whether it runs at import, node) of each node below."""
     for child in ast.iter_child_nodes(node):
-        inner = function
+        name, at_import = around, runs_at_import
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            inner = f"{function}.{child.name}".lstrip(".")
-        yield inner, child
-        yield from _nodes_with_functions(child, inner)
+            name = f"{around}.{child.name}".lstrip(".")
+            at_import = runs_at_import and isinstance(child, ast.ClassDef)
+        yield name, at_import, child
+        yield from _nodes_with_places(child, name, at_import)
 
 
 def _operators(node):

@@ -57,13 +57,13 @@ class TestMap:
     def of(self, mutant: Mutant, source: str) -> list[str]:
         """Return the tests that execute the line.
 
-        All tests of the file stand for a line of its module's body, and where it was recorded with another content.
+        All tests of the file stand for a line that runs at import, and where it was recorded with another content.
         """
         today = hashlib.sha256(source.encode()).hexdigest()[:16]
         names: set[str] = set()
         for content, lines in self._lines.get(mutant.path, []):
             for line, found in lines.items():
-                if content != today or not mutant.function or int(line) == mutant.line:
+                if content != today or mutant.runs_at_import or int(line) == mutant.line:
                     names.update(found)
         return sorted(names, key=lambda name: self.seconds[name])
 

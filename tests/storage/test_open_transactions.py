@@ -6,7 +6,12 @@ from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.fs import RealFilesystem, read_all
-from kafkalog_cli.storage.open_transactions import OpenTransaction, headers_of, open_transactions, parts_to_replay
+from kafkalog_cli.storage.open_transactions import (
+    OpenTransaction,
+    headers_of,
+    open_transactions,
+    parts_to_replay,
+)
 from kafkalog_cli.storage.partition import open_partition
 
 FS = RealFilesystem()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +87,17 @@ def test_as_the_twin(made):
         left = segments[len(found.passes) :]
         again = retained(left, bounds._replace(log_start_offset=found.log_start_offset), limits)
         assert not again.passes, "a second run changes something"
+
+
+@pytest.mark.parametrize("retention_bytes", range(-1, 8))
+def test_any_small_sizes_as_the_twin(retention_bytes):
+    """Also of segments that a cleaning emptied, where the log is exactly as large as it may be."""
+    limits = RetentionLimits(retention_bytes=retention_bytes)
+    for sizes in product(range(3), repeat=3):
+        segments = list(zip((0, 5, 9), sizes, (NOW_MS,) * 3, strict=True))
+        twin = Twin(segments, LogBounds(0, 12, 12))
+        twin.run(limits)
+        assert list(retained(segments, LogBounds(0, 12, 12), limits).passes) == twin.gone, sizes
 
 
 def retained(segments, bounds, limits, asked=None):

@@ -35,6 +35,18 @@ def test_without_timestamps_time_counts_from_when_the_segment_was_opened(now_ms,
     assert cause(ACTIVE._replace(first_timestamp=-1), ARRIVING._replace(max_timestamp=-1), now_ms=now_ms) is rolls
 
 
+@pytest.mark.parametrize("first", [-2, -1, 0, 1])
+def test_a_first_timestamp_counts_from_0_on(first):
+    """LogSegment.timeWaitedForRoll: 1970 is a time; a negative timestamp is none, and the segment's own age counts."""
+    active = ACTIVE._replace(first_timestamp=first)
+    arriving = ARRIVING._replace(max_timestamp=5000)
+    by_clock = 10**12
+    for limit in (4998, 4999, 5000, 5001):
+        waited = 5000 - first if first >= 0 else by_clock - ACTIVE.created_ms
+        wanted = RollCause.TIME if waited > limit else None
+        assert cause(active, arriving, LIMITS._replace(segment_ms=limit), by_clock) is wanted
+
+
 def test_an_empty_segment_is_not_rolled_for_its_age():
     empty = ACTIVE._replace(size_bytes=0, first_timestamp=-1, offset_entries=0, time_entries=0)
     assert cause(empty, now_ms=10**12) is None

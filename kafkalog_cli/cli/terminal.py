@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from threading import Lock
 from typing import Protocol
 
 from kafkalog_cli.errors import NotChanged
-from kafkalog_cli.output.stream import has_styles
+from kafkalog_cli.output.stream import has_styles, terminal_columns
 
 POLL_SECONDS = 0.1
 
@@ -56,7 +55,7 @@ def styles_as_wanted() -> Iterator[None]:
     if not (before["TERMINAL_WIDTH"] or "").isdecimal():
         os.environ.pop("TERMINAL_WIDTH", None)
     if not has_styles():
-        os.environ["COLUMNS"] = str(shutil.get_terminal_size().columns)  # to rich, a dumb one has always 80
+        os.environ["COLUMNS"] = str(terminal_columns())  # to rich, a dumb one has always 80
         os.environ["TERM"] = "dumb"
     try:
         yield

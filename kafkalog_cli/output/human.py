@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.output.stream import ResultStream, has_styles, printable
+from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
 
 NOTHING = "-"
 """A cell whose value is not there."""
@@ -43,7 +42,7 @@ def write_table(out: ResultStream, table: Table) -> None:
     if not out.is_terminal:
         out.write(_plain(table))
         return
-    width = shutil.get_terminal_size().columns
+    width = terminal_columns()
     shown, left_out = _fitting(_with_values(table), width)
     out.write(_rich(shown, width))
     if left_out:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
-from kafkalog_cli.output.stream import ResultStream, has_styles, printable
+from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.ndjson import JsonLines
@@ -125,7 +124,7 @@ class Progress:
             left = max(0, self._total_bytes - self._done_bytes) / rate
         if self._json is None:
             self._has_line = True
-            width = shutil.get_terminal_size().columns - 1
+            width = terminal_columns() - 1
             self._stream.write(_erased_line() + self._line(rate, left)[:width])
         else:
             fields = {
@@ -155,7 +154,7 @@ def _erased_line() -> str:
     """What empties the line of the cursor and leads to its beginning."""
     if has_styles():
         return _ERASE_LINE
-    return "\r" + " " * (shutil.get_terminal_size().columns - 1) + "\r"
+    return "\r" + " " * (terminal_columns() - 1) + "\r"
 
 
 def sized(size_bytes: int) -> str:

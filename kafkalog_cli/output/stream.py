@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from functools import cache
 from typing import BinaryIO
 
 FLUSH_CHARACTERS = 1 << 16
+_USUAL_COLUMNS = 80
 
 
 class ResultStream:
@@ -48,6 +50,11 @@ class ResultStream:
 def has_styles() -> bool:
     """Whether a terminal gets escape codes, bold and dim among them: not with NO_COLOR, nor on one that has none."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
+def terminal_columns() -> int:
+    """How many characters a line of the terminal holds; Python 3.10 says 0 of a terminal that has no size."""
+    return shutil.get_terminal_size().columns or _USUAL_COLUMNS
 
 
 def printable(text: str) -> str:

@@ -2,12 +2,15 @@
 
 import io
 import json
+import os
+import shutil
 import threading
 
 import pytest
 from test_schemas import check
 
 from kafkalog_cli.output.progress import Progress, clock_time, sized
+from kafkalog_cli.output.stream import terminal_columns
 
 
 class Terminal(io.BytesIO):
@@ -149,3 +152,9 @@ def test_sizes(size_bytes, words):
 @pytest.mark.parametrize(("seconds", "words"), [(0.4, "0:00"), (59.6, "1:00"), (754, "12:34"), (3723, "1:02:03")])
 def test_times(seconds, words):
     assert clock_time(seconds) == words
+
+
+def test_a_terminal_without_a_size_has_usual_lines(monkeypatch):
+    """As Python 3.10 tells of it."""
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((0, 0)))
+    assert terminal_columns() == 80

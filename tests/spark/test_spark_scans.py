@@ -8,7 +8,6 @@ from querying import log, rows
 from sql_cases import make_logs, oracle_of
 from sql_fuzz import Asked, fuzz_sql
 
-from kafkalog_cli.spark import session
 from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.spark.sql.catalog import Catalog, Reading, View
 from kafkalog_cli.spark.sql.query import query
@@ -95,6 +94,8 @@ def test_a_view_of_sql_used_twice(spark):
     )
     assert sorted(rows(EXAMPLE, common)) == [(2,), (250,)]
     assert rows(EXAMPLE, "select count(*) from mixed where timestamp < timestamp'+12345-01-01'") == [(250,)]
+    from kafkalog_cli.spark import session
+
     assert session() is spark  # a command leaves the running session as the active session
 
 

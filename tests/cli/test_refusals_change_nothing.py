@@ -161,6 +161,10 @@ def outdated(data):
     return Case(data / "t-0", knows=False)
 
 
+def never_deletes(data):
+    return Case(data / "t-0", (*YEAR_2040, "--config", "cleanup.policy=compact"))
+
+
 PLANTS = {
     "foreign-layout": bookkeeper,
     "metadata-log": renamed("__cluster_metadata-0"),
@@ -176,6 +180,7 @@ PLANTS = {
     "no-policy": unknown,
     "overridden-policy": overridden,
     "other-topic": other_topic,
+    "never-deletes": never_deletes,
     "no-limit": no_limit,
     "illegal-setting": illegal,
     "outdated-settings": outdated,

@@ -7,6 +7,7 @@ changed source.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import resource
@@ -32,6 +33,12 @@ class CopiedTree:
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self.root = folder.resolve() / "tree"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (folder / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"another run mutates the copy of the tree in {self.root}: wait until it ends") from None
         self.remove()
         command = ["git", "-C", str(tree), "ls-files", "-co", "--exclude-standard", "-z"]
         for name in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0"):

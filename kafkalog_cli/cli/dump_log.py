@@ -28,7 +28,7 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
+from kafkalog_cli.output.dump_version import NEWEST, dump_version
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.redact import Redaction
@@ -58,7 +58,7 @@ class DumpLogCommand(TyperCommand):
 
 def _version(context: typer.Context, value: bool) -> None:
     if value:
-        typer.echo(DumpVersion(context.params.get("kafka_version", NEWEST)).release)
+        typer.echo(dump_version(context.params.get("kafka_version") or NEWEST.value).release)
         raise typer.Exit
 
 
@@ -117,8 +117,8 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     verify_index_only: Annotated[bool, _flag("verify-index-only", "Check indexes, print no entries.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
         help="Print the mirrored Kafka version (that of --kafka-version before it), and exit.")] = False,
-    kafka_version: Annotated[DumpVersion, typer.Option("--kafka-version", is_eager=True, rich_help_panel=OUTPUT_PANEL,
-        help="Print the text of this version of kafka-dump-log.")] = NEWEST,
+    kafka_version: Annotated[str, typer.Option("--kafka-version", is_eager=True, metavar="VERSION",
+        rich_help_panel=OUTPUT_PANEL, help="Print the text of kafka-dump-log 4.2 or 4.3.")] = NEWEST.value,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -171,7 +171,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         redaction=_redaction(redact),
         wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
         max_records=max_records,
-        version=kafka_version,
+        version=dump_version(kafka_version),
     )
     selection = selection_of(topic, partition, topic_pattern)
     return DumpLogRun(environment, request).run(files, paths or [], selection)

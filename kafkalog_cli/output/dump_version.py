@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
+
+from kafkalog_cli.errors import UsageError
+
+_RELEASE = re.compile(r"(\.[0-9]+)?", re.ASCII)
 
 
 class DumpVersion(str, Enum):
@@ -26,3 +31,12 @@ class DumpVersion(str, Enum):
 
 
 NEWEST = DumpVersion.V4_3
+
+
+def dump_version(text: str) -> DumpVersion:
+    """The version that a name or a release such as 4.2.0 stands for. Raises UsageError."""
+    for version in DumpVersion:
+        if text.startswith(version.value) and _RELEASE.fullmatch(text, len(version.value)):
+            return version
+    known = " and ".join(version.value for version in DumpVersion)
+    raise UsageError(reason=f"--kafka-version {text}: dump-log has the texts of {known}")

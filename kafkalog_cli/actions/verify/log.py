@@ -21,7 +21,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Segment
-from kafkalog_cli.storage.reading.header import checked_negative_magic, header_at
+from kafkalog_cli.storage.reading.header import header_at, negative_magics
 from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
 
 MAX_TOLD = 20
@@ -344,13 +344,7 @@ class LogCheck:
 
     def _tell_negative_magics(self, file: ReadableFile, start: int, end: int) -> int:
         """Report messages from byte `start` on whose magic is below 0 and whose checksum is right; where they end."""
-        while start < end:
-            header = header_at(file, start)
-            if not isinstance(header, Fault) or header.kind is not FaultKind.INVALID_MAGIC:
-                break
-            message = checked_negative_magic(file, start)
-            if message is None or start + message.size_bytes > end:
-                break
+        for message in negative_magics(file, start, end):
             self._find(
                 FindingKind.UNKNOWN_MAGIC,
                 f"a message with the magic {message.magic}, which no Kafka has written, and a right checksum",

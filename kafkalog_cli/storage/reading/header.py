@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from zlib import crc32
 
 from kafkalog_cli.format.batch import (
@@ -135,3 +136,16 @@ def checked_negative_magic(log: ReadableFile, position: int) -> Batch | None:
 
 
 _PIECE_BYTES = 64 << 10
+
+
+def negative_magics(log: ReadableFile, start: int, end: int) -> Iterator[Batch]:
+    """The messages of `checked_negative_magic` that follow each other from byte `start` on, up to `end`."""
+    while start < end:
+        header = header_at(log, start)
+        if not isinstance(header, Fault) or header.kind is not FaultKind.INVALID_MAGIC:
+            return
+        message = checked_negative_magic(log, start)
+        if message is None or start + message.size_bytes > end:
+            return
+        yield message
+        start += message.size_bytes

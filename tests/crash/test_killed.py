@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from kafkalog_cli.storage.fs import RealFilesystem
 
 KILLS = 20 * SCALE
 GROUPS = 4
+MORE_KILLS = 30
 AT_WORK = """
     import sys
     from unittest import mock
@@ -34,6 +36,14 @@ AT_WORK = """
         code = app.run(sys.argv[1:])
     sys.exit(code)
 """
+
+
+class Hit(Enum):
+    """When a kill came."""
+
+    BEFORE = "before it wrote"
+    WHILE_IT_WROTE = "while it wrote"
+    AFTER = "after its end"
 
 
 def in_process(*argv, token):
@@ -96,14 +106,21 @@ def check(root, before, wanted):
 
 
 def kill_at(root, share, whole, planted=""):
-    """Kill a recovery after that share of its time: whether that was while it wrote."""
+    """Kill a recovery after that share of its time; when that was."""
     length_s, wanted = whole
     write(root)
     before = read(root)
     argv = ["recover", str(root), *SETTINGS, "--quiet", "--jobs", "2"]
     code, _ = end(process(argv, planted), share * length_s)
     there = check(root, before, wanted)
-    return code == -signal.SIGKILL and there != before
+    return when(code, there != before)
+
+
+def when(code, has_written):
+    """When a kill came, by the exit code and by whether anything had changed."""
+    if code != -signal.SIGKILL:
+        return Hit.AFTER
+    return Hit.WHILE_IT_WROTE if has_written else Hit.BEFORE
 
 
 @pytest.fixture(scope="module")
@@ -118,11 +135,21 @@ def whole(tmp_path_factory):
 
 
 def kill_at_times(name, evidence, kill):
-    """Call `kill` with a number and a share of the whole time, all over it; `name` chooses where exactly."""
+    """Call `kill` with a number and a share of the whole time, all over it; `name` chooses where exactly.
+
+    A run may be quicker or slower than the first, and writes for a part of its time only: more kills search that part.
+    """
     chance = random.Random(f"{name} {SCALE}")
     kills = KILLS // GROUPS
     hits = [kill(n, (n + chance.random()) / kills) for n in range(kills)]
-    assert any(hits), "never while it wrote"
+    low, high = 0.0, 2.0
+    while Hit.WHILE_IT_WROTE not in hits and len(hits) < kills + MORE_KILLS:
+        share = (low + high) / 2
+        hits.append(kill(len(hits), share))
+        low, high = (share, high) if hits[-1] is Hit.BEFORE else (low, share)
+        if high - low < 0.01:
+            low, high = 0.0, 2.0
+    assert Hit.WHILE_IT_WROTE in hits, "never while it wrote"
     evidence("R5", kills, GROUPS + len(CHANGERS) + 1)
 
 
@@ -143,13 +170,13 @@ def change(root, writer, token, *more):
 
 
 def kill_a_change_at(root, writer, share, length_s):
-    """Kill it after that share of its time: whether that was while it wrote."""
+    """Kill it after that share of its time; when that was."""
     write(root, LOGS)
     before = read(root)
     argv = [str(root) if word == ROOT else word for word in writer.argv]
     code, _ = end(process([*argv, "--quiet"]), share * length_s)
     there = read(root)
-    was_hit = code == -signal.SIGKILL and there != before
+    hit = when(code, there != before)
     for directory, found in all_records(there).items():
         whole = all_records(before)[directory]
         assert found == (whole if writer.left is Left.ALL else whole[len(whole) - len(found) :]), directory
@@ -159,7 +186,7 @@ def kill_a_change_at(root, writer, share, length_s):
     assert (idle.code, idle.out) == (0, ""), idle
     undo_all(root)
     assert read(root) == before, "what went was not all kept"
-    return was_hit
+    return hit
 
 
 @pytest.mark.parametrize("writer", CHANGERS, ids=[writer.name for writer in CHANGERS])
@@ -185,11 +212,11 @@ def append_argv(root, lines):
 
 
 def kill_an_append_at(root, lines, share, length_s):
-    """Kill it after that share of its time: whether that was while it wrote."""
+    """Kill it after that share of its time; when that was."""
     write(root, LOGS)
     before = read(root)
     code, _ = end(process(append_argv(root, lines)), share * length_s)
-    was_hit = code == -signal.SIGKILL and read(root) != before
+    hit = when(code, read(root) != before)
     grown = SOUND_NAMES["sound"]
     for _ in range(2):
         for directory, found in all_records(read(root)).items():
@@ -201,7 +228,7 @@ def kill_an_append_at(root, lines, share, length_s):
         assert recovered.code == 0, recovered
     undo_all(root)
     assert read(root) == before, "what came was not all taken back"
-    return was_hit
+    return hit
 
 
 def test_an_append_that_is_killed(tmp_path, evidence):

@@ -95,9 +95,9 @@ class AuditRun:
         fs, options = self._environment.fs, self._options
         if options.output is not None:
             check_outside(fs, options.output, "the output", audit.partitions)
-            check_named_file(fs, options.output)
-            if fs.status(options.output) is not None:
+            if (found := fs.status(options.output)) is not None and not found.is_symlink:
                 raise UsageError(reason=f"--output {options.output}: is there already, and audit overwrites nothing")
+            check_named_file(fs, options.output)
         if options.history is None:
             return None
         check_outside(fs, options.history, "the history", audit.partitions)

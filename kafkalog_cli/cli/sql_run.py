@@ -127,9 +127,9 @@ class SqlRun:
         from kafkalog_cli.storage.named_places import check_named_file
 
         fs, full_path = self._environment.fs, os.path.abspath(path)  # noqa: PTH100
-        check_named_file(fs, path)
-        if fs.status(full_path) is not None:
+        if (found := fs.status(full_path)) is not None and not found.is_symlink:
             raise UsageError(reason=f"--output {path}: is there already, and sql overwrites nothing")
+        check_named_file(fs, path)
         if fs.status(os.path.dirname(full_path)) is None:  # noqa: PTH120
             raise PathNotFound(path=os.path.dirname(full_path))  # noqa: PTH120
         for one in expand(fs, paths):

@@ -32,7 +32,7 @@ from kafkalog_cli.spark.audit_job import Audit, AuditRequest
 from kafkalog_cli.spark.export.plan import check_outside
 from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import command_session
-from kafkalog_cli.storage.named_places import check_named_directory, check_named_file
+from kafkalog_cli.storage.named_places import check_named_directory, check_new_file
 from kafkalog_cli.storage.new_file import new_file
 
 PREVIOUS = "previous"
@@ -95,9 +95,7 @@ class AuditRun:
         fs, options = self._environment.fs, self._options
         if options.output is not None:
             check_outside(fs, options.output, "the output", audit.partitions)
-            if (found := fs.status(options.output)) is not None and not found.is_symlink:
-                raise UsageError(reason=f"--output {options.output}: is there already, and audit overwrites nothing")
-            check_named_file(fs, options.output)
+            check_new_file(fs, options.output, "audit")
         if options.history is None:
             return None
         check_outside(fs, options.history, "the history", audit.partitions)

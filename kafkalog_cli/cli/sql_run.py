@@ -124,12 +124,10 @@ class SqlRun:
 
     def _check_output(self, path: str, paths: list[str]) -> None:
         """Raises UsageError, Refused, PathNotFound."""
-        from kafkalog_cli.storage.named_places import check_named_file
+        from kafkalog_cli.storage.named_places import check_new_file
 
         fs, full_path = self._environment.fs, os.path.abspath(path)  # noqa: PTH100
-        if (found := fs.status(full_path)) is not None and not found.is_symlink:
-            raise UsageError(reason=f"--output {path}: is there already, and sql overwrites nothing")
-        check_named_file(fs, path)
+        check_new_file(fs, path, "sql")
         if fs.status(os.path.dirname(full_path)) is None:  # noqa: PTH120
             raise PathNotFound(path=os.path.dirname(full_path))  # noqa: PTH120
         for one in expand(fs, paths):

@@ -45,6 +45,9 @@ TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
 DELETE_HORIZON_MASK = 0x40
 
+RECORD_BATCH_MAGIC = 2
+"""Of batches; messages of the old formats have 0 or 1."""
+
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 NO_SEQUENCE = -1

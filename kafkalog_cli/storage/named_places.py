@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from kafkalog_cli.errors import Refused
-from kafkalog_cli.storage.changing.durable import is_there
+from kafkalog_cli.errors import Refused, UsageError
+from kafkalog_cli.storage.changing.durable import is_link
 from kafkalog_cli.storage.changing.lock import check_link
 from kafkalog_cli.storage.fs import WritableFilesystem
 
@@ -16,13 +16,24 @@ def check_named_file(fs: WritableFilesystem, path: str) -> None:
     Raises Refused for a link, for what is no regular file, and as `check_named_directory` for where it lies.
     """
     full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
-    if _is_link(fs, full_path):
+    found = fs.status(full_path)
+    if is_link(fs, full_path, found):
         reason = "it is a symbolic link, and no file is written through a link; give the path of the file itself"
         raise Refused(path=path, reason=reason)
-    found = fs.status(full_path)
     if found is not None and not found.is_file:
         raise Refused(path=path, reason="it is not a regular file, and is not replaced; give another path")
     check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
+
+
+def check_new_file(fs: WritableFilesystem, path: str, command: str) -> None:
+    """As `check_named_file`, for the --output of a command that overwrites nothing.
+
+    Raises UsageError for what is there already.
+    """
+    found = fs.status(os.path.abspath(path))  # noqa: PTH100
+    if found is not None and not found.is_symlink:
+        raise UsageError(reason=f"--output {path}: is there already, and {command} overwrites nothing")
+    check_named_file(fs, path)
 
 
 def check_named_directory(fs: WritableFilesystem, path: str) -> None:
@@ -32,15 +43,9 @@ def check_named_directory(fs: WritableFilesystem, path: str) -> None:
     """
     place = os.path.abspath(path)  # noqa: PTH100 - links are not followed
     while place != "/":
-        if _is_link(fs, place):
+        if is_link(fs, place, fs.status(place)):
             real = os.path.realpath(place)
             if fs.status(real) is None:
                 raise Refused(path=place, reason="it is a symbolic link to nothing; give the directory by its own path")
             check_link(fs, place, real)
         place = os.path.dirname(place)  # noqa: PTH120
-
-
-def _is_link(fs: WritableFilesystem, path: str) -> bool:
-    """Also of a link to nothing, which has no status."""
-    found = fs.status(path)
-    return found.is_symlink if found is not None else is_there(fs, path)

@@ -93,17 +93,20 @@ class Committed:
         begin = segments[0].base_offset if offset is None else offset
         if begin >= first_offset:
             return open_transactions(entries, (), begin, first_offset)
-        parts = parts_to_replay(self._fs, segments, begin)
-        parts = [part for part in parts if part.segment.base_offset < first_offset]
+        parts = self._parts(begin, first_offset)
         batches = transactional_batches(self._fs, parts, first_offset, limits, choice)
         return open_transactions(entries, batches, begin, first_offset)
+
+    def _parts(self, begin: int, end: int) -> list[Part]:
+        """The parts of the log from offset `begin` on, of segments that begin below `end`."""
+        parts = parts_to_replay(self._fs, self._partition.segments, begin)
+        return [part for part in parts if part.segment.base_offset < end]
 
     def _was_aborted(
         self, found: OpenTransaction, first_offset: int, limits: Limits, choice: KernelChoice | None
     ) -> bool:
         """Whether a transaction index tells of its end below `first_offset`, where damage hides the marker."""
-        parts = parts_to_replay(self._fs, self._partition.segments, found.first_offset)
-        parts = [part for part in parts if part.segment.base_offset < first_offset]
+        parts = self._parts(found.first_offset, first_offset)
         if not any(part.segment.txn_index for part in parts):
             return False
         ends = TransactionEnds(self._fs, parts, found.first_offset, limits, choice, lambda path, message: None)

@@ -8,11 +8,17 @@ from typing import Any
 
 from kafkalog_cli.actions.read.committed import Committed
 from kafkalog_cli.actions.read.request import NO_END
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
+from kafkalog_cli.format.batch import (
+    CONTROL_MASK,
+    NO_OFFSET,
+    RECORD_BATCH_MAGIC,
+    TRANSACTIONAL_MASK,
+    Batch,
+    BatchColumns,
+)
 from kafkalog_cli.storage.reading.scan import Chunk, Scan
 from kafkalog_cli.storage.transaction_ends import Ending
 
-_RECORD_BATCH_MAGIC = 2
 _HIDDEN, _WHOLE, _CUT = range(3)
 _ALL_WHOLE = [_WHOLE]
 
@@ -96,7 +102,7 @@ class Visibility:
             if not batch.valid:
                 continue
             # The first entry of a segment may lie below its name: what Kafka's cleaner leaves of a message set.
-            may_lie_below = not batch.position and batch.magic < _RECORD_BATCH_MAGIC and batch.last_offset >= 0
+            may_lie_below = not batch.position and batch.magic < RECORD_BATCH_MAGIC and batch.last_offset >= 0
             is_above = batch.last_offset >= self._segment[0] or may_lie_below
             if not is_above or batch.last_offset >= self._segment[1]:
                 self._out_of_order.append(row)
@@ -129,7 +135,7 @@ class Visibility:
 
         columns: Any = batches
         base, last, good = columns.base_offset, columns.last_offset, columns.valid != 0
-        modern = columns.magic >= _RECORD_BATCH_MAGIC
+        modern = columns.magic >= RECORD_BATCH_MAGIC
         is_above = (last >= self._segment[0]) | ((columns.position == 0) & ~modern & (last >= 0))
         valid = good & is_above & (last < self._segment[1])
         reached = np.maximum.accumulate(np.concatenate(([self._reached], np.where(valid, last + 1, 0))))

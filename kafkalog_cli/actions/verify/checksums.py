@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from kafkalog_cli.format.batch import RECORD_BATCH
+from kafkalog_cli.format.batch import RECORD_BATCH, RECORD_BATCH_MAGIC
 from kafkalog_cli.format.crc import crc32, crc32c
 from kafkalog_cli.format.legacy import MESSAGE_V0
 from kafkalog_cli.format.seven import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1
@@ -40,10 +40,7 @@ class BadBatch(NamedTuple):
     @property
     def is_record_batch(self) -> bool:
         """Whether it is a batch of format v2, as a broker takes it."""
-        return not self.is_seven and self.magic >= _RECORD_BATCH_MAGIC
-
-
-_RECORD_BATCH_MAGIC = 2
+        return not self.is_seven and self.magic >= RECORD_BATCH_MAGIC
 
 
 class Checksums(NamedTuple):

@@ -10,11 +10,10 @@ from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.reports.segment_walk import Stretch
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
-from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH, BatchColumns
+from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH, RECORD_BATCH_MAGIC, BatchColumns
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, WorkState
 from kafkalog_cli.storage.partition import Partition
 
-_RECORD_BATCH_MAGIC = 2
 _EMPTY_BYTES = RECORD_BATCH.size
 
 
@@ -29,7 +28,7 @@ def cleaner_wrote(batches: BatchColumns) -> bool:
         spans = columns.last_offset - columns.base_offset + 1
         thinned = (columns.records_count < spans) & ((columns.records_count > 0) | (columns.size_bytes == _EMPTY_BYTES))
         cleaned = thinned | (columns.attributes & DELETE_HORIZON_MASK != 0)
-        return bool((cleaned & (columns.magic >= _RECORD_BATCH_MAGIC) & (columns.valid != 0)).any())
+        return bool((cleaned & (columns.magic >= RECORD_BATCH_MAGIC) & (columns.valid != 0)).any())
     rows = zip(
         columns.magic, columns.valid, columns.records_count, columns.base_offset, columns.last_offset,
         columns.attributes, columns.size_bytes, strict=True,
@@ -37,7 +36,7 @@ def cleaner_wrote(batches: BatchColumns) -> bool:
     return any(
         attributes & DELETE_HORIZON_MASK or (count < last - base + 1 and (count > 0 or size == _EMPTY_BYTES))
         for magic, valid, count, base, last, attributes, size in rows
-        if magic >= _RECORD_BATCH_MAGIC and valid
+        if magic >= RECORD_BATCH_MAGIC and valid
     )
 
 

@@ -147,7 +147,8 @@ def topic_facts(  # noqa: PLR0913, PLR0917
     if partition.topic not in INTERNAL_COMPACTED:
         compacted = given.is_compacted(compacted, is_in_cleaner_checkpoint=in_checkpoint)
     config = settings.topic_config(log_dir, partition.topic)
-    tiered = config.remote_storage_enable or (None if not config.is_known("remote.storage.enable") else False)
+    is_told = config.remote_storage_enable or config.is_known("remote.storage.enable")
+    tiered = config.remote_storage_enable if is_told else None
     return replace(found, is_compacted=compacted, is_in_cleaner_checkpoint=in_checkpoint, is_tiered=tiered)
 
 

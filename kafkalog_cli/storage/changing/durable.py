@@ -21,7 +21,7 @@ from kafkalog_cli.errors import (
     SyncFailed,
     SyncFoundNoSpace,
 )
-from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFile, WritableFilesystem
+from kafkalog_cli.storage.fs import FileAttributes, FileStatus, Filesystem, WritableFile, WritableFilesystem
 from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
 
 PIECE_BYTES = 1 << 20
@@ -160,14 +160,16 @@ def sweep_temporaries(fs: WritableFilesystem, directory: str) -> None:
 def check_replaceable(fs: WritableFilesystem, path: str) -> None:
     """Raises OSError for what a file must not take the name of: a link (ELOOP), a directory, a device (EINVAL)."""
     found = fs.status(path)
-    if found.is_symlink if found is not None else is_there(fs, path):  # a link to nothing has no status
+    if is_link(fs, path, found):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
     if found is not None and not found.is_file:
         raise OSError(errno.EINVAL, "not a regular file", path)
 
 
-def is_there(fs: WritableFilesystem, path: str) -> bool:
-    """Whether an entry has this name, also a link to nothing."""
+def is_link(fs: WritableFilesystem, path: str, found: FileStatus | None) -> bool:
+    """Whether `path` is a symbolic link. `found` is its status, which a link to nothing has not."""
+    if found is not None:
+        return found.is_symlink
     try:
         fs.attributes(path)
     except OSError:

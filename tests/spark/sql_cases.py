@@ -14,7 +14,10 @@ STEP_MS = 10
 
 
 def make_logs(folder, seed):
-    """Partitions of two or three segments with batches of all formats and codecs, gaps, times that go back or are none."""
+    """Partitions of two or three segments with batches of all formats and codecs, gaps, times that go back or are none.
+
+    Some segments are named after an offset inside their first wrapper.
+    """
     random = Random(seed)
     for topic, numbers in TOPICS.items():
         for number in numbers:
@@ -26,7 +29,7 @@ def make_logs(folder, seed):
 
 
 def _segment(folder, base, random):
-    batches, offset = [], base
+    batches, offset, inside = [], base, [base]
     for _ in range(random.randint(3, 6)):
         records = [_record(at, random) for at in range(offset, offset + random.randint(1, 4))]
         largest = max(record.timestamp for record in records)
@@ -38,9 +41,11 @@ def _segment(folder, base, random):
             records = records if magic else [record._replace(timestamp=-1) for record in records]
             largest = largest if magic else -1
             data = message_set(records, magic, random.randint(1, 3))
+            if not batches:
+                inside = range(base, records[-1].offset + 1)
         batches.append((data, records[-1].offset, largest))
         offset = records[-1].offset + random.choice([1, 1, 1, 4])
-    write_segment(folder, base, batches, interval=200)
+    write_segment(folder, random.choice(inside), batches, interval=200)
     return offset
 
 
@@ -51,13 +56,18 @@ def _record(offset, random):
 
 
 def oracle_of(folder):
-    """A database with a table for each topic, of the rows that the naive reader decodes."""
+    """A database with a table for each topic: the rows that the naive reader decodes, and a broker serves.
+
+    It serves a partition from the name of its first segment on, which may be an offset inside a wrapper.
+    """
     database = sqlite3.connect(":memory:")
     for topic in TOPICS:
         database.execute(
             f"create table {topic} (topic text, partition int, offset int, timestamp int, key blob, value blob)"
         )
+    starts = {}
     for path in sorted(folder.glob("*/*.log")):
+        start = starts.setdefault(path.parent, int(path.stem))
         topic, _, number = path.parent.name.rpartition("-")
         if topic in TOPICS:
             data = path.read_bytes()
@@ -65,6 +75,7 @@ def oracle_of(folder):
                 (topic, int(number), one.offset, one.timestamp, one.key, one.value)
                 for batch in read_batches(data)
                 for one in read_records(data, batch)
+                if one.offset >= start
             ]
             database.executemany(f"insert into {topic} values (?, ?, ?, ?, ?, ?)", rows)
     return database

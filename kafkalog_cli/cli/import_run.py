@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from shlex import join
 
 from kafkalog_cli.actions.importing.inputs import input_files
 from kafkalog_cli.actions.importing.request import ImportRequest, command_of
@@ -46,6 +47,23 @@ class ImportOptions:
     is_json: bool
 
 
+def shell_line(argv: Sequence[str], paths: Collection[str]) -> str:
+    """The command line, to be pasted into a shell in any directory: words that are one of `paths` become absolute.
+
+    "" where the command line is not known.
+    """
+    words = []
+    for word in argv:
+        option, equals, value = word.partition("=")
+        if word in paths:
+            words.append(os.path.abspath(word))  # noqa: PTH100 - links are not followed
+        elif equals and option.startswith("--") and value in paths:
+            words.append(f"{option}={os.path.abspath(value)}")  # noqa: PTH100
+        else:
+            words.append(word)
+    return join(["kafkalog", *words]) if words else ""
+
+
 class ImportRun:
     """Imports once."""
 
@@ -74,9 +92,9 @@ class ImportRun:
         options, environment = self._options, self._environment
         fs, log_dir = environment.fs, os.path.abspath(options.log_dir)  # noqa: PTH100 - links are not followed
         broker = {} if options.broker_config is None else read_broker_properties(fs, options.broker_config)
-        named = [one.strip() for one in broker.get("log.dirs", broker.get("log.dir", "")).split(",")]
-        others = [one for one in named if one and os.path.realpath(one) != os.path.realpath(log_dir)]
-        if any(named) and len(others) == len([one for one in named if one]):
+        theirs = [one.strip() for one in broker.get("log.dirs", broker.get("log.dir", "")).split(",")]
+        others = [one for one in theirs if one and os.path.realpath(one) != os.path.realpath(log_dir)]
+        if any(theirs) and len(others) == len([one for one in theirs if one]):
             raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {options.broker_config}")
         source = SettingsSource(
             fs, parse_topic_settings(options.config), broker,
@@ -85,7 +103,9 @@ class ImportRun:
         now_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
         policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline)
         command = command_of([os.path.abspath(one) for one in inputs], options.request, options.config)  # noqa: PTH100
-        return Import(fs, log_dir, options.request, source, now_ms, policy, others, command)
+        named = [*inputs, options.log_dir, options.broker_config, options.metadata]
+        repeat = shell_line(environment.argv, [path for path in named if path])
+        return Import(fs, log_dir, options.request, source, now_ms, policy, others, command, repeat=repeat)
 
     def _tell(self, result: ImportResult) -> None:
         options = self._options

@@ -86,8 +86,10 @@ class Recovered(NamedTuple):
 
 def rebuilt_words(rebuilt: Rebuilt) -> str:
     """What was wrong with a checkpoint, what was done, and how to undo it."""
+    fault = rebuilt.fault
+    problem = "it has a partition twice" if fault is None else f"a broker cannot read it ({fault.message})"
     return (
-        f"a broker cannot read it ({rebuilt.fault.message}): rebuilt from {counted(rebuilt.lines, 'line', 'lines')};"
+        f"{problem}: rebuilt from {counted(rebuilt.lines, 'line', 'lines')};"
         f" undo: mv {quote(rebuilt.kept_as)} {quote(rebuilt.path)}"
     )
 

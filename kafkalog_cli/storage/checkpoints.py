@@ -188,16 +188,21 @@ def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines])
 
 
 class Rebuilt(NamedTuple):
-    """A damaged checkpoint after `rebuild_damaged`: what was wrong, where the old file is, how many lines were kept."""
+    """A damaged checkpoint after `rebuild_damaged`: what was wrong, where the old file is, how many lines were kept.
+
+    `fault` None: a broker can read it, and takes the last of several lines about one partition.
+    """
 
     path: str
-    fault: Fault
+    fault: Fault | None
     kept_as: str
     lines: int
 
 
 def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str, *, like_broker: bool = False) -> list[Rebuilt]:
-    """Write each checkpoint that a broker cannot read again, with the lines that can be read; of two the last.
+    """Write each checkpoint that a broker cannot read, or that has a partition twice, with the lines that can be read.
+
+    Of two lines about a partition the last stays, which a broker takes.
 
     `like_broker`: only those that a broker that starts takes for empty, without any line.
     The old file stays beside it as a plain file with the run's id in its name, which a broker ignores. The caller
@@ -215,7 +220,10 @@ def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str, *, like_b
             except (KafkalogError, OSError):
                 continue
             entries, faults = checkpoint.decode_offsets(data)
-            if not faults or (like_broker and not _is_taken_for_empty(kind, data)):
+            is_told_twice = not like_broker and len({(e.topic, e.partition) for e in entries}) < len(entries)
+            if like_broker and not _is_taken_for_empty(kind, data):
+                continue
+            if not faults and not is_told_twice:
                 continue
             entries = [] if like_broker else entries
             offsets = {(e.topic, e.partition): e for e in entries if checkpoint.can_name(e.topic) and e.offset >= 0}
@@ -224,7 +232,7 @@ def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str, *, like_b
             fs.link(path, kept_as)
             sync_directory(fs, log_dir)
             _replace(fs, log_dir, file, checkpoint.encode_offsets(list(offsets.values())), None)
-            rebuilt.append(Rebuilt(path, faults[0], kept_as, len(offsets)))
+            rebuilt.append(Rebuilt(path, faults[0] if faults else None, kept_as, len(offsets)))
     return rebuilt
 
 

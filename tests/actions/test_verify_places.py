@@ -155,11 +155,13 @@ def test_a_damaged_metadata_log_is_not_believed(disk, tmp_path):
 @pytest.mark.parametrize(
     ("isr", "step"),
     [
-        ([1, 2, 3], "in sync elsewhere (2, 3): move the directory away and let it replicate"),
+        ([1, 2, 3], "in sync elsewhere (2, 3): stop the broker, and move the directory away with `mv -nT {folder} {away}`:"
+                    " the broker replicates the partition when it starts"),
         ([1], "no other replica is in sync: copy what can be read to ./salvaged, then let it start anew:"
               " `kafkalog recover {folder} --salvage salvaged`"),
-        (None, "with other in-sync replicas, move the directory away and let it replicate; as the last in-sync replica,"
-               " copy what can be read to ./salvaged: `kafkalog recover {folder} --salvage salvaged`"),
+        (None, "as the last in-sync replica, copy what can be read to ./salvaged: `kafkalog recover {folder} --salvage"
+               " salvaged`; with other in-sync replicas, stop the broker, and move the directory away with"
+               " `mv -nT {folder} {away}`: the broker replicates the partition when it starts"),
     ],
 )  # fmt: skip
 def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step):
@@ -170,7 +172,7 @@ def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step)
     path.write_bytes(data)
     log = None if isr is None else metadata_log(tmp_path / "meta", *topic(1, "topic", isr=isr))
     (found,) = [one for one in verify(folder, metadata=log)[0].findings if one.kind.value == "crc-mismatch"]
-    assert found.next_step == step.format(folder=folder)
+    assert found.next_step == step.format(folder=folder, away=tmp_path / "topic-0")
     assert found.severity is Severity.CORRUPTION
 
 

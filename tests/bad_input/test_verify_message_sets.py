@@ -59,10 +59,7 @@ def of_messages(magic: int) -> Iterator[tuple[str, bytes]]:
 
 
 def inner_sets(magic: int) -> Iterator[tuple[str, bytes]]:
-    """Decompressed sets that are not as they should be; the wrapper ends with offset 3.
-
-    A whole message that is missing is not among them: compaction leaves such sets.
-    """
+    """Decompressed sets that are not as they should be; the wrapper ends with offset 3."""
     entries = [message(one, magic) for one in RECORDS]
     whole = b"".join(entries)
     for at, entry in enumerate(entries):
@@ -77,6 +74,7 @@ def inner_sets(magic: int) -> Iterator[tuple[str, bytes]]:
             yield f"message {at}: size {value}", before + put(entry, 8, ">i", value) + behind
         yield f"message {at}: CRC", before + put(entry, 12, ">I", zlib.crc32(entry[16:]) ^ 1) + behind
         yield f"message {at} is there twice", before + entry + entry + behind
+        yield f"message {at} is missing", before + behind
     for cut in range(1, len(entries[-1]) + 13):
         yield f"{cut} bytes are cut off", whole[:-cut]
     for more in (b"\0", b"\0" * 11, b"\0" * 12, b"\0" * 40, b"\xff" * 30, entries[0][:20]):
@@ -96,8 +94,6 @@ def of_sets(magic: int, codec: int) -> Iterator[tuple[str, bytes]]:
     good = message_set(RECORDS, magic, codec)
     for name, at, code, values in fields(good, magic):
         for value in values:
-            if (name, value) == ("attributes", 0):
-                continue  # then it is a message with that value
             yield f"wrapper: {name} {value}", mended(put(good, at, code, value)) + behind
 
 

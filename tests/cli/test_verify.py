@@ -97,8 +97,10 @@ def test_a_finding_as_text(corpus):
     assert lines[0].endswith("does not match (offsets 110 to 116) [crc-mismatch]")
     assert lines[1].startswith("  broker: after an unclean stop")
     assert lines[2] == (
-        "  next: with other in-sync replicas, move the directory away and let it replicate; as the last in-sync replica,"
-        f" copy what can be read to ./salvaged: `kafkalog recover {partition} --salvage salvaged`"
+        "  next: as the last in-sync replica, copy what can be read to ./salvaged:"
+        f" `kafkalog recover {partition} --salvage salvaged`; with other in-sync replicas, stop the broker, and move the"
+        f" directory away with `mv -nT {partition} {partition.parent.parent / partition.name}`: the broker replicates the"
+        " partition when it starts"
     )
     assert lines[3].startswith(f"{partition}: corruption (1 finding); offsets 0 to 130; 3 segments; ")
     assert lines[3].endswith("not looked at: decompression and records, topic ids and replicas (no metadata log)")

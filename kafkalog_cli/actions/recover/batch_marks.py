@@ -6,19 +6,26 @@ from itertools import pairwise
 from typing import Any
 
 from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.actions.verify.txns import AbortedCheck
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import CONTROL_MASK
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Segment
 
 
 class BatchMarks:
-    """Which segments hold control batches of producers, and whether the leader epochs of batches go down anywhere."""
+    """Which segments hold control batches of producers, and whether the leader epochs of batches go down anywhere.
+
+    `without_entry`: segments in which a transaction was aborted of which their transaction index has no entry.
+    """
 
     wants_records = False
 
-    def __init__(self) -> None:
+    def __init__(self, fs: Filesystem) -> None:
         self.in_segments: set[int] = set()
+        self.without_entry: set[int] = set()
+        self._aborted = AbortedCheck(fs)
         self.epochs_go_down = False
         self._epoch = -1
         self._segment = 0
@@ -31,6 +38,7 @@ class BatchMarks:
 
     def see(self, stretch: Stretch) -> None:
         """See LogObserver."""
+        self._aborted.see(stretch)
         columns: Any = stretch.batches
         if columns.matrix is not None:
             import numpy as np
@@ -60,3 +68,5 @@ class BatchMarks:
 
     def end(self, walk: SegmentWalk, code: ExitCode) -> None:
         """See LogObserver."""
+        if any(self._aborted.findings(walk.file)):
+            self.without_entry.add(self._segment)

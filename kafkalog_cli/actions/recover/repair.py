@@ -141,7 +141,7 @@ class _Repair:
         self._partition = partition
         self._settings = settings
         self._log_start_offset = log_start_offset
-        self._marks = BatchMarks()
+        self._marks = BatchMarks(self.draft)
         self._since = scope.since
         self._with_inexact = scope.with_inexact
 
@@ -200,7 +200,7 @@ class _Repair:
     def _look(self) -> list[FileReport]:
         settings = self._settings
         means = Means(self._looked_at(), settings.limits, settings.kernels)
-        self._marks = BatchMarks()
+        self._marks = BatchMarks(means.fs)
         found = PartitionReports(means, self._partition.path, observer=self._marks)
         self._log_end = None if found.log is None else found.log.end
         return list(found)
@@ -328,11 +328,12 @@ class _Repair:
         """Without an entry a reader takes what was aborted for committed. A cleaned segment may rightly have none."""
         for base_offset in sorted(self._marks.in_segments):
             name = segment_file_name(base_offset, FileKind.TXN_INDEX)
-            if name in self.draft:
+            if (is_there := name in self.draft) and base_offset not in self._marks.without_entry:
                 continue
             data = self._index_of(base_offset, FileKind.TXN_INDEX)
-            if data:
-                self._say(name, "missing, though there are aborted transactions: made anew from the log")
+            if data and (not is_there or self._content(name) != data):
+                what = "lacks entries of" if is_there else "missing, though there are"
+                self._say(name, f"{what} aborted transactions: rebuilt from the log")
                 self.recovered.add(base_offset)
                 self.draft.put(name, data)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
 from kafkalog_cli.errors import KafkalogError, Refused
-from kafkalog_cli.format.batch import NO_OFFSET
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
 from kafkalog_cli.storage.changing.changes import Put
 from kafkalog_cli.storage.changing.lock import real_directory
 from kafkalog_cli.storage.foreign_layouts import check_layout
@@ -22,6 +22,7 @@ from kafkalog_cli.storage.log.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log.log_loader import LogLoader, StartState
 from kafkalog_cli.storage.names import FileKind, segment_file_name
 from kafkalog_cli.storage.partition import Partition, Segment
+from kafkalog_cli.storage.reading.header import control_type_at
 from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
 from kafkalog_cli.storage.reading.unreadable import unreadable
 from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
@@ -163,7 +164,7 @@ class _Found:
         self.first_offset, self.last_offset = array("q"), array("q")
         self.is_valid = bytearray()
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, stretch: Stretch, source: ReadableFile) -> None:
         """Take in the batches of a stretch; a compressed message set counts from its last offset."""
         rows = zip(stretch.base_offset, stretch.last_offset, strict=True)
         self.position.extend(stretch.position)
@@ -171,8 +172,18 @@ class _Found:
         self.first_offset.extend(last if base == NO_OFFSET else base for base, last in rows)
         self.last_offset.extend(stretch.last_offset)
         # A client refuses a batch of an unknown magic, which no CRC holds either.
-        marks = zip(stretch.batches.valid, stretch.batches.magic, strict=True)
-        self.is_valid.extend(int(valid == 1 and magic <= MAX_MAGIC) for valid, magic in marks)
+        batches = stretch.batches
+        self.is_valid.extend(
+            int(valid == 1 and magic <= MAX_MAGIC and not _is_bad_marker(batches, row, source))
+            for row, (valid, magic) in enumerate(zip(batches.valid, batches.magic, strict=True))
+        )
+
+
+def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> bool:
+    """Whether it is a control batch of a producer without a type: a broker does not start with such a batch."""
+    if not batches.attributes[row] & CONTROL_MASK or batches.magic[row] < 2 or batches.producer_id[row] < 0:
+        return False
+    return control_type_at(source, int(batches.position[row])) is None
 
 
 class _Copy:
@@ -191,7 +202,7 @@ class _Copy:
             walk = SegmentWalk(source, self._settings.limits, self._settings.kernels)
             found = _Found()
             for stretch in walk:
-                found.add(stretch)
+                found.add(stretch, source)
             taken = self._choose(found)
             if taken:
                 taken, size_bytes = self._write(source, found, taken)

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from kafkalog_cli.actions.listing.root import RootState, Shutdown
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 
 _EFFECT = "after the clean stop a broker keeps it: consumers fail at it, and followers that fetch it stop"
 _STEP = (
-    "with other in-sync replicas, move the directory away and let it replicate; as the last in-sync replica,"
-    " `kafkalog recover PATH` cuts it off and keeps the bytes"
+    "as the last in-sync replica, `kafkalog recover PATH` cuts it off and keeps the bytes; with other in-sync replicas,"
+    f" {REPLICATE}"
 )
 
 

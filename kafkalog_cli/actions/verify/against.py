@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from shlex import quote
 from typing import NamedTuple
 
 from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
+from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.replica_records import first_different
 from kafkalog_cli.actions.verify.replica_side import Head, ReplicaSide, ReplicaState, state_at_start
@@ -272,7 +274,17 @@ def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> It
         message += f"; {lost.ranges} gaps of {lost.offsets} offsets in all"
     expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
     offsets = (lost.first, lost.last)
-    yield finding(FindingKind.RECORDS_MISSING, here.path, message, expected=expected, got=got, offsets=offsets)
+    restore = f"`mv -nT PATH PATH_AWAY` and `cp -a {quote(there.path)} PATH` restore it from the other"
+    step = f"with the other replica in sync, {REPLICATE}; else {restore}"
+    yield finding(
+        FindingKind.RECORDS_MISSING,
+        here.path,
+        message,
+        expected=expected,
+        got=got,
+        offsets=offsets,
+        next_step=step,
+    )
 
 
 def _gone(ours: ReplicaState, theirs: ReplicaState) -> Finding:

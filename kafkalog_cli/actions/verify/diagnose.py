@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from shlex import quote
@@ -59,12 +60,36 @@ def finding(  # noqa: PLR0913
 
 
 def with_path(found: Finding, path: str) -> Finding:
-    """The finding with a next step that is ready to paste: `path`, of a partition or a log directory, for PATH."""
-    step = _PATH.sub(lambda _: quote(path), found.next_step)
+    """The finding with a next step that is ready to paste.
+
+    PATH becomes `path`, of a partition or a log directory, and PATH_AWAY a place for it outside its parent directory.
+    FILE becomes the path of the finding itself, FILE_AWAY such a place for it, and FILE_ASIDE a name that no broker
+    looks at.
+    """
+    own = found.path
+    words = {
+        "PATH": path,
+        "PATH_AWAY": place_outside(path),
+        "FILE": own,
+        "FILE_AWAY": place_outside(own),
+        "FILE_ASIDE": f"{own}.aside",
+    }
+    step = _PLACEHOLDER.sub(lambda match: quote(words[match.group()]), found.next_step)
     return found if step == found.next_step else replace(found, next_step=step)
 
 
-_PATH = re.compile(r"\bPATH\b")
+_PLACEHOLDER = re.compile(r"(?<=[ `])(?:PATH|FILE)(?:_AWAY|_ASIDE)?(?=[ `,;]|$)")
+"""A word of its own: a path that is filled in already may have such a word as a part."""
+
+
+def place_outside(path: str) -> str:
+    """Where a file or directory goes that must leave the directory it lies in: beside that directory."""
+    if os.path.basename(path.rstrip("/")) in {"", ".", ".."}:  # noqa: PTH119 (a name, links are not followed)
+        path = os.path.abspath(path)  # noqa: PTH100
+    parent, _, name = path.rstrip("/").rpartition("/")
+    above = os.path.normpath(f"{parent}/.." if parent else "/" if path.startswith("/") else "..")
+    return os.path.join("" if above == "." else above, name)  # noqa: PTH118
+
 
 _OF_FAULT = {
     FaultKind.UNREADABLE: FindingKind.UNREADABLE_RANGE,
@@ -84,14 +109,16 @@ _OF_FAULT = {
 
 def of_fault(path: str, fault: Fault, kind: FindingKind | None = None) -> Finding:
     """What a fault in a log amounts to; `kind` where its place decides."""
+    kind = kind or _OF_FAULT.get(fault.kind, FindingKind.DAMAGED_RANGE)
     known = fault.base_offset >= 0 or fault.last_offset >= 0
     first = fault.base_offset if fault.base_offset >= 0 else fault.last_offset
     return finding(
-        kind or _OF_FAULT.get(fault.kind, FindingKind.DAMAGED_RANGE),
+        kind,
         path,
         fault.message,
         position=fault.position,
         expected=fault.expected,
         got=fault.got,
         offsets=(first, max(first, fault.last_offset)) if known else None,
+        next_step=DIAGNOSES[kind].next_step.replace("BYTES", str(fault.size_bytes)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Severity
 
 _INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
@@ -11,6 +12,15 @@ _INDEXES = "`kafkalog recover PATH --indexes-only` rebuilds it from the log"
 _STATE = "`kafkalog recover PATH` rebuilds it from the log"
 _REFUSES = "a broker does not start with it"
 _GOES = "a broker that starts deletes it"
+_WRITES_ID = "`kafkalog recover PATH --metadata DIR` writes it with the topic id of the metadata log in DIR"
+_KEEP_A_COPY = (
+    "if nobody wants the records, nothing has to be done: a broker that starts renames the directory to -stray."
+    " `cp -a PATH PATH_AWAY` makes a copy of the records"
+)
+_FORMAT = (
+    "without a backup, `kafka-storage.sh format --ignore-formatted --cluster-id ID --config server.properties` writes a"
+    " new file and leaves the records alone: ID is the cluster.id in meta.properties of any other broker"
+)
 
 
 FILE_DIAGNOSES = {
@@ -99,16 +109,18 @@ FILE_DIAGNOSES = {
     FindingKind.LEFTOVER_SWAP: Diagnosis(_WARNING, "", "`kafkalog recover PATH` does the same, and can be undone"),
     FindingKind.LEFTOVER_DELETED: Diagnosis(_INFO, _GOES, ""),
     FindingKind.LEFTOVER_TEMPORARY: Diagnosis(_INFO, "none: it is written over when it is needed again", ""),
-    FindingKind.BAD_NAME: Diagnosis(_CORRUPTION, _REFUSES, "move it out of the directory"),
+    FindingKind.BAD_NAME: Diagnosis(
+        _CORRUPTION, _REFUSES, "rename it, before a broker starts: `mv -nT FILE FILE_ASIDE`"
+    ),
     FindingKind.UNKNOWN_FILE: Diagnosis(_INFO, "none: it is not looked at", ""),
     FindingKind.ODD_ENTRY: Diagnosis(
         _WARNING,
         "none: it is not looked at. kafkalog leaves it alone, but somebody may have planted it",
-        "find out who made it; `rm -r PATH` removes it, and of a link nothing but the link",
+        "find out who made it; `rm -r FILE` removes it, and of a link nothing but the link",
     ),
     FindingKind.MARKED_DIRECTORY: Diagnosis(_INFO, "", ""),
     FindingKind.FOREIGN_DIRECTORY: Diagnosis(
-        _WARNING, _REFUSES, "move it out of the log directory before the broker starts"
+        _WARNING, _REFUSES, "move it out of the log directory, before a broker starts: `mv -nT FILE FILE_AWAY`"
     ),
     FindingKind.IMPORT_CUT_OFF: Diagnosis(
         _WARNING,
@@ -135,7 +147,8 @@ FILE_DIAGNOSES = {
     FindingKind.LOG_START_BEYOND_END: Diagnosis(
         _CORRUPTION,
         "a broker that starts deletes every segment and begins anew at the checkpoint's offset",
-        "do not start a broker; put the line in log-start-offset-checkpoint right, after a copy",
+        "if the records were deleted on purpose, nothing has to be done; else do not start a broker before the line is"
+        " put right",
     ),
     FindingKind.CLEANER_BEYOND_END: Diagnosis(
         _WARNING, "a cleaner begins anew at the log's start", "`kafkalog recover PATH` removes the line"
@@ -156,55 +169,55 @@ FILE_DIAGNOSES = {
         "`kafkalog recover PATH` rebuilds the file from the lines that can be read",
     ),
     FindingKind.META_PROPERTIES: Diagnosis(
-        _CORRUPTION, _REFUSES, "restore the file from a backup, or format the directory anew"
+        _CORRUPTION, _REFUSES, f"move it aside: `mv -nT FILE FILE_ASIDE`. Restore it from a backup; {_FORMAT}"
     ),
     FindingKind.META_PROPERTIES_MISSING: Diagnosis(
         _WARNING,
         "a broker takes the directory for new: it does not start before it is formatted",
-        "restore the file",
+        f"restore the file from a backup; {_FORMAT}",
     ),
     FindingKind.META_PROPERTIES_DIFFER: Diagnosis(
         _CORRUPTION,
         "a broker does not start with directories of several clusters or brokers, or with one directory id twice",
-        "give each broker its own directories",
+        "the administrator decides which directory is the copy: a broker must have only one of them in log.dirs",
     ),
     FindingKind.SHUTDOWN_MARKER: Diagnosis(
         _WARNING,
         "a broker starts as after a clean stop, without its epoch: it leaves every in-sync replica set",
-        "",
+        "nothing has to be done: a broker removes the file when it starts, and writes a new file when it stops",
     ),
     FindingKind.MARKER_HELD: Diagnosis(
         _INFO,
         "it starts as after an unclean stop: it recovers all partitions, and leaves every in-sync replica set",
-        "`kafkalog undo` of the runs that it names gives the marker back, with the bytes that they cut off",
+        "`kafkalog undo PATH RUN` of the runs that it names gives the marker back, with the bytes that they cut off",
     ),
     FindingKind.MARKERS_DIFFER: Diagnosis(
         _WARNING,
         "a broker sends no epoch to the controller: it leaves every in-sync replica set; directories without a marker"
         " are recovered",
-        "start the broker with all directories of one clean stop, or none of their markers",
+        "nothing has to be done: the broker recovers what it must, and comes back into the in-sync replica sets by"
+        " itself",
     ),
-    FindingKind.METADATA_FILE: Diagnosis(_CORRUPTION, "a broker takes the log directory offline", "restore the file"),
+    FindingKind.METADATA_FILE: Diagnosis(_CORRUPTION, "a broker takes the log directory offline", _WRITES_ID),
     FindingKind.METADATA_FILE_MISSING: Diagnosis(
         _WARNING,
         "a broker in KRaft mode takes it for a stray: it sets the directory aside and starts an empty partition",
-        "write it before the broker starts: a line `version: 0` and a line `topic_id: ID`, with the id that"
-        " kafka-topics --describe shows, or another replica's file",
+        _WRITES_ID + ", before a broker starts",
     ),
     FindingKind.TOPIC_ID_DIFFERS: Diagnosis(
         _WARNING,
         "a broker takes it for a stray: it sets the directory aside and starts an empty partition",
-        "make sure which topic the data is of before the broker starts",
+        "whoever knows the data decides, before a broker starts. " + _KEEP_A_COPY,
     ),
     FindingKind.NOT_IN_METADATA: Diagnosis(
         _WARNING,
         "a broker takes it for a stray: it sets the directory aside",
-        "copy the directory before the broker starts, if the data is wanted",
+        _KEEP_A_COPY,
     ),
     FindingKind.NOT_A_REPLICA: Diagnosis(
         _WARNING,
         "this broker is none of the replicas: it sets the directory aside as a stray",
-        "copy the directory before the broker starts, if the data is wanted",
+        _KEEP_A_COPY,
     ),
     FindingKind.SAME_TOPIC_ID: Diagnosis(
         _CORRUPTION,
@@ -220,26 +233,36 @@ FILE_DIAGNOSES = {
     FindingKind.DIVERGED: Diagnosis(
         _CORRUPTION,
         "brokers compare leader epochs, not contents: a follower with other batches under the same epoch stays so",
-        "keep the replica that the leader has; move the other away and let it replicate",
+        f"keep the replica that the leader has. If this is the other: {REPLICATE}",
     ),
     FindingKind.REPLICA_BEHIND: Diagnosis(_INFO, "a follower fetches what it has not got", ""),
     FindingKind.MORE_COMPLETE: Diagnosis(_INFO, "a follower fetches from the leader what it has not got", ""),
     FindingKind.RECORDS_MISSING: Diagnosis(
         _CORRUPTION,
         "none: consumers pass over the gap without an error, while another replica has the records",
-        "with the other replica in sync, move the directory away and let it replicate; else restore it from the other",
+        f"with the other replica in sync, {REPLICATE}; else copy the other to its place before a broker starts",
     ),
-    FindingKind.ONLY_ON_ONE_SIDE: Diagnosis(_WARNING, "", "give a directory that holds the partition to --against"),
+    FindingKind.ONLY_ON_ONE_SIDE: Diagnosis(
+        _WARNING,
+        "",
+        "give a directory that holds the partition to --against. `kafkalog verify PATH` checks this directory alone",
+    ),
     FindingKind.NOT_COMPARED: Diagnosis(
-        _WARNING, "", "give another directory of the same partition, under any name that no other partition has"
+        _WARNING,
+        "",
+        "give another directory of the same partition, under any name that no other partition has, to --against."
+        " `kafkalog verify PATH` checks this directory alone",
     ),
     FindingKind.NOT_COMPARABLE: Diagnosis(_INFO, "none: cleaning or deletion went further on one side", ""),
     # the machine
     FindingKind.NOT_READ: Diagnosis(
         _WARNING,
         "a broker that cannot read it takes the log directory offline",
-        "where permission is missing, verify as the user that the broker runs as; after an I/O error copy what can be"
-        " read to another disk",
+        "where permission is missing, verify as the user that the broker runs as, or as root:"
+        " `sudo kafkalog verify PATH`; after an I/O error copy what can be read to"
+        " ./salvaged on another disk: `kafkalog recover PATH --salvage salvaged`",
     ),
-    FindingKind.LOCKED: Diagnosis(_INFO, "a broker is running on it", "what is found may be of a moment; verify again"),
+    FindingKind.LOCKED: Diagnosis(
+        _INFO, "a broker is running on it", "what is found may be of a moment. Later: `kafkalog verify PATH`"
+    ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.actions.listing.segments import is_index_missing
-from kafkalog_cli.actions.verify.diagnose import Finding, finding, with_path
+from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.index import OffsetIndex
@@ -63,7 +63,7 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
 def _odd_entries(fs: Filesystem, directory: str) -> Iterator[Finding]:
     """Links and other entries in the partition's `.kafkalog` that no run of ours made."""
     for path, what in odd_entries(fs, directory):
-        yield with_path(finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make"), path)
+        yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
 
 
 # ---- leftovers of cleaning, splitting and deleting

@@ -61,6 +61,7 @@ class FindingKind(Enum):
     UNKNOWN_CODEC = "unknown-codec"
     OUTPUT_TOO_LARGE = "output-too-large"
     INNER_MESSAGE = "invalid-inner-message"
+    PACKED_VALUE = "packed-value"
     RECORD_OFFSET = "record-offset"
     CONTROL_RECORD = "invalid-control-record"
     # files beside the log

@@ -15,6 +15,38 @@ from kafkalog_cli.storage.names import DirectoryKind, FileKind, WorkState
 from kafkalog_cli.storage.partition import Partition
 
 _EMPTY_BYTES = RECORD_BATCH.size
+NO_RECORD = "no record holds offsets"
+"""How the message of a gap inside a batch begins."""
+
+
+@dataclass(slots=True)
+class Gaps:
+    """Offsets that are not there, inside segments: how many gaps and offsets, and the first gap."""
+
+    count: int = 0
+    offsets: int = 0
+    path: str = ""
+    position: int = 0
+    first: int = 0
+    last: int = 0
+
+    def add(self, path: str, position: int, offsets: tuple[int, int]) -> None:
+        """A gap, by its first and its last offset."""
+        first, last = offsets
+        if not self.count:
+            self.path, self.position, self.first, self.last = path, position, first, last
+        self.count += 1
+        self.offsets += last - first + 1
+
+    def finding(self, words: str) -> Iterator[Finding]:
+        """One finding about all of them, if there are any; `words` begin its message."""
+        if not self.count:
+            return
+        message = f"{words} {self.first} to {self.last}"
+        if self.count > 1:
+            message += f"; {self.count} gaps of {self.offsets} offsets in all"
+        offsets = (self.first, self.last)
+        yield finding(FindingKind.OFFSET_GAP, self.path, message, position=self.position, offsets=offsets)
 
 
 def cleaner_wrote(batches: BatchColumns) -> bool:
@@ -58,29 +90,40 @@ def has_gap(stretch: Stretch) -> bool:
     )
 
 
+def _is_inner(gap: Finding) -> bool:
+    return gap.message.startswith(NO_RECORD)
+
+
 @dataclass(frozen=True, slots=True)
 class GapJudge:
     """What a gap means in one partition.
 
     `is_compacted` is the topic's cleanup.policy, None where no source says it. `was_cleaned`: the log or the
     cleaner's checkpoint shows that the cleaner was here. `log_start`: records below this offset were deleted.
+    `is_thinned`: so many signs of the cleaner that it may have taken records out of batches, too.
     """
 
     partition: Partition
     is_compacted: bool | None
     was_cleaned: bool = False
     log_start: int | None = None
+    is_thinned: bool = False
 
     def judged(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """The findings; a gap that compaction and deletion do not explain becomes a warning that names lost offsets."""
+        """The findings; a gap that compaction and deletion do not explain becomes a warning that names lost offsets.
+
+        Of gaps inside batches that they explain nothing is said.
+        """
         for one in findings:
-            yield self._judged(one) if one.kind is FindingKind.OFFSET_GAP else one
+            told = self._judged(one) if one.kind is FindingKind.OFFSET_GAP else one
+            if told.kind is not FindingKind.OFFSET_GAP or not _is_inner(told):
+                yield told
 
     def _judged(self, gap: Finding) -> Finding:
         if gap.first_offset is None or gap.last_offset is None or not self._is_loss(gap, gap.last_offset):
             return gap
         first, last = max(gap.first_offset, self.log_start or 0), gap.last_offset
-        what = "batch" if gap.position is not None else "segment"
+        what = "record" if _is_inner(gap) else "batch" if gap.position is not None else "segment"
         many = counted(last - first + 1, "offset", "offsets")
         lost = f"offsets {first} to {last} ({many}) are missing" if last > first else f"offset {first} is missing"
         known = "this topic is not compacted"
@@ -104,6 +147,8 @@ class GapJudge:
             return False
         if self.is_compacted is False:
             return True
+        if _is_inner(gap):
+            return not self.is_thinned
         return gap.position is None and not self.was_cleaned and not self._is_being_replaced(gap)
 
     def _is_being_replaced(self, gap: Finding) -> bool:

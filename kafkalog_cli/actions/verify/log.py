@@ -11,7 +11,8 @@ from kafkalog_cli.actions.reports.segment_walk import Damaged, SegmentWalk, Stre
 from kafkalog_cli.actions.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
-from kafkalog_cli.actions.verify.gaps import cleaner_wrote, rows_behind_gaps
+from kafkalog_cli.actions.verify.gaps import Gaps, cleaner_wrote, rows_behind_gaps
+from kafkalog_cli.actions.verify.inner_gaps import InnerGaps
 from kafkalog_cli.actions.verify.records import RecordsCheck
 from kafkalog_cli.actions.verify.times import TimesSeen
 from kafkalog_cli.actions.verify.txns import AbortedCheck
@@ -43,24 +44,13 @@ class Totals:
     records: int = 0
 
 
-@dataclass(slots=True)
-class Gaps:
-    """Offsets that no batch has, inside segments: how many gaps and offsets, and the first."""
-
-    count: int = 0
-    offsets: int = 0
-    path: str = ""
-    position: int = 0
-    first: int = 0
-    last: int = 0
-
-
 class LogCheck:
     """Looks at the batches of a partition's segments, and (`wants_records`) at their records; a `LogObserver`.
 
     `only` names the log files that are wanted (None: all). Afterwards `findings` are in the order of the log;
     `has_tail_damage`: the last segment has a damaged tail, and nothing else is damaged in it. `was_cleaned`: a batch
-    has what only the cleaner leaves.
+    has what only the cleaner leaves. `gaps` are offsets that no batch has, `inner_gaps` those that batches and message
+    sets say they have, without a record (`wants_records`).
     """
 
     def __init__(
@@ -76,6 +66,7 @@ class LogCheck:
         self.findings: list[Finding] = []
         self.totals = Totals()
         self.gaps = Gaps()
+        self.inner_gaps = Gaps()
         self.was_cleaned = False
         self.has_tail_damage = False
         self._now_ms = now_ms
@@ -141,7 +132,7 @@ class LogCheck:
         self._base_offset = base_offset
         self._is_last = is_last
         self._times = TimesSeen(self._now_ms, "batch")
-        self._records = RecordsCheck(self._now_ms)
+        self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, path, base_offset))
         self._bad: list[BadBatch] = []
         self._bad_count = 0
         self._last_good = -1
@@ -251,11 +242,7 @@ class LogCheck:
                 self._add_gap(before + 1, first - 1, int(stretch.batches.position[row]))
 
     def _add_gap(self, first: int, last: int, position: int) -> None:
-        gaps = self.gaps
-        if not gaps.count:
-            gaps.path, gaps.position, gaps.first, gaps.last = self._path, position, first, last
-        gaps.count += 1
-        gaps.offsets += last - first + 1
+        self.gaps.add(self._path, position, (first, last))
 
     def _tell_disorder(self, stretch: Stretch) -> None:
         row = stretch.first_disordered() or 0

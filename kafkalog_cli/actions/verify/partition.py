@@ -13,11 +13,12 @@ from kafkalog_cli.actions.reports.index_verdict import FileReport
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.verify.acknowledged import with_acknowledged
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault, with_path
+from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
-from kafkalog_cli.actions.verify.gaps import GapJudge
+from kafkalog_cli.actions.verify.gaps import NO_RECORD, GapJudge
 from kafkalog_cli.actions.verify.headers import HeaderCheck
-from kafkalog_cli.actions.verify.log import Advance, Gaps, LogCheck, Totals
+from kafkalog_cli.actions.verify.log import Advance, LogCheck, Totals
 from kafkalog_cli.actions.verify.log_start import missing_start
 from kafkalog_cli.actions.verify.onlooker import Onlooker, Together
 from kafkalog_cli.actions.verify.places import TopicFacts, read_topic_id
@@ -207,14 +208,21 @@ class _Looked:
     totals: Totals
     has_tail_damage: bool
     was_cleaned: bool = False
+    is_thinned: bool = False
 
 
 def _gap_judge(task: Task, looked: _Looked) -> GapJudge:
     """What decides about gaps: the policy, the cleaner's and the log start's checkpoints, and the batches."""
     partition, root = task.partition, task.root
     lines = None if root is None else root.offsets_of(partition.topic, partition.number)
-    was_cleaned = looked.was_cleaned or task.facts.is_in_cleaner_checkpoint
-    return GapJudge(partition, task.facts.is_compacted, was_cleaned, None if lines is None else lines.log_start)
+    is_in_checkpoint = task.facts.is_in_cleaner_checkpoint
+    return GapJudge(
+        partition,
+        task.facts.is_compacted,
+        looked.was_cleaned or is_in_checkpoint,
+        None if lines is None else lines.log_start,
+        looked.is_thinned or is_in_checkpoint,
+    )
 
 
 def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
@@ -236,10 +244,13 @@ def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
     for report in held:
         told = findings_of(report, has_tail_damage=check.has_tail_damage)
         found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
-    found += _gap_findings(check.gaps)
+    found += check.gaps.finding("no batch holds offsets")
+    found += check.inner_gaps.finding(NO_RECORD)
     totals = seven.totals if seven.totals.segments else check.totals
     was_cleaned = check.was_cleaned or bool(check.gaps.count)
-    return _Looked(reports.log or seven.log, totals, check.has_tail_damage, was_cleaned)
+    # A compacted log has gaps in many places; a single gap between batches may be a loss of its own.
+    is_thinned = check.was_cleaned or check.gaps.count > 1
+    return _Looked(reports.log or seven.log, totals, check.has_tail_damage, was_cleaned, is_thinned)
 
 
 _UNREAD = (FindingKind.UNREADABLE_RANGE, FindingKind.NOT_READ)
@@ -296,17 +307,6 @@ def _epoch_faults(means: Means, partition: Partition, log: LogRange | None) -> I
             yield finding(FindingKind.ENTRIES_BEHIND_TAIL, path, message, expected=expected, got=got)
 
 
-def _gap_findings(gaps: Gaps) -> Iterator[Finding]:
-    """Offsets that no batch has, inside the segments."""
-    if not gaps.count:
-        return
-    message = f"no batch holds offsets {gaps.first} to {gaps.last}"
-    if gaps.count > 1:
-        message += f"; {gaps.count} gaps of {gaps.offsets} offsets in all"
-    offsets = (gaps.first, gaps.last)
-    yield finding(FindingKind.OFFSET_GAP, gaps.path, message, position=gaps.position, offsets=offsets)
-
-
 def _advised(found: Iterable[Finding], facts: TopicFacts) -> Iterator[Finding]:
     """The findings, with the next step that the partition's replicas allow."""
     replication = facts.replication
@@ -318,7 +318,7 @@ def _advised(found: Iterable[Finding], facts: TopicFacts) -> Iterator[Finding]:
         others = [broker for broker in replication.isr if broker != replication.broker_id]
         if others:
             brokers = ", ".join(map(str, others))
-            step = f"in sync elsewhere ({brokers}): move the directory away and let it replicate"
+            step = f"in sync elsewhere ({brokers}): {REPLICATE}"
         else:
             step = (
                 "no other replica is in sync: copy what can be read to ./salvaged, then let it start anew:"

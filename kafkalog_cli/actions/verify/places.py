@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafkalog_cli.actions.listing.root import RootState
 from kafkalog_cli.actions.partition_facts import Replication
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.actions.verify.diagnose import DIAGNOSES, Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import partition_metadata
@@ -159,12 +159,14 @@ def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, set
         return TopicFacts(None, compacted, _stray_step(partition, log_dir, settings))
     metadata, meta = settings.metadata(log_dir), settings.meta(log_dir)
     missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta, log_dir, settings)
-    findings = (*topic_id.problems, *missing)
+    step = _id_step(partition, log_dir, settings)
+    problems = (replace(p, next_step=step) if p.kind is FindingKind.METADATA_FILE else p for p in topic_id.problems)
+    findings = (*problems, *missing)
     if metadata is None or not metadata.is_complete:
         compacted = _is_compacted(partition.topic, log_dir, settings)
         because = "no metadata log" if metadata is None else "the metadata log is damaged"
         return TopicFacts(None, compacted, findings, because)
-    problem = _id_problem(partition, topic_id.topic_id, metadata)
+    problem = _id_problem(partition, topic_id.topic_id, metadata, recover_command(partition, log_dir, settings))
     if problem is not None:
         return TopicFacts(None, compacted, (*findings, problem))
     state = metadata.partition(partition.topic, partition.number)
@@ -194,9 +196,17 @@ def _missing_id(
     if meta is None or meta.version < KRAFT_VERSION:
         return ()
     path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
+    step = _id_step(partition, log_dir, settings)
+    return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing", next_step=step),)
+
+
+def _id_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
+    """How partition.metadata is written."""
     command = recover_command(partition, log_dir, settings)
     step = f"`{command}` writes it with the topic id of the metadata log, before the broker starts"
-    return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing", next_step=step),)
+    if command.endswith(" --metadata DIR"):
+        step += ". DIR is the metadata.log.dir of a controller, or a copy of it"
+    return step
 
 
 def _stray_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> tuple[Finding, ...]:
@@ -218,20 +228,29 @@ def recover_command(partition: Partition, log_dir: str | None, settings: Setting
     return f"kafkalog recover {quote(partition.path)}{metadata}"
 
 
-def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata) -> Finding | None:
+def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata, recover: str) -> Finding | None:
+    """What a topic id says that is not the topic's; `recover` is the command that writes the topic's own."""
     path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
     named = metadata.topics.get(partition.topic)
     if topic_id is None:
         return None
     if named is not None and named.topic_id != topic_id:
         message = f"topic id {topic_id}, the metadata log has {named.topic_id} for {partition.topic}"
-        return finding(FindingKind.TOPIC_ID_DIFFERS, path, message, expected=named.topic_id, got=topic_id)
+        step = (
+            f"if these are the records of {partition.topic}, `mv -nT FILE FILE_ASIDE` and `{recover}` give them its id"
+        )
+        step = f"{step}; {DIAGNOSES[FindingKind.TOPIC_ID_DIFFERS].next_step}"
+        expected = named.topic_id
+        return finding(FindingKind.TOPIC_ID_DIFFERS, path, message, expected=expected, got=topic_id, next_step=step)
     if named is None:
         other = metadata.topic_of_id(topic_id)
         if other is not None:
             message = f"topic id {topic_id} is that of {other.name} in the metadata log"
-            expected, got = f"a topic id of {partition.topic}", topic_id
-            return finding(FindingKind.TOPIC_ID_DIFFERS, path, message, expected=expected, got=got)
+            expected, kind = f"a topic id of {partition.topic}", FindingKind.TOPIC_ID_DIFFERS
+            place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
+            step = f"`mv -nT PATH {quote(place)}` gives the records the name of their topic, if the broker has no such"
+            step = f"{step} partition yet; {DIAGNOSES[kind].next_step}"
+            return finding(kind, path, message, expected=expected, got=topic_id, next_step=step)
         return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log has no such topic (any more)")
     if partition.number not in named.partitions:
         message = f"the metadata log has no partition {partition.number} of {partition.topic}"

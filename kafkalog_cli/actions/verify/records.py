@@ -11,6 +11,8 @@ from typing import Any
 
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.actions.verify.inner_gaps import InnerGaps
+from kafkalog_cli.actions.verify.packed_values import packed_values
 from kafkalog_cli.actions.verify.times import TimesSeen
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, NO_TIMESTAMP, Batch, BatchColumns
 from kafkalog_cli.format.control import decode_control
@@ -24,11 +26,12 @@ MAX_TOLD = 20
 class RecordsCheck:
     """Looks at the records of one segment, block by block, as columns.
 
-    `has_offsets`: records have offsets of their own, as in all logs since 0.8.
+    `gaps` follows their offsets; None: records have none of their own, as before 0.8.
     """
 
-    def __init__(self, now_ms: int, *, has_offsets: bool = True) -> None:
-        self._has_offsets = has_offsets
+    def __init__(self, now_ms: int, gaps: InnerGaps | None = None) -> None:
+        self._has_offsets = gaps is not None
+        self._gaps = gaps
         self.times = TimesSeen(now_ms, "record")
         self._told: list[tuple[FindingKind, Batch, str, Fault | None]] = []
         self._counts: Counter[FindingKind] = Counter()
@@ -47,6 +50,10 @@ class RecordsCheck:
                     continue
                 self._tell(kind, block.batches.row(row), message)
             self.times.see(block.records.timestamp, block.records.offset, None, partial(_batch_timestamp, block))
+            for row, message in packed_values(block) if self._has_offsets else ():
+                self._tell(FindingKind.PACKED_VALUE, block.batches.row(row), message)
+        if self._gaps is not None:
+            self._gaps.see(block)
         if not block.goes_on:
             self._look_at_overlap(block)
             self._reached = max(self._reached, int(block.batches.last_offset[block.end_row - 1]))

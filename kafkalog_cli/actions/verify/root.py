@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from shlex import quote
 
 from kafkalog_cli.actions.importing.request import inputs_of
 from kafkalog_cli.actions.listing.root import RootState, Shutdown
@@ -16,6 +18,7 @@ from kafkalog_cli.actions.verify.root_checkpoints import damaged_checkpoint_find
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.storage.changing.clean_marker import PURGED
 from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
@@ -52,7 +55,7 @@ def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
             f"the marker of a clean shutdown is kept away {root.marker_held_until}; without it a broker recovers all"
             " partitions when it starts, and leaves every in-sync replica set"
         )
-        yield finding(FindingKind.MARKER_HELD, path, message)
+        yield finding(FindingKind.MARKER_HELD, path, message, next_step=_undo_step(root))
     yield from _cut_off_import(root)
     yield from _second_lines(fs, root)
     for name_ in root.others:
@@ -61,6 +64,19 @@ def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
             yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "was being written")
         else:
             yield finding(FindingKind.UNKNOWN_FILE, path, "no file of Kafka has such a name")
+
+
+_OF_OUR_FILES = {
+    FileKind.HELD_CLEAN_SHUTDOWN: (
+        "none: a broker does not know the file. It starts as after an unclean stop",
+        "nothing can be given back from it: `mv -nT FILE FILE_ASIDE`",
+    ),
+    FileKind.IMPORT_RECORD: (
+        "a broker that starts removes the partitions that are still to come",
+        "of which import it is cannot be told. Move it aside and import again: `mv -nT FILE FILE_ASIDE`",
+    ),
+}
+"""Effect and next step where a file that kafkalog wrote is damaged."""
 
 
 def _fault_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
@@ -75,7 +91,9 @@ def _fault_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
         elif name.kind in OFFSET_CHECKPOINTS:
             yield damaged_checkpoint_finding(fs, root.path, name.kind, located)
         elif located.fault.message not in _ACCEPTED:
-            yield of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
+            found = of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
+            effect, step = _OF_OUR_FILES.get(name.kind, (found.broker_effect, found.next_step))
+            yield replace(found, broker_effect=effect, next_step=step)
 
 
 def _may_be_of_08(fs: Filesystem, root: RootState, names: Collection[FileKind]) -> bool:
@@ -119,7 +137,13 @@ def _cut_off_import(root: RootState) -> Iterator[Finding]:
     told = f" of {_some(inputs)}" if inputs else ""
     message = f"an import{told} was cut off after its commit; {'; '.join(parts) or 'only its record is left'}"
     path = f"{root.path.rstrip('/')}/{FileKind.IMPORT_RECORD.value}"
-    yield finding(FindingKind.IMPORT_CUT_OFF, path, message, broker_effect=effect)
+    repeat = str(left.what.get("repeat") or "")
+    step = f"`{repeat}` gives them their places; repeat it before a broker starts" if repeat and left.coming else ""
+    if not left.coming:
+        step = "nothing has to be done: the next import into this directory removes the record"
+        if left.lost:
+            step = f"import the records of {_some(left.lost)} again: the next import removes the record"
+    yield finding(FindingKind.IMPORT_CUT_OFF, path, message, broker_effect=effect, next_step=step)
 
 
 def staged_finding(root: RootState, name: str) -> Finding | None:
@@ -177,8 +201,11 @@ def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange 
                     f"{topic}-{number}: the high watermark ({offset}) is past the end of the log ({log.end}): {lost}"
                     f" lost here. A broker lowers it to {log.end} when it starts"
                 )
-            expected = f"at most {log.end}"
-            yield finding(kind, path, message, expected=expected, got=str(offset), offsets=(log.end, offset))
+            step = (
+                _log_start_step(path, (topic, number), offset, log) if kind is FindingKind.LOG_START_BEYOND_END else ""
+            )
+            expected, offsets = f"at most {log.end}", (log.end, offset)
+            yield finding(kind, path, message, expected=expected, got=str(offset), offsets=offsets, next_step=step)
     start, watermark = lines.log_start, lines.high_watermark
     # After an unclean stop one file may be some seconds older than the other.
     if root.shutdown is Shutdown.CLEAN and start is not None and watermark is not None and start > watermark:
@@ -186,6 +213,29 @@ def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange 
         message = f"{topic}-{number}: the log starts at {start}, above the high watermark, {watermark}"
         expected, got = f"at most {watermark}", str(start)
         yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected=expected, got=got)
+
+
+def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange) -> str:
+    """Which command puts a line of log-start-offset-checkpoint back to the begin of the log, and keeps the old file."""
+    line = f"{name[0].replace('.', '[.]')} {name[1]}"
+    command = f"sed -i.aside {quote(f's/^{line} {offset}$/{name[0]} {name[1]} {log.first}/')} {quote(path)}"
+    return (
+        "if the records were deleted on purpose, nothing has to be done: a broker removes them. Else do not start a"
+        f" broker before the line is put right, with a copy of the file: `{command}`"
+    )
+
+
+def _undo_step(root: RootState) -> str:
+    """The commands that give the marker of a clean shutdown back; none can where the kept bytes are purged."""
+    if PURGED in root.marker_held_for:
+        return "nothing can be done: a broker recovers all partitions when it starts, and then writes markers again"
+    log_dir = root.path.rstrip("/")
+    commands = [
+        f"`kafkalog undo {quote(f'{log_dir}/{name}')} {quote(run)}`"
+        for run, names in root.marker_held_for.items()
+        for name in names
+    ]
+    return f"{' and '.join(commands)} gives the marker back, with the bytes that were cut off"
 
 
 def findings_across(roots: Sequence[RootState]) -> dict[str, list[Finding]]:
@@ -205,11 +255,21 @@ def findings_across(roots: Sequence[RootState]) -> dict[str, list[Finding]]:
             other = directories.setdefault(meta.directory_id, root)
             if other is not root:
                 message = f"directory.id {meta.directory_id} is also that of {other.path}"
-                found[root.path].append(finding(FindingKind.META_PROPERTIES_DIFFER, path, message))
+                kind, step = FindingKind.META_PROPERTIES_DIFFER, _copies_step(other.path, root.path)
+                found[root.path].append(finding(kind, path, message, next_step=step))
         first = first_of.setdefault((meta.cluster_id, meta.node_id), root)
         if first is not root:
             found[root.path] += _marker_findings(first, root)
     return found
+
+
+def _copies_step(one: str, other: str) -> str:
+    """How to find out which of two directories with one id is the copy."""
+    compare = f"`kafkalog verify {quote(one)} --against {quote(other)}`"
+    return (
+        f"{compare} shows what each of them holds. The administrator decides which is the copy: a broker must have only"
+        " one of them in log.dirs"
+    )
 
 
 def _marker_findings(first: RootState, root: RootState) -> Iterator[Finding]:

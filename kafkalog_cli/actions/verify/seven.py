@@ -68,7 +68,7 @@ class SevenCheck:
         limits, path, totals = self._means.limits, segment.log.path, self.totals
         totals.segments += 1
         totals.bytes += segment.log.size_bytes
-        seen, records = DamageSeen(), RecordsCheck(self._now_ms, has_offsets=False)
+        seen, records = DamageSeen(), RecordsCheck(self._now_ms)
         reader = RecordReader(limits, strict=True)
         bad: list[BadBatch] = []
         found: list[Finding] = []

@@ -330,13 +330,14 @@ def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verifi
     findings = compared.findings
     if compared.verdict:
         findings += (finding(FindingKind.MORE_COMPLETE, here.path, compared.verdict),)
-    findings = tuple(with_path(one, one.path) for one in findings)
+    own = f"{here.path.rstrip('/')}/"
+    findings = tuple(with_path(one, here.path if one.path.startswith(own) else one.path) for one in findings)
     return _of_comparison(here, level, findings)
 
 
 def left_alone(here: Partition, level: Level, found: Finding) -> Verification:
     """The result on a partition that has no other directory to be compared with."""
-    return _of_comparison(here, level, (found,))
+    return _of_comparison(here, level, (with_path(found, here.path),))
 
 
 def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:

@@ -43,7 +43,8 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 class Import:
     """One import of files into `log_dir`, which is told from others by what of the command line is in `command`.
 
-    `others` are further log directories of the same broker, in which none of the partitions may be.
+    `others` are further log directories of the same broker, in which none of the partitions may be. `repeat` is the
+    command that goes on when this run is cut off, "" for none.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -57,6 +58,7 @@ class Import:
         others: Sequence[str] = (),
         command: Sequence[str] = (),
         run: str | None = None,
+        repeat: str = "",
     ) -> None:
         self._fs = fs
         self._request = request
@@ -65,6 +67,7 @@ class Import:
         self._policy = policy
         self._others = others
         self._command = list(command)
+        self._repeat = repeat
         self._new = NewPartitions(fs, log_dir, policy)
         self._run = run or new_run_id("import", now_ms)
         self._notes: list[Note] = []
@@ -133,7 +136,7 @@ class Import:
     def publish(self, done: Sequence[JobDone]) -> Completed:
         """Have the partitions seen. Raises as NewPartitions.publish does; what is not committed is swept away."""
         made = [NewPartition(one.topic, one.partition, one.staged) for one in done]
-        what = {"command": self._command}
+        what = {"command": self._command, "repeat": self._repeat}
         return self._new.publish(self._run, made, what, replaces_empty=self._request.replace_empty)
 
     def _planner(self) -> Planner:

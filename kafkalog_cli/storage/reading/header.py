@@ -70,7 +70,7 @@ def control_type_at(file: ReadableFile, position: int) -> int | None:
     buffer = bytearray(_CONTROL_BYTES)
     got, _ = read_readable(file, position, memoryview(buffer))
     data = bytes(buffer[RECORD_BATCH.size : got])
-    at = 0
+    at = value = 0
     for field in range(5):  # length, attributes (one byte), timestamp, offset, size of the key
         if field == 1:
             at += 1
@@ -78,8 +78,9 @@ def control_type_at(file: ReadableFile, position: int) -> int | None:
         found = decode_zigzag_64(data, at)
         if isinstance(found, BadVarint):
             return None
-        _, at = found
-    return control_type(data[at : at + CONTROL_RECORD_KEY.size])
+        value, at = found
+    key_size = min(CONTROL_RECORD_KEY.size, max(value, 0))
+    return control_type(data[at : at + key_size])
 
 
 _CONTROL_BYTES = RECORD_BATCH.size + 32

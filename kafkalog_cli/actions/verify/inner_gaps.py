@@ -1,0 +1,69 @@
+"""Offsets that no record has, though the batch or message set that spans them is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkalog_cli.actions.verify.gaps import Gaps
+from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch
+from kafkalog_cli.format.records import RecordBlock
+
+
+class InnerGaps:
+    """Follows the records of one segment, block by block, and adds what is missing to `gaps`.
+
+    A producer numbers the records of a batch without a gap, and a broker the messages of a set. Where a set v0 or v1
+    begins only its records tell: offsets between the batch before it and its first record are a gap of this kind.
+    """
+
+    def __init__(self, gaps: Gaps, path: str, base_offset: int) -> None:
+        self._gaps = gaps
+        self._path = path
+        self._next_offset = base_offset
+        self._next_position = 0
+
+    def see(self, block: RecordBlock) -> None:
+        """Look at the records of some batches, or at a part of those of one batch."""
+        batches, last_row = block.batches, block.end_row - 1
+        if not block.begun and int(batches.position[block.first_row]) != self._next_position:
+            self._next_offset = NO_OFFSET  # damage lies before it: nobody knows which offsets that had
+        if len(block.records) and not block.faults and not _is_dense(block):
+            begin = 0
+            for batch, end in zip(
+                batches.rows(block.first_row, block.end_row), map(int, block.record_ends), strict=True
+            ):
+                if end > begin:
+                    self._look_into(block, batch, begin, end)
+                self._next_offset = batch.last_offset + 1
+                begin = end
+        self._next_position = int(batches.position[last_row]) + int(batches.size_bytes[last_row])
+        self._next_offset = int(batches.last_offset[last_row]) + 1
+        if block.goes_on and len(block.records):
+            self._next_offset = int(block.records.offset[len(block.records) - 1]) + 1
+
+    def _look_into(self, block: RecordBlock, batch: Batch, begin: int, end: int) -> None:
+        offsets: Any = block.records.offset
+        first, last = int(offsets[begin]), int(offsets[end - 1])
+        is_new_format = batch.magic >= RECORD_BATCH_MAGIC
+        lowest = batch.base_offset if is_new_format and not block.begun else self._next_offset
+        if lowest == NO_OFFSET or (not is_new_format and not batch.codec):
+            lowest = first
+        highest = batch.last_offset if is_new_format and not block.goes_on else last
+        if first < lowest or last > highest or highest - lowest + 1 <= end - begin:
+            return  # nothing is missing, or the offsets are wrong, which is another finding
+        expected = lowest
+        for offset in map(int, offsets[begin:end]):
+            if offset > expected:
+                self._gaps.add(self._path, batch.position, (expected, offset - 1))
+            expected = max(expected, offset + 1)
+        if expected <= highest:
+            self._gaps.add(self._path, batch.position, (expected, highest))
+
+
+def _is_dense(block: RecordBlock) -> bool:
+    """Whether the batches have as many records as offsets, as whole columns tell: so it is in most logs."""
+    if block.batches.matrix is None or block.begun or block.goes_on:
+        return False
+    part: Any = block.batches.part(block.first_row, block.end_row)
+    is_new_format = bool((part.magic >= RECORD_BATCH_MAGIC).all())
+    return is_new_format and int((part.last_offset - part.base_offset + 1).sum()) == len(block.records)

@@ -1,0 +1,75 @@
+"""Messages v0 and v1 that say they are not compressed, and whose values are compressed message sets all the same.
+
+That is what a message set looks like whose codec bits were cleared, with a checksum that fits. Kafka's iterator takes
+it for one record (AbstractLegacyRecordBatch.iterator looks at the codec bits alone).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, RECORD_BATCH_MAGIC
+from kafkalog_cli.format.compression import CompressionFault, codec_name, decompress_into
+from kafkalog_cli.format.limits import MEBIBYTE, Limits
+from kafkalog_cli.format.records import RecordBlock
+
+_MAGIC_OF_CODEC = ((1, b"\x1f\x8b\x08"), (2, b"\x82SNAPPY\0"), (3, b"\x04\x22\x4d\x18"))
+"""How streams of gzip, of Java's snappy and of lz4 begin."""
+_FIRST_BYTES = frozenset(start[0] for _, start in _MAGIC_OF_CODEC)
+_LIMITS = Limits(max_output_bytes=16 * MEBIBYTE)
+_ENTRY = struct.Struct(">qiIb")
+
+
+def packed_values(block: RecordBlock) -> Iterator[tuple[int, str]]:
+    """The row of each such message, and what is wrong; values that only begin like a compressed stream are left out."""
+    column: Any = block.batches.magic
+    magics = column[block.first_row : block.end_row]
+    if block.begun or int(magics.min() if hasattr(magics, "min") else min(magics)) >= RECORD_BATCH_MAGIC:
+        return
+    records, begin = block.records, 0
+    for row, end in enumerate(map(int, block.record_ends), block.first_row):
+        batch = block.batches.row(row)
+        is_plain = batch.magic < RECORD_BATCH_MAGIC and not batch.codec
+        if end > begin and is_plain and int(records.key_size[begin]) < 0:
+            at, size = int(records.value_position[begin]), int(records.value_size[begin])
+            if size > LOG_OVERHEAD_BYTES and at >= 0 and block.buffer[at] in _FIRST_BYTES:
+                message = _of_value(block, row, block.buffer[at : at + size])
+                if message:
+                    yield row, message
+        begin = end
+
+
+def _of_value(block: RecordBlock, row: int, value: memoryview) -> str:
+    codec = next((codec for codec, start in _MAGIC_OF_CODEC if value[: len(start)] == start), 0)
+    if not codec:
+        return ""
+    batch, inner = block.batches.row(row), bytearray()
+    size = decompress_into(codec, value, inner, 0, magic=batch.magic, limits=_LIMITS)
+    if isinstance(size, CompressionFault):
+        return ""
+    offsets = _offsets_of_set(memoryview(inner)[:size], batch.magic)
+    if not offsets or (batch.magic == 0 and offsets[-1] != batch.last_offset):
+        return ""
+    many = f"{len(offsets)} messages" if len(offsets) > 1 else "1 message"
+    return f"a message whose value is a set of {many} compressed with {codec_name(codec)}, and that does not say so"
+
+
+def _offsets_of_set(view: memoryview, magic: int) -> list[int]:
+    """The offsets of the messages in a set; none where it is no whole set with right checksums and rising offsets."""
+    position, offsets = 0, list[int]()
+    while position < len(view):
+        if len(view) - position < LOG_OVERHEAD_BYTES + MINIMUM_ENTRY_SIZE:
+            return []
+        offset, size, crc, own_magic = _ENTRY.unpack_from(view, position)
+        end = position + LOG_OVERHEAD_BYTES + size
+        is_next = not offsets or offset > offsets[-1]
+        if size < MINIMUM_ENTRY_SIZE or end > len(view) or own_magic != magic or not is_next:
+            return []
+        if zlib.crc32(view[position + LOG_OVERHEAD_BYTES + 4 : end]) != crc:
+            return []
+        offsets.append(offset)
+        position = end
+    return offsets

@@ -16,6 +16,7 @@ from naive_reader import read_batches, read_records, read_seven, seven_payloads
 from verifying import verified
 
 from kafkalog_cli.actions.verify.finding_kinds import Severity
+from kafkalog_cli.actions.verify.partition import Level
 
 LOG, SEVEN_LOG = f"{0:020}.log", f"{0:020}.kafka"
 RECORDS = [R(at, START_MS + at, b"key%d" % at, b"value %d" % at) for at in range(4)]
@@ -244,12 +245,15 @@ def test_sets_of_seven(codec: int) -> None:
 @pytest.mark.parametrize("checksum_is_right", [True, False])
 @pytest.mark.parametrize("magic", [-1, -128])
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_a_negative_magic_is_what_a_broker_takes_it_for(at: int, magic: int, checksum_is_right: bool) -> None:
+@pytest.mark.parametrize("level", list(Level))
+def test_a_negative_magic_is_what_a_broker_takes_it_for(
+    level: Level, at: int, magic: int, checksum_is_right: bool
+) -> None:
     """FileLogInputStream.nextBatch has a signed magic: with the checksum of an old message it is an old message."""
     entries = [message(one, 1) for one in RECORDS[:3]]
     odd = put(entries[at], 16, ">b", magic)
     entries[at] = mended(odd) if checksum_is_right else odd
-    found = [one for one in verified({LOG: b"".join(entries)}).findings if one.path.endswith(LOG)]
+    found = [one for one in verified({LOG: b"".join(entries)}, level).findings if one.path.endswith(LOG)]
     (one,) = [one for one in found if one.position == sum(map(len, entries[:at]))]
     assert (one.kind.value == "unknown-magic") is checksum_is_right
     if checksum_is_right:

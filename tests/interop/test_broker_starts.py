@@ -5,20 +5,23 @@ cleanly and only indexes are damaged; later a tail is torn after a clean stop. T
 what these tests cost.
 """
 
+import re
 import shutil
 import subprocess
+import sys
 from typing import Any, NamedTuple
 
 import partition_damage as damage
 import pytest
 from broker import Broker, Client, broker
 from broker_records import our_lines, served_lines
-from recovering import Recovered, complaints, kafkalog, our_lock, recover, unclean
+from recovering import ENVIRONMENT, Recovered, complaints, kafkalog, our_lock, recover, unclean
 
 pytestmark = pytest.mark.xdist_group("broker")  # what its fixtures make is made once
 
 SMALL = {"internal.segment.bytes": 3000, "index.interval.bytes": 512}
 MARKER = ".kafka_cleanshutdown"
+STRAY = f"whole-0.{'0123456789abcdef' * 2}-stray"
 ADDED = 7
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
@@ -206,8 +209,30 @@ def indexes_repaired(life, killed):
 
 
 @pytest.fixture(scope="module")
-def tail_cut(life, indexes_repaired):
-    """After a clean stop, the last batch of one partition was torn."""
+def given_back(life, indexes_repaired):
+    """After a clean stop, one partition has the name that a broker gives to strays. Each command is run as printed.
+
+    The name comes back, goes by the printed undo, and comes back.
+    """
+    stray = life.data / STRAY
+    (life.data / "whole-0").rename(stray)
+    told = kafkalog("verify", stray)
+    [recovery] = re.findall(r"`(kafkalog recover [^`]+)`", told.stdout)
+    first = as_printed(recovery)
+    back = as_printed(first.stderr.partition("undo: ")[2].splitlines()[0])
+    is_stray_again = stray.exists()
+    return first, back, is_stray_again, as_printed(recovery)
+
+
+def as_printed(command):
+    """A command of a message, in a shell."""
+    words = command.replace("kafkalog ", f"{sys.executable} -m kafkalog_cli ", 1) if "kafkalog " in command else command
+    return subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+
+
+@pytest.fixture(scope="module")
+def tail_cut(life, given_back):
+    """After a clean stop, the last batch of one partition was torn; another was stray, and was given back."""
     life.damage({"flipped": damage.torn_tail})
     return life.repair_and_start(recover, {})
 
@@ -286,6 +311,16 @@ def test_damage_in_the_middle_is_left_and_salvaged(killed):
     assert killed.middle_stays
     assert killed.salvage.returncode == 4, killed.salvage.stderr
     assert killed.stage.ours["middle"] == killed.stage.before["middle"]
+
+
+def test_a_stray_partition_comes_back_by_what_is_printed(given_back, tail_cut, life):
+    """The broker starts with it, says nothing of it, and serves all its records."""
+    first, back, is_stray_again, second = given_back
+    assert [first.returncode, back.returncode, is_stray_again, second.returncode] == [0, 0, True, 0], given_back
+    assert not (life.data / STRAY).exists()
+    assert complaints(tail_cut.entries, ["whole"]) == {}
+    assert len(tail_cut.served["whole"].uncommitted) > 180
+    assert tail_cut.served["whole"] == tail_cut.before["whole"]
 
 
 def test_recover_like_a_broker_does_what_it_does(at_the_end, life):

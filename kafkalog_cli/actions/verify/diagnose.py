@@ -52,11 +52,21 @@ def finding(  # noqa: PLR0913
     broker_effect: str = "",
     next_step: str = "",
 ) -> Finding:
-    """A finding, with the table's sentences where none of its own are given."""
+    """A finding, with the table's sentences where none of its own are given.
+
+    A number below 0 that damaged bytes give as an offset or a position is none.
+    """
     row = DIAGNOSES[kind]
-    first, last = offsets or (None, None)
+    first, last = _real(offsets) or (None, None)
+    position = None if position is None or position < 0 else position
     effect = broker_effect or row.broker_effect
     return Finding(kind, path, message, position, expected, got, first, last, effect, next_step or row.next_step)
+
+
+def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
+    if offsets is None or offsets[1] < 0:
+        return None
+    return (offsets[0] if offsets[0] >= 0 else offsets[1], offsets[1])
 
 
 def with_path(found: Finding, path: str) -> Finding:

@@ -11,7 +11,7 @@ from kafkalog_cli.actions.reports.segment_walk import Stretch
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.gaps import cleaner_wrote, has_gap
-from kafkalog_cli.actions.verify.log import Totals, begins_with_zeros, end_kind, in_words
+from kafkalog_cli.actions.verify.log import Totals, begins_with_zeros, end_kind, in_words, negative_magic_findings
 from kafkalog_cli.actions.verify.onlooker import Onlooker
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, BatchColumns
@@ -73,16 +73,8 @@ class HeaderCheck:
 
     def _segment(self, file: ReadableFile, segment: Segment, *, is_last: bool) -> Iterator[Finding]:
         path, totals = segment.log.path, self.totals
-        totals.segments += 1
-        totals.bytes += segment.log.size_bytes
-        if segment.log.size_bytes > MAX_SEGMENT_BYTES:
-            message = got = f"{segment.log.size_bytes} bytes"
-            yield finding(FindingKind.SEGMENT_TOO_LARGE, path, message, expected="under 2 GiB", got=got)
-        if self.end_offset is None:
-            self.end_offset = segment.base_offset
-        elif segment.base_offset > self.end_offset:
-            message = f"no segment holds offsets {self.end_offset} to {segment.base_offset - 1}"
-            yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(self.end_offset, segment.base_offset - 1))
+        yield from self._size_and_gap(segment)
+        assert self.end_offset is not None
         reached, told = max(self.end_offset, segment.base_offset) - 1, False
         start: int | None = 0
         while start is not None:
@@ -100,10 +92,31 @@ class HeaderCheck:
                 reached = max(reached, stretch.reached[-1])
             start = None
             if chain.fault is not None:
-                broken = chain.fault.position
+                broken = end = chain.fault.position
+                for size_bytes, found in negative_magic_findings(file, path, broken, file.size_bytes):
+                    end += size_bytes
+                    reached = max(reached, found.last_offset or 0)
+                    yield found
+                if end > broken:  # a broker keeps these messages: the chain goes on after them
+                    start = end if end < file.size_bytes else None
+                    continue
                 start = next_good_batch(file, broken + 1, self._limits, broken_at=broken)
                 yield self._damage(file, path, chain.fault, start, is_last=is_last)
         self.end_offset = reached + 1
+
+    def _size_and_gap(self, segment: Segment) -> Iterator[Finding]:
+        """What the size of a segment tells, and its name after the segment before."""
+        path, totals = segment.log.path, self.totals
+        totals.segments += 1
+        totals.bytes += segment.log.size_bytes
+        if segment.log.size_bytes > MAX_SEGMENT_BYTES:
+            message = got = f"{segment.log.size_bytes} bytes"
+            yield finding(FindingKind.SEGMENT_TOO_LARGE, path, message, expected="under 2 GiB", got=got)
+        if self.end_offset is None:
+            self.end_offset = segment.base_offset
+        elif segment.base_offset > self.end_offset:
+            message = f"no segment holds offsets {self.end_offset} to {segment.base_offset - 1}"
+            yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(self.end_offset, segment.base_offset - 1))
 
     def _damage(self, file: ReadableFile, path: str, fault: Fault, behind: int | None, *, is_last: bool) -> Finding:
         """What a break in the chain is, with the next valid batch at `behind`."""

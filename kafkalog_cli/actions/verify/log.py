@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -330,19 +330,10 @@ class LogCheck:
         )
 
     def _tell_negative_magics(self, file: ReadableFile, start: int, end: int) -> int:
-        """Report messages from byte `start` on whose magic is below 0 and whose checksum is right; where they end."""
-        for message in negative_magics(file, start, end):
-            self._find(
-                FindingKind.UNKNOWN_MAGIC,
-                f"a message with the magic {message.magic}, which no Kafka has written, and a right checksum",
-                position=start,
-                expected="0 to 2",
-                got=str(message.magic),
-                offsets=(message.last_offset, message.last_offset),
-                broker_effect="a broker takes it for a message of an old format and keeps it, even after an unclean"
-                " stop; consumers and the cleaner fail at it",
-            )
-            start += message.size_bytes
+        """Report the messages of `negative_magic_findings`; where they end."""
+        for size_bytes, found in negative_magic_findings(file, self._path, start, end):
+            self.findings.append(found)
+            start += size_bytes
         return start
 
     def _tell_end(self, walk: SegmentWalk, fault: Fault) -> None:
@@ -351,6 +342,27 @@ class LogCheck:
             return
         kind = end_kind(walk.file, fault, is_last=self._is_last)
         self.findings.append(of_fault(self._path, in_words(fault, kind, walk.file.size_bytes), kind))
+
+
+def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int) -> Iterator[tuple[int, Finding]]:
+    """Sizes and findings of messages that follow each other from byte `start` on, up to `end`, and that have a magic
+    below 0 and a right checksum.
+    """
+    for message in negative_magics(file, start, end):
+        yield (
+            message.size_bytes,
+            finding(
+                FindingKind.UNKNOWN_MAGIC,
+                path,
+                f"a message with the magic {message.magic}, which no Kafka has written, and a right checksum",
+                position=message.position,
+                expected="0 to 2",
+                got=str(message.magic),
+                offsets=(message.last_offset, message.last_offset),
+                broker_effect="a broker takes it for a message of an old format and keeps it, even after an unclean"
+                " stop; consumers and the cleaner fail at it",
+            ),
+        )
 
 
 _MID_LOG = {

@@ -5,14 +5,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.recover.batch_marks import BatchMarks
 from kafkalog_cli.actions.recover.checkpoint_lines import line_edits, watermark_remark
 from kafkalog_cli.actions.recover.like_broker import _line_edits
+from kafkalog_cli.actions.recover.repair import Scope, plan_repair
+from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.log.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log.log_loader import LoadedLog, StartState
 from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.storage.partition import open_partition
 
 PARTITION = SimpleNamespace(topic="t", number=0, path="/logs/t-0")
 RECOVERY_POINT, LOG_START = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT
@@ -114,3 +118,24 @@ def test_a_log_start_has_a_line_only_where_the_first_segment_does_not_tell_it(lo
     elif line:
         wanted[LOG_START] = None
     assert told == wanted
+
+
+@pytest.mark.parametrize(
+    ("since", "bases"),
+    [(None, [3, 5, 9]), (2, [3, 5, 9]), (3, [3, 5, 9]), (4, [3, 5, 9]), (5, [5, 9]), (8, [5, 9]), (9, [9]), (50, [9])],
+)
+def test_since_an_offset_begins_with_the_segment_in_which_it_lies(tmp_path, since, bases):
+    """Every segment lacks its time index; an index of a segment that went is looked at only with all."""
+    for base, last in ((3, 4), (5, 8), (9, 11)):
+        batch = batch_v2([R(base, BASE_TIME_MS), R(last, BASE_TIME_MS)])
+        write_segment(tmp_path, base, [(batch, last, BASE_TIME_MS)])
+        (tmp_path / f"{base:020d}.timeindex").unlink()
+    (tmp_path / f"{2:020d}.index").write_bytes(b"")
+    fs = RealFilesystem()
+    found = plan_repair(
+        fs, open_partition(fs, str(tmp_path)), StartState(is_clean=False), LoadSettings(0), Scope(since=since)
+    )
+    made = {change.name for change in found.changes if change.name.endswith(".timeindex")}
+    assert made == {f"{base:020d}.timeindex" for base in bases}
+    left_over = any(change.name == f"{2:020d}.index" for change in found.changes)
+    assert left_over == (since is None or since < 3)

@@ -1,5 +1,6 @@
 """What compact decides exactly at a limit: of time, of the dirty ratio, of offsets. Kafka's rules on small logs."""
 
+import struct
 from types import SimpleNamespace
 
 import pytest
@@ -27,8 +28,11 @@ OLD_MS = NOW_MS - LAG_MS
 """The largest timestamp that min.compaction.lag.ms does not keep."""
 
 
-def plan(tmp_path, timestamps, **config):
-    """Of a log with a segment for each two timestamps, a batch each, and an active segment."""
+def plan(tmp_path, timestamps, *, lags=False, **config):
+    """Of a log with a segment for each two timestamps, a batch each, and an active segment.
+
+    `lags`: the time indexes know of the first batch only.
+    """
     folder = tmp_path / "t-0"
     folder.mkdir()
     base = 0
@@ -37,6 +41,8 @@ def plan(tmp_path, timestamps, **config):
             (batch_v2([R(base + at, time, b"k", b"v")]), base + at, time) for at, time in enumerate((first, second))
         ]
         write_segment(folder, base, made, interval=1)
+        if lags:
+            (folder / f"{base:020d}.timeindex").write_bytes(struct.pack(">qi", first, 0))
         base += 2
     (tmp_path / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {base}\n")
     settings = SettingsSource(FS, {"cleanup.policy": "compact", **config}, {})
@@ -44,6 +50,7 @@ def plan(tmp_path, timestamps, **config):
     return plan_compact(FS, partition, Roots(FS).state(str(tmp_path), partition), CompactRequest(NOW_MS, settings))
 
 
+@pytest.mark.parametrize("lags", [False, True])
 @pytest.mark.parametrize(
     ("times", "first_uncleanable"),
     [
@@ -52,9 +59,9 @@ def plan(tmp_path, timestamps, **config):
         ((OLD_MS + 1, OLD_MS), 2),
     ],
 )
-def test_a_segment_with_a_timestamp_within_the_lag_is_not_cleaned(tmp_path, times, first_uncleanable):
+def test_a_segment_with_a_timestamp_within_the_lag_is_not_cleaned(tmp_path, times, first_uncleanable, lags):
     """LogCleanerManager.findFirstUncleanableSegment: largestTimestamp > now - min.compaction.lag.ms."""
-    found = plan(tmp_path, [(OLD_MS, OLD_MS), times], **{"min.compaction.lag.ms": str(LAG_MS)})
+    found = plan(tmp_path, [(OLD_MS, OLD_MS), times], lags=lags, **{"min.compaction.lag.ms": str(LAG_MS)})
     assert found.dirt.first_uncleanable == first_uncleanable
     assert found.dirt.up_to is (UpTo.ACTIVE_SEGMENT if first_uncleanable == 4 else UpTo.MIN_COMPACTION_LAG)
     assert [base for group in found.groups for base in group] == list(range(0, first_uncleanable, 2))

@@ -81,7 +81,9 @@ def growing(disk, by):
         file.truncate(500 + by)
     [cut] = done.changes
     grown = replace(cut, kind=manifests.ChangeKind.GROW, kept=None, sha256=None)
-    return replace(done, state=RunState.GROWING, after=None, changes=(grown,))
+    manifest = replace(done, state=RunState.GROWING, after=None, changes=(grown,))
+    disk.add(MANIFEST, encode(manifest))
+    return manifest
 
 
 @pytest.mark.parametrize("by", [0, 1])

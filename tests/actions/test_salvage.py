@@ -173,6 +173,76 @@ def test_unreadable_sectors_are_read_around(tmp_path):
     assert len(offsets_in(tmp_path / "out")) < 10
 
 
+def one_log(directory, parts, base_offset=0):
+    """A partition of one segment without indexes: of bytes as they are, and of batches as (first, last offset)."""
+    directory.mkdir(exist_ok=True)
+    data = b"".join(part if isinstance(part, bytes) else batch(*part) for part in parts)
+    (directory / f"{base_offset:020d}.log").write_bytes(data)
+    return directory
+
+
+def batch(first, last):
+    return batch_v2([R(first, BASE_TIME_MS, b"k", b"v")], base=first, last=last)
+
+
+REACH = 2**31 - 1
+"""Kafka's LogSegment.canConvertToRelativeOffset: so far behind its base offset a segment may hold an offset."""
+
+
+@pytest.mark.parametrize(
+    ("base_offset", "found", "kept"),
+    [
+        (0, [(0, 0), (1, 1)], [(0, 0), (1, 1)]),
+        (5, [(4, 4), (5, 5), (6, 7)], [(5, 5), (6, 7)]),
+        (5, [(5, 5), (5 + REACH, 5 + REACH)], [(5, 5), (5 + REACH, 5 + REACH)]),
+        (5, [(5, 5), (6, 6 + REACH)], [(5, 5)]),
+        (0, [(0, 1), (2, 4), (4, 5)], [(0, 1), (4, 5)]),  # its last offset is the first of the batch behind it
+        (0, [(0, 1), (2, 4), (5, 5)], [(0, 1), (2, 4), (5, 5)]),
+        (0, [(0, 1), (2, 3), (1, 1), (3, 4)], [(0, 1), (2, 3)]),  # 3 is there already
+        (0, [(0, 1), (2, 3), (1, 1), (4, 4)], [(0, 1), (2, 3), (4, 4)]),
+        (5, [(6, 9), (4, 4), (8, 8)], [(8, 8)]),  # 4 is of no use here: what comes behind 6 to 9 is 8
+        (5, [(6, 9), (8, 8)], [(8, 8)]),
+    ],
+)
+def test_offsets_that_touch(tmp_path, base_offset, found, kept):
+    """No CRC holds a base offset: a batch is dropped where it jumps over the next one, or says what was said before."""
+    source = one_log(tmp_path / "t-0", found, base_offset)
+    result = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    assert (
+        offsets_in(tmp_path / "out") == kept == that_go_up([f for f in found if f[0] >= base_offset], base_offset, -1)
+    )
+    assert result.skipped == len(found) - len(kept)
+
+
+@pytest.mark.parametrize(
+    ("parts", "lost"),
+    [
+        ([(0, 1), (2, 3)], []),
+        ([(0, 1), (5, 6)], []),  # a gap without a byte in it is one that compaction has left
+        ([(0, 1), b"\xa5" * 90, (2, 3)], []),  # bytes where no offset is missing held no record
+        ([(0, 1), b"\xa5" * 90, (3, 3)], [(1, 2, 2, 2)]),
+        ([b"\xa5" * 90, (1, 1)], [(0, 1, 0, 0)]),
+        ([b"\xa5" * 90, (0, 1)], []),
+        ([(0, 1), b"\xa5" * 90, (4, 6), (7, 7)], [(1, 2, 2, 3)]),
+        ([(0, 1), b"\xa5" * 90], [(1, 2, 2, None)]),
+        ([(0, 1), b"\xa5" * 90, (4, 4), b"\xa5" * 90], [(1, 2, 2, 3), (3, 4, 5, None)]),
+        (
+            [(0, 1), batch(2, 3)[:-1] + b"!", (4, 4)],
+            [(1, 2, 2, 3)],
+        ),  # a whole batch with a wrong CRC, and none at the end
+    ],
+)
+def test_what_is_told_as_lost(tmp_path, parts, lost):
+    """`lost`: from and up to the byte where which part begins, first and last offset."""
+    source = one_log(tmp_path / "t-0", parts)
+    starts = [0]
+    for part in parts:
+        starts.append(starts[-1] + len(part if isinstance(part, bytes) else batch(*part)))
+    found = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS).lost
+    told = [(starts.index(one.start), starts.index(one.end), one.first, one.last) for one in found]
+    assert told == lost
+
+
 class _ReadsFrom:
     """The real disk, but what is read comes from another."""
 

@@ -86,6 +86,8 @@ class CopiedTree:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
         sys.path.insert(0, str(self.root))
         os.environ |= {"PYTHONPATH": str(self.root), "HYPOTHESIS_PROFILE": "default"}
+        # The other core of coverage tells a line once, and not for each test.
+        os.environ["COVERAGE_CORE"] = "ctrace"
         # Not the user's cache: it would be of the copy after each run.
         os.environ["NUMBA_CACHE_DIR"] = str(self.root.parent / "kernels")
         common = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-o", "addopts=", "-m", LEFT_OUT]

@@ -52,7 +52,6 @@ def test_every_equivalent_mutant_exists_and_has_a_reason():
 @pytest.mark.parametrize(("checked", "verdict"), [("2", "survives 1 tests"), ("1", "killed by tests/test_room.py::")])
 def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     """The whole way: record the lines of a test, change a line, run the test, keep the result."""
-    pytest.importorskip("coverage")
     (tmp_path / "roomy").mkdir()
     (tmp_path / "roomy" / "room.py").write_text("def has_room(used):\n    return used < 1\n")
     (tmp_path / "tests").mkdir()

@@ -1,11 +1,13 @@
 """Who holds a log directory's lock: asked of a process that holds it, and without leaving a trace."""
 
+import fcntl
 import subprocess
 import sys
 from contextlib import contextmanager
 
 import pytest
 
+from kafkalog_cli.storage.changing import lock
 from kafkalog_cli.storage.changing.lock import BROKER_BYTE, IMPORT_BYTE, LockOwner, import_owner, lock_owner
 
 HOLDER = """
@@ -76,3 +78,11 @@ def test_our_lock_on_the_checkpoints_is_no_broker(tmp_path):
         assert holder.stdout.readline() == b"held\n"
         assert lock_owner(str(tmp_path)) == LockOwner(holder.pid, False)
         holder.stdin.close()
+
+
+@pytest.mark.parametrize(("pid", "told"), [(1, 1), (4_194_304, 4_194_304), (0, None), (-1, None)])
+def test_a_pid_that_is_no_process_here_is_not_told(pid, told):
+    """fcntl(2), F_GETLK: 0 for a process of another pid namespace, as in a container, and -1 for a lock of a file description."""
+    fields = dict.fromkeys(range(5), 0)
+    fields[3 if lock._BSD_LAYOUT else 0], fields[2 if lock._BSD_LAYOUT else 4] = fcntl.F_WRLCK, pid
+    assert lock._owner(lock._FLOCK.pack(*fields.values())) == LockOwner(told, True)

@@ -44,7 +44,10 @@ class DumpLogCommand(TyperCommand):
     """Keeps what the real tool's parser (jopt-simple) allows and click does not."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """A decoder option may stand alone: its argument is optional, and what looks like an option is none."""
+        """A decoder option may stand alone: its argument is optional, and what looks like an option is none.
+
+        --version comes last: --kafka-version decides what it prints, wherever it stands.
+        """
         for name in _ONCE:
             if sum(argument == name or argument.startswith(f"{name}=") for argument in args) > 1:
                 raise UsageError(reason=f"dump-log takes one {name}")
@@ -53,6 +56,9 @@ class DumpLogCommand(TyperCommand):
             following = args[index + 1] if index + 1 < len(args) else "-"
             alone = argument in _OPTIONAL_ARGUMENT and following.startswith("-")
             rewritten.append(f"{argument}={DEFAULT_DECODER}" if alone else argument)
+        end = rewritten.index("--") if "--" in rewritten else len(rewritten)
+        if "--version" in rewritten[:end]:
+            rewritten = [*(word for word in rewritten[:end] if word != "--version"), "--version", *rewritten[end:]]
         return super().parse_args(ctx, rewritten)
 
 
@@ -116,7 +122,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         bool, _flag("index-sanity-check", "Only check indexes as brokers did at start.")] = False,
     verify_index_only: Annotated[bool, _flag("verify-index-only", "Check indexes, print no entries.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
-        help="Print the mirrored Kafka version (that of --kafka-version before it), and exit.")] = False,
+        help="Print the version of kafka-dump-log whose text is printed, and exit.")] = False,
     kafka_version: Annotated[str, typer.Option("--kafka-version", is_eager=True, metavar="VERSION",
         rich_help_panel=OUTPUT_PANEL, help="Print the text of kafka-dump-log 4.2 or 4.3.")] = NEWEST.value,
     topic: TopicOption = None,

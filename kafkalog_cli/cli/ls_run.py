@@ -95,6 +95,9 @@ class LsRun:
             self._tell(fault.fault.kind.value, fault.path, fault.fault.message, fault.fault.position)
         for _, failure in listing.failures:
             self._fail(failure)
+        for removed in listing.removed:
+            message = "it was removed or renamed while the log directory was listed"
+            self._tell("removed", removed, message, is_warning=True)
         self._codes += [_code(faults) for faults in listing.faults_of_targets()]
         self._codes += [ExitCode.OK] * len(listing.files)
         self._count(listing)

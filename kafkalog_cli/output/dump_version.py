@@ -6,6 +6,7 @@ import re
 from enum import Enum
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.internal_topics.schema import Release
 
 _RELEASE = re.compile(r"(\.[0-9]+)?", re.ASCII)
 
@@ -23,6 +24,11 @@ class DumpVersion(str, Enum):
     def release(self) -> str:
         """The release that the text is compared with; the tool's own --version prints it."""
         return "4.2.0" if self is DumpVersion.V4_2 else "4.3.1"
+
+    @property
+    def schemas(self) -> Release:
+        """The release whose message schemas decode the records of internal topics."""
+        return (4, 2) if self is DumpVersion.V4_2 else (4, 3)
 
     @property
     def is_scala(self) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from kafkalog_cli.format.internal_topics.java_json import java_json
 from kafkalog_cli.format.internal_topics.records import (
     CLUSTER_METADATA,
@@ -24,8 +27,9 @@ Parsed = tuple["str | None", "str | None"]
 class CoordinatorDecoder:
     """--offsets-decoder, --transaction-log-decoder, --share-group-state-decoder (CoordinatorRecordMessageParser)."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, version: DumpVersion = NEWEST) -> None:
         self._topic = topic
+        self._release = version.schemas
 
     def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
         """JSON of key and value; what cannot be read is told in the place of the key."""
@@ -33,7 +37,7 @@ class CoordinatorDecoder:
             return CannotDecode(
                 f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
             )
-        record = decode_coordinator(self._topic, key, value)
+        record = decode_coordinator(self._topic, key, value, self._release)
         if isinstance(record, Unreadable):
             if record.unknown_type is not None:
                 return f"Unknown record type {record.unknown_type} at offset {offset}, skipping.", None
@@ -47,10 +51,13 @@ class CoordinatorDecoder:
 class ClusterMetadataDecoder:
     """--cluster-metadata-decoder (ClusterMetadataLogMessageParser)."""
 
+    def __init__(self, version: DumpVersion = NEWEST) -> None:
+        self._release = version.schemas
+
     def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
         """JSON of the value; these records have no keys."""
         del key
-        found = decode_api_message(CLUSTER_METADATA, value)
+        found = decode_api_message(CLUSTER_METADATA, value, self._release)
         if isinstance(found, Unreadable):
             return None, f"Error at {offset}, skipping. {found.message}"
         return None, java_json({"type": found.enum, "version": found.version, "data": found.message})
@@ -78,16 +85,18 @@ class RemoteLogMetadataDecoder:
         return None, text
 
 
-TOPIC_DECODERS: dict[str, KeyValueDecoder] = {
-    "offsets": CoordinatorDecoder(CONSUMER_OFFSETS),
-    "transaction-log": CoordinatorDecoder(TRANSACTION_STATE),
-    "cluster-metadata": ClusterMetadataDecoder(),
-    "remote-log-metadata": RemoteLogMetadataDecoder(),
-    "share-group-state": CoordinatorDecoder(SHARE_GROUP_STATE),
+_DECODERS: dict[str, Callable[[DumpVersion], KeyValueDecoder]] = {
+    "offsets": partial(CoordinatorDecoder, CONSUMER_OFFSETS),
+    "transaction-log": partial(CoordinatorDecoder, TRANSACTION_STATE),
+    "cluster-metadata": ClusterMetadataDecoder,
+    "remote-log-metadata": RemoteLogMetadataDecoder,
+    "share-group-state": partial(CoordinatorDecoder, SHARE_GROUP_STATE),
 }
-"""By the name of the option, in the order in which the real tool takes them when several are given."""
+
+TOPIC_DECODERS = tuple(_DECODERS)
+"""The names of the options, in the order in which the real tool takes them when several are given."""
 
 
-def topic_decoder(name: str, version: DumpVersion) -> KeyValueDecoder:
+def topic_decoder(name: str, version: DumpVersion = NEWEST) -> KeyValueDecoder:
     """The decoder of an option, with the text of a version."""
-    return RemoteLogMetadataDecoder(version) if name == "remote-log-metadata" else TOPIC_DECODERS[name]
+    return _DECODERS[name](version)

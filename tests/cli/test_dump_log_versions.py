@@ -39,6 +39,10 @@ def test_the_version_is_printed():
     assert dump("--version") == (0, "4.3.1\n", "")
     assert dump("--kafka-version", "4.2", "--version") == (0, "4.2.0\n", "")
     assert dump("--kafka-version", "4.2.1", "--version") == (0, "4.2.0\n", "")
+    assert dump("--version", "--kafka-version", "4.2") == (0, "4.2.0\n", "")
+    assert dump("--version", "--kafka-version=4.3") == (0, "4.3.1\n", "")
+    code, _, err = dump("--version", "--kafka-version", "4.9")
+    assert (code, "4.2 and 4.3" in err) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["4.1", "4.20", "4.2.", "4.2.x", "4", ""])

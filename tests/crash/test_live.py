@@ -322,3 +322,31 @@ def test_a_reader_beside_a_broker_at_work(done, disk, at_once, evidence):
             if outcome.code not in (0, 3):
                 assert done in TAKING, (reader, n, outcome)
     evidence("R18", tried, len(READERS) * len(CHANGES) + len(DONE) * 4)
+
+
+DELETED = f"{PARTITION}.0f6c8e1d2b3a49d0a1b2c3d4e5f60718-delete"
+
+
+def topic_deletion(disk):
+    """LogManager.asyncDelete: the directory gets another name, and is removed later."""
+    names = sorted(entry.path.rpartition("/")[2] for entry in disk.list_directory(PARTITION))
+    return [
+        lambda disk: disk.rename(PARTITION, DELETED),
+        *(lambda disk, name=name: disk.unlink(f"{DELETED}/{name}") for name in names),
+        lambda disk: disk.remove_directory(DELETED),
+    ]
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "step by step"])
+@pytest.mark.parametrize("reader", ["ls", "verify", "verify quick", "dump-index"])
+def test_a_topic_is_deleted_while_its_log_directory_is_read(reader, at_once):
+    """A partition that goes meanwhile makes no command over the log directory fail."""
+    argv = {**WIDE_READERS, "dump-index": ("dump-index", ROOT)}[reader]
+    base = busy_disk("committed")
+    counting = Stepping(base.image(SURVIVALS[0]), 0, (), at_once=True)
+    assert kafkalog(counting, *argv, now_ms=NOW_MS).code in (0, 3)
+    for n in range(1, counting.count + 1, 1 if SCALE > 1 else max(1, counting.count // 15)):
+        disk = base.image(SURVIVALS[0])
+        fs = Stepping(disk, n, topic_deletion(disk), at_once=at_once)
+        outcome = kafkalog(fs, *argv, now_ms=NOW_MS)
+        assert outcome.code in (0, 3), (n, outcome)

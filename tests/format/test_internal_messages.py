@@ -8,19 +8,59 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from internal_messages import NAMES, VERSIONS, messages, same
 
-from kafkalog_cli.format.internal_topics.decode import Decoded, Malformed, decode_message
+from kafkalog_cli.format.internal_topics.decode import Decoded, Malformed, decode_message, read_message
 from kafkalog_cli.format.internal_topics.encode import encode_message
-from kafkalog_cli.format.internal_topics.schema import message_schema
+from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
+from kafkalog_cli.format.internal_topics.wire import WireReader
 
 PER_VERSION = settings(max_examples=max(5, settings().max_examples // 10), deadline=None)
 LARGEST = b"\x80\x80\x80\x80\x08"  # 2^31 as a length plus one: 2^31-1, where Java's int has wrapped
 
 
 def test_all_of_kafkas_messages_are_there():
-    assert len(NAMES) == 90
-    assert len(VERSIONS) == 116  # as the classes of Kafka 4.2.0 have them
+    assert len(NAMES) == 91
+    assert len(VERSIONS) == 119  # as the definitions of Kafka 4.4.0 have them
+    assert sum(len(range(first, last + 1)) for first, last in versions_in((4, 2))) == 116
     with pytest.raises(KeyError):
         decode_message("NoSuchMessage", 0, b"")
+
+
+def versions_in(release):
+    messages = definitions()["messages"]
+    return [message_schema(name, release).versions for name in messages if is_in(messages[name], release)]
+
+
+@pytest.mark.parametrize(
+    ("release", "fields"),
+    [((4, 2), 0), ((4, 3), 1), ((4, 4), 3)],
+)
+def test_a_release_reads_the_fields_that_it_has(release, fields):
+    """Fields that a release does not know are kept aside as unknown tags; the group epoch is in all."""
+    new = {"assignmentTimestamp": 7}
+    encoded = encode_message("ConsumerGroupTargetAssignmentMetadataValue", 0, {"assignmentEpoch": 1, **new})
+    more = {"storedDescriptionTopologyEpoch": 2, "failedDescriptionTopologyEpoch": 3}
+    streams = encode_message("StreamsGroupMetadataValue", 0, {"epoch": 1, "metadataHash": 2, **more})
+    readers = [WireReader(encoded), WireReader(streams)]
+    read = [
+        read_message(name, 0, reader, release)
+        for name, reader in zip(
+            ("ConsumerGroupTargetAssignmentMetadataValue", "StreamsGroupMetadataValue"), readers, strict=True
+        )
+    ]
+    assert sum(name in {**new, **more} for message in read for name in message) == fields
+    assert sum(len(reader.unknown_tags) for reader in readers) == 3 - fields
+
+
+def test_the_default_of_assignment_epochs_is_a_list():
+    """Its definition says null without quotes, which Kafka's generator takes for no default: a null is told."""
+    value = {"memberEpoch": 1, "previousMemberEpoch": 0, "state": 0, "partitionsPendingRevocation": []}
+    for epochs, told in ((None, True), ([], False), ([1], True)):
+        assigned = [{"topicId": "A" * 22, "partitions": [0], "assignmentEpochs": epochs}]
+        encoded = encode_message(
+            "ConsumerGroupCurrentMemberAssignmentValue", 0, {**value, "assignedPartitions": assigned}
+        )
+        found = decode_message("ConsumerGroupCurrentMemberAssignmentValue", 0, encoded).message
+        assert ("assignmentEpochs" in found["assignedPartitions"][0]) is told
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)

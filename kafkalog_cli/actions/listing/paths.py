@@ -31,7 +31,8 @@ class Listing:
     """What was found under one path.
 
     `log_dir` is set where the path is a log directory; `roots` are those that partitions or files lie in.
-    `failures` are partition directories that could not be looked into.
+    `failures` are partition directories that could not be looked into, `removed` those that a broker removed or
+    renamed after the log directory was read.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Listing:
     segments: list[SegmentListing] = field(default_factory=list)
     files: list[FileListing] = field(default_factory=list)
     failures: list[tuple[str, KafkalogError]] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -111,7 +113,10 @@ class Lister:
             partition = open_partition(self._fs, at.path)
             found = list_partition(self._fs, partition, root, with_transactions=self._wants_transactions)
         except KafkalogError as error:
-            listing.failures.append((at.path, error))
+            if at.path != listing.path and self._fs.status(at.path) is None:
+                listing.removed.append(at.path)
+            else:
+                listing.failures.append((at.path, error))
             return
         listing.partitions.append(found)
         if self._wants_segments:

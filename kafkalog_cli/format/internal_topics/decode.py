@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.batch import wrap_int32
-from kafkalog_cli.format.internal_topics.schema import Message, SchemaField, message_schema
+from kafkalog_cli.format.internal_topics.schema import NEWEST_RELEASE, Message, Release, SchemaField, message_schema
 from kafkalog_cli.format.internal_topics.wire import Undecodable, UnknownTag, WireReader
 
 _MAX_STRING = 0x7FFF
@@ -39,9 +39,11 @@ def decode_message(name: str, version: int, data: bytes | memoryview, position: 
     return Decoded(message, reader.position, tuple(reader.unknown_tags))
 
 
-def read_message(name: str, version: int, reader: WireReader) -> Message:
-    """The message at the reader's position. Raises Undecodable, with Java's words, if it does not fit."""
-    schema = message_schema(name)
+def read_message(name: str, version: int, reader: WireReader, release: Release = NEWEST_RELEASE) -> Message:
+    """The message at the reader's position, as `release` reads it. Raises Undecodable, with Java's words, if it does
+    not fit.
+    """
+    schema = message_schema(name, release)
     return _read_struct(schema.fields, version, version in schema.flexible, reader)
 
 

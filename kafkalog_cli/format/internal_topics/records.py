@@ -6,7 +6,14 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.internal_topics.decode import read_message
-from kafkalog_cli.format.internal_topics.schema import Message, definitions, message_schema
+from kafkalog_cli.format.internal_topics.schema import (
+    NEWEST_RELEASE,
+    Message,
+    Release,
+    definitions,
+    is_in,
+    message_schema,
+)
 from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -54,34 +61,36 @@ class Unreadable(NamedTuple):
 
 
 @cache
-def _coordinator_types(topic: str) -> dict[int, tuple[str, str]]:
+def _coordinator_types(topic: str, release: Release) -> dict[int, tuple[str, str]]:
     records = definitions()["topics"][topic]["records"]
-    return {record["recordType"]: (record["key"], record["value"]) for record in records}
+    return {record["recordType"]: (record["key"], record["value"]) for record in records if is_in(record, release)}
 
 
 @cache
-def _api_types(topic: str) -> dict[int, tuple[str, str]]:
+def _api_types(topic: str, release: Release) -> dict[int, tuple[str, str]]:
     records = definitions()["topics"][topic]["records"]
-    return {record["apiKey"]: (record["value"], record.get("enum", "")) for record in records}
+    return {record["apiKey"]: (record["value"], record.get("enum", "")) for record in records if is_in(record, release)}
 
 
-def decode_coordinator(topic: str, key: bytes, value: bytes | None) -> CoordinatorRecord | Unreadable:
-    """A record of one of COORDINATOR_TOPICS (CoordinatorRecordSerde.deserialize)."""
+def decode_coordinator(
+    topic: str, key: bytes, value: bytes | None, release: Release = NEWEST_RELEASE
+) -> CoordinatorRecord | Unreadable:
+    """A record of one of COORDINATOR_TOPICS, as `release` reads it (CoordinatorRecordSerde.deserialize)."""
     try:
         key_reader = WireReader(key)
         record_type = _short(key_reader, "key")
-        names = _coordinator_types(topic).get(record_type)
+        names = _coordinator_types(topic, release).get(record_type)
         if names is None:
             return Unreadable(f"unknown record type {record_type}", record_type)
-        key_message = _message(names[0], 0, key_reader, f"version {record_type} from key's buffer")
+        key_message = _message(names[0], 0, key_reader, f"version {record_type} from key's buffer", release)
         name = names[1].removesuffix("Value")
         if value is None:
             return CoordinatorRecord(record_type, name, key_message, -1, None)
         value_reader = WireReader(value)
         version = _short(value_reader, "value")
-        if version not in message_schema(names[1]).versions:
+        if version not in message_schema(names[1], release).versions:
             return Unreadable(f"Found an unknown record version {version} for {record_type} type")
-        message = _message(names[1], version, value_reader, f"version {version} from value's buffer")
+        message = _message(names[1], version, value_reader, f"version {version} from value's buffer", release)
     except Undecodable as error:
         return Unreadable(str(error))
     if name == "GroupMetadata" and message["protocolType"] == CONSUMER_PROTOCOL:
@@ -89,8 +98,8 @@ def decode_coordinator(topic: str, key: bytes, value: bytes | None) -> Coordinat
     return CoordinatorRecord(record_type, name, key_message, version, message)
 
 
-def decode_api_message(topic: str, value: bytes | None) -> ApiMessage | Unreadable:
-    """A record of one of API_MESSAGE_TOPICS (AbstractApiMessageSerde.read)."""
+def decode_api_message(topic: str, value: bytes | None, release: Release = NEWEST_RELEASE) -> ApiMessage | Unreadable:
+    """A record of one of API_MESSAGE_TOPICS, as `release` reads it (AbstractApiMessageSerde.read)."""
     if value is None:
         return Unreadable("Error while reading frame version")
     reader = WireReader(value)
@@ -107,11 +116,11 @@ def decode_api_message(topic: str, value: bytes | None) -> ApiMessage | Unreadab
                 f"(only frame version {_FRAME_VERSION} is supported)"
             )
         api_key, version = _unsigned_short(reader, "type"), _unsigned_short(reader, "version")
-        names = _api_types(topic).get(api_key)
+        names = _api_types(topic, release).get(api_key)
         if names is None:
             unknown = f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id {api_key}"
             return Unreadable(unknown, api_key)
-        message = _api_message(names[0], version, reader, api_key)
+        message = _api_message(names[0], version, reader, api_key, release)
     except Undecodable as error:
         return Unreadable(str(error))
     return ApiMessage(api_key, names[0], names[1], version, message)
@@ -137,9 +146,9 @@ def record_object(topic: str, key: bytes | None, value: bytes | None) -> dict[st
     return None
 
 
-def _api_message(name: str, version: int, reader: WireReader, api_key: int) -> Message:
+def _api_message(name: str, version: int, reader: WireReader, api_key: int, release: Release) -> Message:
     try:
-        message = read_message(name, version, reader)
+        message = read_message(name, version, reader, release)
     except Undecodable as error:
         raise Undecodable(f"Failed to deserialize record with type {api_key}") from error
     if reader.remaining:
@@ -147,9 +156,9 @@ def _api_message(name: str, version: int, reader: WireReader, api_key: int) -> M
     return message
 
 
-def _message(name: str, version: int, reader: WireReader, what: str) -> Message:
+def _message(name: str, version: int, reader: WireReader, what: str, release: Release) -> Message:
     try:
-        return read_message(name, version, reader)
+        return read_message(name, version, reader, release)
     except Undecodable as error:
         raise Undecodable(f"Could not read record with {what} due to: {error}.") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 
@@ -13,6 +13,10 @@ Message = dict[str, Any]
 """A decoded message: fields in schema order; bytes as bytes, uuids in text. A tagged field is there if it
 differs from its default, as in the JSON that Kafka's own tools print."""
 
+Release = tuple[int, int]
+"""A release of Kafka, major and minor: it decides which messages and fields there are."""
+
+NEWEST_RELEASE: Release = (4, 4)
 _MIN_VERSION, _MAX_VERSION = -(1 << 15), (1 << 15) - 1
 
 
@@ -67,18 +71,40 @@ def definitions() -> dict[str, Any]:
 
 
 @cache
-def message_schema(name: str) -> MessageSchema:
-    """The schema of a message by its Kafka name. Raises KeyError for a name that is none."""
+def message_schema(name: str, release: Release = NEWEST_RELEASE) -> MessageSchema:
+    """The schema of a message by its Kafka name, as `release` has it. Raises KeyError for an unknown name.
+
+    Releases before 4.2 are taken for 4.2.
+    """
     found = definitions()["messages"][name]
-    versions = _versions(found["versions"])
-    fields = tuple(_field(field, versions) for field in found["fields"])
+    versions = _versions(_versions_in(found, release))
+    fields = tuple(_field(field, versions, release) for field in found["fields"] if is_in(field, release))
     return MessageSchema(name, versions, _asked(_versions(found["flexible"]), versions), fields)
 
 
-def _field(found: dict[str, Any], possible: Versions) -> SchemaField:
+def is_in(found: dict[str, Any], release: Release) -> bool:
+    """Whether `release` has a topic's record, a message or a field of schemas.json."""
+    since = found.get("since")
+    return since is None or _release(since) <= release
+
+
+def _versions_in(found: dict[str, Any], release: Release) -> list[int | None]:
+    """The versions of a message in `release`."""
+    for until, versions in found.get("versionsBefore", {}).items():
+        if release < _release(until):
+            return cast("list[int | None]", versions)
+    return cast("list[int | None]", found["versions"])
+
+
+def _release(text: str) -> Release:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+def _field(found: dict[str, Any], possible: Versions, release: Release) -> SchemaField:
     kind, versions = found["type"], _versions(found["versions"])
     present = Versions(max(versions.first, possible.first), min(versions.last, possible.last))
-    fields = tuple(_field(field, present) for field in found.get("fields", ()))
+    fields = tuple(_field(field, present, release) for field in found.get("fields", ()) if is_in(field, release))
     default = {field.name: field.default for field in fields} if kind == "struct" else _DEFAULTS.get(kind, 0)
     return SchemaField(
         name=found["name"],

@@ -15,10 +15,20 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import LogWarning as LogWarning
     from kafkalog_cli.library import Offsets as Offsets
     from kafkalog_cli.library import PartitionLog as PartitionLog
+    from kafkalog_cli.library import Run as Run
+    from kafkalog_cli.library import compact as compact
+    from kafkalog_cli.library import delete_records as delete_records
     from kafkalog_cli.library import new_partition as new_partition
     from kafkalog_cli.library import open as open  # noqa: A004
     from kafkalog_cli.library import open_partition as open_partition
+    from kafkalog_cli.library import purge as purge
     from kafkalog_cli.library import record_schema as record_schema
+    from kafkalog_cli.library import recover as recover
+    from kafkalog_cli.library import retain as retain
+    from kafkalog_cli.library import roll as roll
+    from kafkalog_cli.library import truncate as truncate
+    from kafkalog_cli.library import undo as undo
+    from kafkalog_cli.library import verify as verify
 
 
 _LIBRARY = (
@@ -28,10 +38,20 @@ _LIBRARY = (
     "LogWarning",
     "Offsets",
     "PartitionLog",
+    "Run",
+    "compact",
+    "delete_records",
     "new_partition",
     "open",
     "open_partition",
+    "purge",
     "record_schema",
+    "recover",
+    "retain",
+    "roll",
+    "truncate",
+    "undo",
+    "verify",
 )
 
 

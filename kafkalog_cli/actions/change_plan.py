@@ -64,12 +64,22 @@ class ChangePlan:
         return not self.is_refused and bool(self.changes or self.line_edits)
 
     @property
+    def drops_valid(self) -> bool:
+        """Whether valid records go, so that whoever is there is asked first."""
+        return False
+
+    @property
     def exit_code(self) -> ExitCode:
         """REFUSED, or what the damage amounts to that remarks tell of; OK if all was well."""
         if self.is_refused:
             return ExitCode.REFUSED
         codes = {remark.code for remark in self.remarks}
         return next((code for code in (ExitCode.CORRUPTION, ExitCode.WARNINGS) if code in codes), ExitCode.OK)
+
+
+def in_place(plan: ChangePlan) -> frozenset[str]:
+    """The files whose bytes change where they lie."""
+    return frozenset(change.name for change in plan.changes if isinstance(change, Cut))
 
 
 def fingerprints_of(fs: Filesystem, directory: str) -> tuple[Fingerprint, ...]:

@@ -9,8 +9,11 @@ from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import DELAY
+from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain.retain import line_edits
 from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.storage.changing.change_order import in_log_order, keeping
 from kafkalog_cli.storage.changing.manifest import RunInfo
@@ -28,11 +31,13 @@ HIGH_WATERMARK = -1
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsRequest(LogRequest):
-    """How to delete. `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says.
+    """What to delete: the records below `before_offset`.
 
-    `keeps`: what goes is not `.deleted` but kept by the run.
+    `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says. `keeps`: what goes is not
+    `.deleted` but kept by the run.
     """
 
+    before_offset: int = 0
     delay_ms: int | None = None
     keeps: bool = False
 
@@ -49,6 +54,11 @@ class DeleteRecordsPlan(LogPlan):
     removed: tuple[int, ...] = ()
     removed_bytes: int = 0
     delay_ms: int = 0
+
+    @property
+    def drops_valid(self) -> bool:
+        """See ChangePlan."""
+        return self.has_work
 
 
 def plan_delete_records(
@@ -134,3 +144,17 @@ def _with_changes(
         removed=tuple(segment.base_offset for segment in gone),
         removed_bytes=sum(segment.size_bytes for segment in gone),
     )
+
+
+def _run(work: Work, request: DeleteRecordsRequest) -> Changed[DeleteRecordsPlan]:
+    root = work.begin()
+    work.check(Action.DELETE_RECORDS)
+    plan = plan_delete_records(work.fs, work.partition, root, request.before_offset, request)
+
+    def apply(run: RunInfo) -> Applied | None:
+        return apply_delete_records(work.fs, plan, run, request, held=work.lock)
+
+    return work.change(plan, apply, warns_first=True)
+
+
+DELETE_RECORDS = Verb(Action.DELETE_RECORDS.value, _run)

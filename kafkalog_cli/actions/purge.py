@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
-from kafkalog_cli.errors import KafkalogError, Refused
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Work
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.storage.changing.clean_marker import keep_marker_away
 from kafkalog_cli.storage.changing.durable import not_changed
 from kafkalog_cli.storage.changing.journal_undo import is_ours
@@ -95,6 +98,11 @@ class PurgePlan:
     def has_work(self) -> bool:
         """Whether anything goes."""
         return bool(self.files or self.runs or self.leftover)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """WARNINGS where an old run stays."""
+        return ExitCode.WARNINGS if self.kept else ExitCode.OK
 
     @property
     def size_bytes(self) -> int:
@@ -228,3 +236,36 @@ def _ended_ms(manifest: Manifest) -> int:
 def _delay_ms(manifest: Manifest) -> int:
     text = str(manifest.run.settings.get(DELAY, DEFAULT_DELAY_MS))
     return int(text) if text.isdecimal() else DEFAULT_DELAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRequest:
+    """Runs older than so many milliseconds go, and all `.deleted` files that are due."""
+
+    older_than_ms: int
+    one_leftover: Lock = field(default_factory=Lock)
+    """What imports left goes one by one: the lock that it needs is the log directory's."""
+
+
+def _run(work: Work, request: PurgeRequest) -> PurgePlan:
+    plan = plan_purge(work.fs, work.partition, request.older_than_ms, work.clock, work.places)
+    work.warn(plan.warnings)
+    for kept in plan.kept:
+        work.note("run-kept", f"run {kept.run_id} stays: {kept.reason}", plan.path)
+    if work.dry_run:
+        return plan
+    if plan.leftover is not None:
+        with request.one_leftover:
+            apply_leftover(work.fs, plan, work.lock_policy)
+    elif plan.has_work:
+        work.confirm(plan)
+        apply_purge(work.fs, plan)
+    return plan
+
+
+def _locks_first(partition: Partition) -> bool:
+    """Nothing is left where there is nothing to purge: a lock would make `.kafkalog`."""
+    return bool(partition.runs or partition.leftovers) and not is_staged(partition.directory.name)
+
+
+PURGE = Verb(Action.PURGE.value, _run, locks_first=_locks_first)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.actions.change_plan import fingerprints_of
+from kafkalog_cli.actions.change_plan import fingerprints_of, in_place
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.storage.changing.change_order import in_log_order
 from kafkalog_cli.storage.changing.manifest import RunInfo
@@ -135,3 +138,12 @@ def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
         len(segment.offset_index()),
         len(segment.time_index()),
     )
+
+
+def _run(work: Work, request: RollRequest) -> Changed[RollPlan]:
+    plan = plan_roll(work.fs, work.partition, work.begin(), request)
+    work.check(Action.ROLL, in_place=in_place(plan))
+    return work.change(plan, lambda run: apply_roll(work.fs, plan, run, request, held=work.lock))
+
+
+ROLL = Verb(Action.ROLL.value, _run)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.actions.change_plan import fingerprints_of
+from kafkalog_cli.actions.change_plan import fingerprints_of, in_place
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.storage.changing.change_order import in_log_order
 from kafkalog_cli.storage.changing.manifest import RunInfo
@@ -20,6 +23,14 @@ from kafkalog_cli.storage.log.open_log import OpenLog
 from kafkalog_cli.storage.log.truncation import CutBatch, Truncated, truncate_to
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateRequest(LogRequest):
+    """Where to cut: `target_offset` is the first offset that is gone. `discard`: what goes is not kept."""
+
+    target_offset: int = 0
+    discard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,11 @@ class TruncatePlan(LogPlan):
     def drops_records(self) -> bool:
         """Whether records go: then the marker of a clean shutdown stays away."""
         return bool(self.removed or self.cut_bytes)
+
+    @property
+    def drops_valid(self) -> bool:
+        """See ChangePlan."""
+        return self.drops_records
 
 
 def plan_truncate(
@@ -119,3 +135,17 @@ def _line_edits(root: RootState, truncated: Truncated, base_offsets: list[int]) 
         *root.lower(FileKind.CLEANER_CHECKPOINT, max(base_offsets)),
         *log_start,
     )
+
+
+def _run(work: Work, request: TruncateRequest) -> Changed[TruncatePlan]:
+    root = work.begin()
+    plan = plan_truncate(work.fs, work.partition, root, request.target_offset, request)
+    work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=plan.drops_records and root.is_clean)
+
+    def apply(run: RunInfo) -> Applied | None:
+        return apply_truncate(work.fs, plan, run, request, discard=request.discard, held=work.lock)
+
+    return work.change(plan, apply, warns_first=True)
+
+
+TRUNCATE = Verb(Action.TRUNCATE.value, _run)

@@ -1,31 +1,21 @@
 """`kafkalog append`: put records behind a log's end."""
 
+from contextlib import ExitStack, closing
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import (
-    AssumeOffline,
-    BrokerConfigOption,
-    CodecName,
-    ConfigOption,
-    DryRun,
-    Format,
-    Input,
-    MetadataOption,
-    Metrics,
-    Now,
-    OnePartition,
-    OutputFormat,
-    PartitionOption,
-    Quiet,
-    SingleReplica,
-    TopicOption,
-    Wait,
-    selection_of,
-)
+from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, Settings, grouped, session_options
+from kafkalog_cli.cli.options import CodecName, Input, Metrics, OnePartition, SingleReplica
+from kafkalog_cli.errors import ExitCode
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.append.verb import Appending
+    from kafkalog_cli.cli.environment import Environment
+    from kafkalog_cli.cli.verbs import VerbRun
+    from kafkalog_cli.storage.partition import Partition
 
 command = typer.Typer(add_completion=False)
 
@@ -46,8 +36,10 @@ def _option(name: str, panel: str, text: str, metavar: str | None = None, least:
 
 
 @command.command("append")
-def append(  # noqa: PLR0913, PLR0917 options
+@grouped
+def append(  # noqa: PLR0913
     context: typer.Context,
+    *,
     path: OnePartition,
     files: Annotated[
         list[str] | None,
@@ -121,19 +113,12 @@ def append(  # noqa: PLR0913, PLR0917 options
     coordinator_epoch: Annotated[
         int, _option("--coordinator-epoch", PRODUCER_PANEL, "Of the coordinator whose marker ends it.", "N", 0)
     ] = 0,
-    topic: TopicOption = None,
-    partition: PartitionOption = None,
+    topics: OneTopic,
     single_replica: SingleReplica = False,
-    config: ConfigOption = None,
-    broker_config: BrokerConfigOption = None,
-    metadata: MetadataOption = None,
-    now: Now = None,
-    dry_run: DryRun = False,
-    wait: Wait = 0,
-    assume_offline: AssumeOffline = False,
+    settings: Settings,
+    safety: Safety,
     metrics: Metrics = None,
-    quiet: Quiet = False,
-    output: Format = OutputFormat.TEXT,
+    printing: Printing,
 ) -> int:
     """Append records to a partition as its leader would, with its offsets, segments, indexes, producers, transactions.
 
@@ -150,44 +135,73 @@ def append(  # noqa: PLR0913, PLR0917 options
     Ctrl-C or SIGTERM ends it between two batches with exit code 130. It then prints how many records of the input are
     appended, and the command that appends the others (--skip-records); standard input has to be sent again.
     """
+    from kafkalog_cli.actions.append.inputs import AppendInputs, paths_and_files
     from kafkalog_cli.actions.append.skipping import parse_skipped
+    from kafkalog_cli.actions.append.verb import APPEND, Appending, AppendOptions
     from kafkalog_cli.actions.append.writing import Writing
-    from kafkalog_cli.cli.append_inputs import paths_and_files
-    from kafkalog_cli.cli.append_run import AppendOptions, AppendRun
+    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.output.append_view import append_view
 
     environment = environment_of(context)
     more_paths, records = paths_and_files(environment.fs, files or ())
-    options = AppendOptions(
-        selection=selection_of(topic, partition, None),
-        now=now,
-        quiet=quiet,
-        json=output.is_json,
-        dry_run=dry_run,
-        wait_seconds=wait,
-        assume_offline=assume_offline,
-        config=config or (),
-        broker_config=broker_config,
-        metadata=metadata,
-        metrics=metrics,
-        single_replica=single_replica,
-        files=records,
-        more_paths=more_paths,
-        is_ndjson=input.is_json,
-        key_separator=key_separator,
-        topic_id=topic_id,
-        skipped=parse_skipped(skip_records or ()),
-        writing=Writing(
-            codec=codec.value,
-            compression_level=level,
-            batch_bytes=batch_bytes,
-            leader_epoch=leader_epoch,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            first_sequence=first_sequence,
-            transaction=None if transaction is None else transaction.value,
-            coordinator_epoch=coordinator_epoch,
-            keep_offsets=keep_offsets,
-        ),
+    writing = Writing(
+        codec=codec.value,
+        compression_level=level,
+        batch_bytes=batch_bytes,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        first_sequence=first_sequence,
+        transaction=None if transaction is None else transaction.value,
+        coordinator_epoch=coordinator_epoch,
+        keep_offsets=keep_offsets,
     )
-    run = AppendRun(environment, options)
-    return run.run_on(run.targets(path))
+    own = AppendOptions(writing, input.is_json, key_separator, topic_id, parse_skipped(skip_records or ()))
+    own.check()
+    options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
+    run = begin(environment, APPEND, append_view(), options, printing)
+    session = run.session
+    inputs = AppendInputs(environment.fs, records, environment.stdin, session.interruptions, run.printer)
+    appending = Appending(session, own, inputs)
+    return _append(environment, run, appending, appending.targets(path, more_paths), metrics)
+
+
+def _append(
+    environment: "Environment",
+    run: "VerbRun",
+    appending: "Appending",
+    partitions: "list[Partition]",
+    metrics: str | None,
+) -> int:
+    """Read the input first where it is for several partitions, then append; an interrupted run says how to go on."""
+    from kafkalog_cli.actions.append.inputs import InputCutOff
+    from kafkalog_cli.actions.session.verb import Summary
+
+    session = run.session
+    metrics = None if session.options.dry_run else metrics
+    with ExitStack() as sorted_lines:
+        if len(partitions) > 1:
+            try:
+                sorted_lines.enter_context(closing(appending.sort(partitions)))
+            except (KeyboardInterrupt, InputCutOff):  # nothing is locked or changed yet
+                _report_how_to_go_on(environment, run, appending)
+                return run.finish(Summary(ExitCode.INTERRUPTED), partitions)
+        run.check_metrics(metrics)
+        session.settings(partitions)
+        run.printer.begin("append", appending.total_bytes)
+        summary = session.run(appending, partitions)
+    if summary.code is ExitCode.INTERRUPTED and session.interruptions.are_asked_for:
+        _report_how_to_go_on(environment, run, appending)
+    return run.finish(summary, partitions, metrics)
+
+
+def _report_how_to_go_on(environment: "Environment", run: "VerbRun", appending: "Appending") -> None:
+    from kafkalog_cli.actions.session.observer import Note
+    from kafkalog_cli.output.append_text import command_that_goes_on, interrupted_words
+
+    if run.session.options.dry_run:
+        return
+    words = interrupted_words(appending.appended, appending.end_offsets, has_stdin=appending.has_stdin)
+    step = command_that_goes_on(environment.argv, appending.appended)
+    note = Note("interrupted", words, None, step, is_error=True, exit_code=ExitCode.INTERRUPTED)
+    run.printer.report(note)

@@ -13,13 +13,13 @@ from kafkalog_cli.actions.audit.columns import Run, audit_table
 from kafkalog_cli.actions.audit.compare import Change, changes, replaced
 from kafkalog_cli.actions.audit.history import History, rows_of, run_of
 from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.actions.session.lock_warnings import LockWarnings
+from kafkalog_cli.actions.session.meter import of_the_system
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Level, Target, Verification
 from kafkalog_cli.actions.verify.verify import Failed
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.options import now_of, time_of
-from kafkalog_cli.cli.partition_run import of_the_system
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.output.audit_json import write_audited, write_change
@@ -133,7 +133,7 @@ class AuditRun:
     def _tell(
         self, audited: Sequence[Audited], found: Sequence[Change] | None, failure: KafkalogError | None
     ) -> ExitCode:
-        locks = LockWarnings(self._environment.fs, self._messages)
+        locks = LockWarnings(self._environment.fs, self._messages.report)
         for one in audited:
             if isinstance(one.result, Failed):
                 self._messages.exception(one.result.error)

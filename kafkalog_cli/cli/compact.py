@@ -1,47 +1,24 @@
-"""`kafkalog compact`: keep the last record of each key, as a broker's log cleaner does."""
+"""`kafkalog compact`: keep the last record of each key, as a broker's cleaner does."""
 
 from typing import Annotated
 
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import (
-    AssumeOffline,
-    BrokerConfigOption,
-    ConfigOption,
-    Delay,
-    DryRun,
-    Format,
-    Input,
-    IoBytesPerS,
-    Jobs,
-    MetadataOption,
-    Metrics,
-    Now,
-    OutputFormat,
-    PartitionOption,
-    PartitionPaths,
-    Quiet,
-    TimeBudget,
-    TopicOption,
-    TopicPatternOption,
-    Wait,
-    pace_of,
-    selection_of,
-)
-from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, EngineName, EngineOption, Master, engine_of
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, Settings, Spark, Topics, grouped, session_options
+from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.errors import UsageError
 
 command = typer.Typer(add_completion=False)
 
 
 @command.command("compact")
-def compact(  # noqa: PLR0913, PLR0917 options
+@grouped
+def compact(  # noqa: PLR0913
     context: typer.Context,
+    *,
     paths: PartitionPaths = None,
-    topic: TopicOption = None,
-    topic_pattern: TopicPatternOption = None,
-    partition: PartitionOption = None,
+    topics: Topics,
     force: Annotated[
         bool,
         typer.Option("--force", help="Clean also what is not dirty enough, and what was cleaned, once more."),
@@ -82,22 +59,12 @@ def compact(  # noqa: PLR0913, PLR0917 options
         ),
     ] = "128MiB",
     delay: Delay = None,
-    config: ConfigOption = None,
-    broker_config: BrokerConfigOption = None,
-    metadata: MetadataOption = None,
-    now: Now = None,
-    dry_run: DryRun = False,
-    wait: Wait = 0,
-    assume_offline: AssumeOffline = False,
-    jobs: Jobs = 0,
-    time_budget: TimeBudget = None,
-    io_bytes_per_s: IoBytesPerS = None,
-    engine: EngineOption = EngineName.LOCAL,
-    master: Master = DEFAULT_MASTER,
-    conf: Conf = None,
+    settings: Settings,
+    safety: Safety,
+    pacing: Pacing,
+    spark: Spark,
     metrics: Metrics = None,
-    quiet: Quiet = False,
-    output: Format = OutputFormat.TEXT,
+    printing: Printing,
 ) -> int:
     """Compact logs: of the records with the same key the last one stays, tombstones and aborted records go in time.
 
@@ -105,41 +72,40 @@ def compact(  # noqa: PLR0913, PLR0917 options
     is cleaned if it is dirty enough (min.cleanable.dirty.ratio), the dirtiest first. What is replaced is renamed to
     .deleted, and unlinked by a later run once file.delete.delay.ms has gone; with --erase-keys at once.
     """
+    from kafkalog_cli.actions.compact.plan import CompactRequest
+    from kafkalog_cli.actions.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
     from kafkalog_cli.actions.size_spec import parse_size_bytes
-    from kafkalog_cli.cli.compact_run import CompactOptions, CompactRun
+    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.output.compact_view import compact_view
 
-    if estimate and not dry_run:
+    if estimate and not safety.dry_run:
         raise UsageError(reason="--estimate goes with --dry-run")
-    if explain is not None and not dry_run:
+    if explain is not None and not safety.dry_run:
         raise UsageError(reason="--explain goes with --dry-run")
     if erase_keys is not None and (delay is not None or explain is not None):
         raise UsageError(reason="--erase-keys goes neither with --delay, as nothing waits, nor with --explain")
-    options = CompactOptions(
-        selection=selection_of(topic, partition, topic_pattern),
-        now=now,
-        quiet=quiet,
-        json=output.is_json,
-        pace=pace_of(jobs, time_budget, io_bytes_per_s),
-        engine=engine_of(
-            engine, master, conf, jobs, changes=True, io_bytes_per_s=io_bytes_per_s, assume_offline=assume_offline
-        ),
-        dry_run=dry_run,
-        wait_seconds=wait,
-        assume_offline=assume_offline,
-        config=config or (),
-        broker_config=broker_config,
-        metadata=metadata,
-        metrics=metrics,
-        force=force,
-        estimate=estimate,
-        passes=_passes(passes),
-        explain=explain,
-        erase_keys=erase_keys,
-        is_ndjson=input.is_json,
-        memory_bytes=parse_size_bytes(memory),
-        delay=delay,
+    environment = environment_of(context)
+    options = session_options(environment, topics, safety, settings=settings, pacing=pacing, spark=spark)
+    own = {
+        "is_forced": force,
+        "memory_bytes": parse_size_bytes(memory),
+        "delay_ms": delay_ms_of(delay, keeps=False) if erase_keys is None else 0,
+        "now_is_given": safety.now is not None,
+        "passes": _passes(passes),
+    }
+    explains, erases = explain is not None, erase_keys is not None
+    run = begin(environment, COMPACT, compact_view(explains=explains, erases=erases), options, printing)
+    partitions = run.session.writable_partitions(paths or [])
+    if safety.dry_run and not explains and not erases and len(partitions) > 1:
+        run.printer.view = compact_view(has_table=True)
+    metrics = None if safety.dry_run else metrics
+    run.check_metrics(metrics)
+    keys = None if erase_keys is None else keys_to_erase(environment.fs, erase_keys, is_ndjson=input.is_json)
+    request = run.session.request(CompactRequest, partitions, **own, erased=None if keys is None else keys.sought)
+    summary = run.session.run(
+        CompactWork(request, keys, estimate, explain), dirtiest_first(run.session, partitions, request)
     )
-    return CompactRun(environment_of(context), options).run(paths or [])
+    return run.finish(summary, partitions, metrics)
 
 
 def _passes(text: str) -> int | None:

@@ -1,37 +1,21 @@
-"""`kafkalog delete-records`: let a log start later."""
+"""`kafkalog delete-records`: move a log's start forward."""
 
 from typing import Annotated
 
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import (
-    AssumeOffline,
-    BrokerConfigOption,
-    ConfigOption,
-    Delay,
-    DryRun,
-    Format,
-    Keep,
-    MetadataOption,
-    Metrics,
-    Now,
-    OnePartition,
-    OutputFormat,
-    PartitionOption,
-    Quiet,
-    SingleReplica,
-    TopicOption,
-    Wait,
-    selection_of,
-)
+from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, Settings, grouped, session_options
+from kafkalog_cli.cli.options import Delay, Keep, Metrics, OnePartition, SingleReplica, delay_ms_of
 
 command = typer.Typer(add_completion=False)
 
 
 @command.command("delete-records")
-def delete_records(  # noqa: PLR0913, PLR0917 options
+@grouped
+def delete_records(  # noqa: PLR0913
     context: typer.Context,
+    *,
     path: OnePartition,
     before: Annotated[
         int,
@@ -42,45 +26,28 @@ def delete_records(  # noqa: PLR0913, PLR0917 options
             help="The new start of the log; -1: the high watermark.",
         ),
     ],
-    topic: TopicOption = None,
-    partition: PartitionOption = None,
+    topics: OneTopic,
     single_replica: SingleReplica = False,
     delay: Delay = None,
     keep: Keep = False,
-    config: ConfigOption = None,
-    broker_config: BrokerConfigOption = None,
-    metadata: MetadataOption = None,
-    now: Now = None,
-    dry_run: DryRun = False,
-    wait: Wait = 0,
-    assume_offline: AssumeOffline = False,
+    settings: Settings,
+    safety: Safety,
     metrics: Metrics = None,
-    quiet: Quiet = False,
-    output: Format = OutputFormat.TEXT,
+    printing: Printing,
 ) -> int:
     """Move the start of a partition's log forward, as kafka-delete-records does: nobody is given earlier records.
 
     Whole segments below the new start are renamed to .deleted. Records that share a segment with later ones stay on
     the disk until that segment goes.
     """
-    from kafkalog_cli.cli.delete_records_run import DeleteRecordsOptions, DeleteRecordsRun
+    from kafkalog_cli.actions.delete_records import DELETE_RECORDS, DeleteRecordsRequest
+    from kafkalog_cli.cli.verbs import run_verb
+    from kafkalog_cli.output.log_change_views import delete_records_view
 
-    options = DeleteRecordsOptions(
-        selection=selection_of(topic, partition, None),
-        now=now,
-        quiet=quiet,
-        json=output.is_json,
-        dry_run=dry_run,
-        wait_seconds=wait,
-        assume_offline=assume_offline,
-        config=config or (),
-        broker_config=broker_config,
-        metadata=metadata,
-        metrics=metrics,
-        single_replica=single_replica,
-        before_offset=before,
-        delay=delay,
-        keep=keep,
-    )
-    run = DeleteRecordsRun(environment_of(context), options)
-    return run.run_on(run.one(path))
+    environment = environment_of(context)
+    options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
+    return run_verb(
+        *(environment, DELETE_RECORDS, delete_records_view(keeps=keep), options, [path], DeleteRecordsRequest),
+        printing=printing, metrics=metrics, takes_one=True,
+        before_offset=before, delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep,
+    )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kafkalog_cli.actions.reports.root_reports import Ignored, Trouble, index_reports
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.output.index_json import IndexJson
@@ -30,7 +30,7 @@ class DumpIndexRun:
         if not paths:
             raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
         means = Means(self._environment.fs, limits, self._environment.kernels, self._environment.sleep)
-        warnings = LockWarnings(means.fs, self._messages)
+        warnings = LockWarnings(means.fs, self._messages.report)
         codes: list[ExitCode] = []
         for reported in index_reports(means, paths, selection):
             if isinstance(reported, Ignored):

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.actions.dump.segment import MAX_INT32, DumpOptions, SegmentDump
+from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
@@ -96,7 +96,7 @@ class DumpLogRun:
         self._batch_count = self._record_count = self._shown = 0
         self._compiled: CompiledLogText | None = None
         self._choice = environment.kernels
-        self._locks = LockWarnings(environment.fs, self._messages)
+        self._locks = LockWarnings(environment.fs, self._messages.report)
         self._sidecars: SidecarDump | None = None
 
     def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:

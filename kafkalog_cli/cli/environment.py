@@ -5,19 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from io import BytesIO
-from typing import BinaryIO
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO
 
 import typer
 
 from kafkalog_cli.cli.terminal import Terminal, standard_terminal
+from kafkalog_cli.storage.clocks import wall_clock_ms
 from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 
-
-def _clock_ms() -> int:
-    return time.time_ns() // 1_000_000
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.session.options import Context
 
 
 def _kernel_choice() -> KernelChoice:
@@ -40,7 +39,7 @@ class Environment:
     stdout: BinaryIO = field(default_factory=lambda: sys.stdout.buffer)
     stderr: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     fs: WritableFilesystem = field(default_factory=RealFilesystem)
-    now_ms: Callable[[], int] = _clock_ms
+    now_ms: Callable[[], int] = wall_clock_ms
     clock: Callable[[], float] = time.monotonic
     """Seconds from any moment on, for what takes long."""
     sleep: Callable[[float], None] = time.sleep
@@ -53,9 +52,12 @@ class Environment:
     argv: tuple[str, ...] = ()
     """The command line without the program's name, for messages that say how it goes on."""
 
-    def elsewhere(self) -> Environment:
-        """For another process: the same disk and clock; nobody is there to read or to be asked."""
-        return replace(self, stdout=BytesIO(), stderr=BytesIO(), stdin=BytesIO(), terminal=None)
+    @property
+    def context(self) -> Context:
+        """What a session works with."""
+        from kafkalog_cli.actions.session.options import Context
+
+        return Context(self.fs, self.kernels, self.now_ms, self.clock, self.sleep)
 
 
 def environment_of(context: typer.Context) -> Environment:

@@ -9,8 +9,8 @@ from kafkalog_cli.actions.export.request import ExportRequest, FileFormat, OnDam
 from kafkalog_cli.actions.ranges import Range
 from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.options import wanted_range
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.output.export_json import EXPORTED, export_counts, exported_object
@@ -69,7 +69,7 @@ class ExportRun:
         request.check()
         selection = options.selection or Selection()
         partitions = exported_partitions(environment.fs, paths, selection)
-        warnings = LockWarnings(environment.fs, self._messages)
+        warnings = LockWarnings(environment.fs, self._messages.report)
         for partition in partitions:
             warnings.about_partition(partition.path)
         command = [*paths, selection.text, str(request.range), request.codec, options.mode]

@@ -8,8 +8,8 @@ from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
 from kafkalog_cli.actions.lookup import by_offset as lookup
 from kafkalog_cli.actions.lookup import by_time as lookup_time
 from kafkalog_cli.actions.selection import Selection, select_partitions
+from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange, UsageError
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.lookup_text import broker_note, found_lines, how
@@ -49,7 +49,7 @@ class LookupPrinter:
     def __init__(self, environment: Environment, partition: Partition, *, as_json: bool) -> None:
         self._out = ResultStream(environment.stdout)
         messages = Messages(environment.stderr, as_json=as_json)
-        LockWarnings(environment.fs, messages).about_partition(partition.path)
+        LockWarnings(environment.fs, messages.report).about_partition(partition.path)
         self._partition = partition
         self._as_json = as_json
         self._answers = 0

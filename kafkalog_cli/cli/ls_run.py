@@ -9,8 +9,8 @@ from kafkalog_cli.actions.listing.paths import Lister, Listing
 from kafkalog_cli.actions.listing.reads import LocatedFault
 from kafkalog_cli.actions.listing.root import RootState
 from kafkalog_cli.actions.selection import Selection, expand
+from kafkalog_cli.actions.session.lock_warnings import lock_sentence
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lock_warnings import lock_sentence
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code
 from kafkalog_cli.output.listing import ListingText
 from kafkalog_cli.output.listing_json import ListingJson

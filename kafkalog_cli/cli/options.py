@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from kafkalog_cli.errors import UsageError
 if TYPE_CHECKING:
     from kafkalog_cli.actions.ranges import Range
     from kafkalog_cli.actions.selection import Selection
+    from kafkalog_cli.actions.session.options import Pace
     from kafkalog_cli.cli.environment import Environment
 
 PathsArgument = Annotated[
@@ -311,14 +312,6 @@ IoBytesPerS = Annotated[
 ]
 
 
-class Pace(NamedTuple):
-    """How fast a run over partitions may go: partitions at a time, and limits (None: there is none)."""
-
-    jobs: int = 1
-    time_budget_seconds: float | None = None
-    io_bytes_per_second: int | None = None
-
-
 def default_jobs() -> int:
     """Partitions at a time: one a core."""
     return max(1, min(os.cpu_count() or 1, MOST_JOBS))
@@ -326,6 +319,7 @@ def default_jobs() -> int:
 
 def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> Pace:
     """What the options want. Raises UsageError."""
+    from kafkalog_cli.actions.session.options import Pace
     from kafkalog_cli.actions.size_spec import parse_size_bytes
     from kafkalog_cli.actions.time_spec import parse_seconds
 
@@ -411,3 +405,14 @@ def wanted_range(  # noqa: PLR0913, PLR0917 one for each option
         None if until is None else time_of(environment, until, now),
         None if key is None else key.encode("utf-8", "surrogateescape"),
     )
+
+
+def delay_ms_of(delay: str | None, *, keeps: bool) -> int | None:
+    """What --delay says, in ms; None without it. Raises UsageError, also where --keep leaves nothing to wait."""
+    if delay is not None and keeps:
+        raise UsageError(reason="--delay does not go with --keep: nothing is named .deleted")
+    if delay is None:
+        return None
+    from kafkalog_cli.actions.time_spec import parse_duration_ms
+
+    return parse_duration_ms(delay)

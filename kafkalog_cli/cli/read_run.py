@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from kafkalog_cli.actions.read.fetches import Fetches
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.lookup_run import one_partition
 from kafkalog_cli.cli.options import time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
@@ -59,7 +59,7 @@ class ReadRun:
         environment = self._environment
         request = self._request()
         partition = one_partition(environment, path, topics, partitions)
-        LockWarnings(environment.fs, self._messages).about_partition(partition.path)
+        LockWarnings(environment.fs, self._messages.report).about_partition(partition.path)
         log = LogRead(environment.fs, partition, request, environment.kernels)
         for segment in log.segments():
             self._segment(log, segment)

@@ -1,32 +1,18 @@
 """`kafkalog recover`: repair partitions, or do to them what a broker would when it starts."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import (
-    AssumeOffline,
-    BrokerConfigOption,
-    ConfigOption,
-    DryRun,
-    Format,
-    IoBytesPerS,
-    Jobs,
-    MetadataOption,
-    Now,
-    OutputFormat,
-    PartitionOption,
-    Quiet,
-    TimeBudget,
-    TopicOption,
-    TopicPatternOption,
-    Wait,
-    pace_of,
-    selection_of,
-)
-from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, EngineName, EngineOption, Master, engine_of
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, Settings, Spark, Topics, grouped, session_options
+from kafkalog_cli.cli.spark_options import EngineName
 from kafkalog_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.recover.plan import RecoverMode
+    from kafkalog_cli.actions.session.options import SessionOptions
+    from kafkalog_cli.cli.environment import Environment
 
 command = typer.Typer(add_completion=False)
 
@@ -34,15 +20,15 @@ RULES_PANEL = "Rules"
 
 
 @command.command("recover")
-def recover(  # noqa: PLR0913, PLR0917 options
+@grouped
+def recover(  # noqa: PLR0913
     context: typer.Context,
+    *,
     paths: Annotated[
         list[str] | None,
         typer.Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
     ] = None,
-    topic: TopicOption = None,
-    topic_pattern: TopicPatternOption = None,
-    partition: PartitionOption = None,
+    topics: Topics,
     like_broker: Annotated[
         bool,
         typer.Option(
@@ -79,21 +65,11 @@ def recover(  # noqa: PLR0913, PLR0917 options
             "--discard", help="Do not keep what is cut off or taken away: no undo.", rich_help_panel=RULES_PANEL
         ),
     ] = False,
-    config: ConfigOption = None,
-    broker_config: BrokerConfigOption = None,
-    metadata: MetadataOption = None,
-    now: Now = None,
-    dry_run: DryRun = False,
-    wait: Wait = 0,
-    assume_offline: AssumeOffline = False,
-    jobs: Jobs = 0,
-    time_budget: TimeBudget = None,
-    io_bytes_per_s: IoBytesPerS = None,
-    engine: EngineOption = EngineName.LOCAL,
-    master: Master = DEFAULT_MASTER,
-    conf: Conf = None,
-    quiet: Quiet = False,
-    output: Format = OutputFormat.TEXT,
+    settings: Settings,
+    safety: Safety,
+    pacing: Pacing,
+    spark: Spark,
+    printing: Printing,
 ) -> int:
     """Repair partitions: cut torn tails, finish or undo swaps, make anew what is missing or wrong.
 
@@ -103,8 +79,7 @@ def recover(  # noqa: PLR0913, PLR0917 options
     Where the disk gives errors nothing is cut that was not read; --salvage reads around them. Ctrl-C and SIGTERM end
     the run when the partitions that are being changed are done; what was not begun is named (exit code 130).
     """
-    from kafkalog_cli.cli.recover_run import RecoverOptions, RecoverRun
-    from kafkalog_cli.cli.salvage_run import SalvageRun
+    from kafkalog_cli.actions.recover.plan import RecoverMode
 
     if not paths:
         raise UsageError(reason="recover needs a PATH; see kafkalog recover --help")
@@ -112,30 +87,51 @@ def recover(  # noqa: PLR0913, PLR0917 options
         raise UsageError(reason="--like-broker, --indexes-only and --salvage exclude each other")
     if since_recovery_point and (like_broker or salvage is not None):
         raise UsageError(reason="--since-recovery-point goes with plain recovery and --indexes-only")
-    if salvage is not None and (dry_run or discard):
+    if salvage is not None and (safety.dry_run or discard):
         raise UsageError(reason="--salvage changes nothing: --dry-run and --discard do not go with it")
-    if salvage is not None and engine is EngineName.SPARK:
+    if salvage is not None and spark.engine is EngineName.SPARK:
         raise UsageError(reason="--salvage goes with --engine local")
-    options = RecoverOptions(
-        selection=selection_of(topic, partition, topic_pattern),
-        now=now,
-        quiet=quiet,
-        json=output.is_json,
-        pace=pace_of(jobs, time_budget, io_bytes_per_s),
-        engine=engine_of(
-            engine, master, conf, jobs, changes=True, io_bytes_per_s=io_bytes_per_s, assume_offline=assume_offline
-        ),
-        dry_run=dry_run,
-        wait_seconds=wait,
-        assume_offline=assume_offline,
-        like_broker=like_broker,
-        indexes_only=indexes_only,
-        since_recovery_point=since_recovery_point,
-        discard=discard,
-        config=config or (),
-        broker_config=broker_config,
-        metadata=metadata,
-    )
     environment = environment_of(context)
-    run = RecoverRun(environment, options) if salvage is None else SalvageRun(environment, options, salvage)
-    return run.run(paths)
+    options = session_options(environment, topics, safety, settings=settings, pacing=pacing, spark=spark)
+    if salvage is not None:
+        return _salvage(environment, options, paths, salvage, printing)
+    mode = RecoverMode.INDEXES_ONLY if indexes_only else RecoverMode.REPAIR
+    own = {"since_recovery_point": since_recovery_point, "discard": discard}
+    return _recover(environment, options, paths, RecoverMode.LIKE_BROKER if like_broker else mode, own, printing)
+
+
+def _recover(  # noqa: PLR0913, PLR0917
+    environment: "Environment",
+    options: "SessionOptions",
+    paths: list[str],
+    mode: "RecoverMode",
+    own: dict[str, bool],
+    printing: Printing,
+) -> int:
+    from kafkalog_cli.actions.recover.plan import RecoverMode
+    from kafkalog_cli.actions.recover.recover import RecoverRequest
+    from kafkalog_cli.actions.recover.verb import RECOVER, partitions_to_recover, report_damaged_checkpoints
+    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.output.recover_view import recover_view
+
+    run = begin(environment, RECOVER, recover_view(), options, printing)
+    partitions = partitions_to_recover(run.session, paths)
+    if options.dry_run and mode is RecoverMode.REPAIR:
+        report_damaged_checkpoints(run.session, partitions)
+    request = run.session.request(RecoverRequest, partitions, mode=mode, **own)
+    return run.finish(run.session.run(request, partitions), partitions)
+
+
+def _salvage(
+    environment: "Environment", options: "SessionOptions", paths: list[str], target: str, printing: Printing
+) -> int:
+    from kafkalog_cli.actions.recover.recover import RecoverRequest
+    from kafkalog_cli.actions.recover.salvage import SALVAGE, SalvageRequest, make_target
+    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.output.recover_view import salvage_view
+
+    run = begin(environment, SALVAGE, salvage_view(), options, printing)
+    partitions = run.session.partitions(paths)
+    request = run.session.request(RecoverRequest, partitions)
+    make_target(run.session.fs, target)
+    return run.finish(run.session.run(SalvageRequest(request, target), partitions), partitions)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.actions.selection import expand
+from kafkalog_cli.actions.session.meter import of_the_system
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.partition_run import of_the_system
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.sql_output import Heading, Written, write_cells, write_lines, write_parquet

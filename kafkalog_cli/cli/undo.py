@@ -5,56 +5,38 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import (
-    AssumeOffline,
-    DryRun,
-    Format,
-    Now,
-    OutputFormat,
-    PartitionOption,
-    Quiet,
-    TopicOption,
-    TopicPatternOption,
-    Wait,
-    selection_of,
-)
+from kafkalog_cli.cli.groups import Printing, Safety, Topics, grouped, session_options
+from kafkalog_cli.errors import UsageError
 
 command = typer.Typer(add_completion=False)
 
 
 @command.command("undo")
-def undo(  # noqa: PLR0913, PLR0917 options
+@grouped
+def undo(  # noqa: PLR0913
     context: typer.Context,
+    *,
     path: Annotated[str, typer.Argument(metavar="PATH", help="A partition directory, or the log directory.")],
     run: Annotated[
         str,
         typer.Argument(metavar="RUN", help="The run, as the command that made it said at its end; ls lists them."),
     ] = "",
-    topic: TopicOption = None,
-    topic_pattern: TopicPatternOption = None,
-    partition: PartitionOption = None,
-    now: Now = None,
-    dry_run: DryRun = False,
-    wait: Wait = 0,
-    assume_offline: AssumeOffline = False,
-    quiet: Quiet = False,
-    output: Format = OutputFormat.TEXT,
+    topics: Topics,
+    safety: Safety,
+    printing: Printing,
 ) -> int:
     """Put back what was there before a run: content, names, modes, owners, times, and lines of the checkpoints.
 
     Refused (exit code 14) if a partition is not what the run left, as after a broker has started on it. A run that was
     cut off half way is undone too, and so is an undo.
     """
-    from kafkalog_cli.cli.partition_writer import WriterOptions
-    from kafkalog_cli.cli.undo_run import UndoRun
+    from kafkalog_cli.actions.undo_verb import UNDO, partitions_to_undo
+    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.output.runs import undo_view
 
-    options = WriterOptions(
-        selection=selection_of(topic, partition, topic_pattern),
-        now=now,
-        quiet=quiet,
-        json=output.is_json,
-        dry_run=dry_run,
-        wait_seconds=wait,
-        assume_offline=assume_offline,
-    )
-    return UndoRun(environment_of(context), options, run).run(path)
+    if "/" in run or run in (".", ".."):
+        raise UsageError(reason=f"{run!r} is no name of a run")
+    environment = environment_of(context)
+    begun = begin(environment, UNDO, undo_view(), session_options(environment, topics, safety), printing)
+    partitions = partitions_to_undo(begun.session, path, run)
+    return begun.finish(begun.session.run(run, partitions), partitions)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from kafkalog_cli.actions.engine import THREADS, Engine
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.actions.verify.against import compare
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Level, Target, Verification
@@ -21,7 +22,6 @@ from kafkalog_cli.actions.verify.verify import (
     left_alone,
 )
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lock_warnings import LockWarnings
 from kafkalog_cli.cli.options import default_jobs, now_of
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
@@ -78,7 +78,7 @@ class VerifyRun:
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=options.json)
         self._json = JsonLines(self._out) if options.json else None
-        self._locks = LockWarnings(environment.fs, self._messages)
+        self._locks = LockWarnings(environment.fs, self._messages.report)
         self._codes: list[ExitCode] = []
         self._counts = _Counts()
         self._erase: Callable[[], None] = lambda: None

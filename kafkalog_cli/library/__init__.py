@@ -4,6 +4,18 @@ from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.library.appending import Appended
 from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
+from kafkalog_cli.library.verbs import (
+    Run,
+    compact,
+    delete_records,
+    purge,
+    recover,
+    retain,
+    roll,
+    truncate,
+    undo,
+    verify,
+)
 from kafkalog_cli.library.warning import LogWarning
 from kafkalog_cli.storage.reading.record_arrow import record_schema
 
@@ -14,8 +26,18 @@ __all__ = [
     "LogWarning",
     "Offsets",
     "PartitionLog",
+    "Run",
+    "compact",
+    "delete_records",
     "new_partition",
     "open",
     "open_partition",
+    "purge",
     "record_schema",
+    "recover",
+    "retain",
+    "roll",
+    "truncate",
+    "undo",
+    "verify",
 ]

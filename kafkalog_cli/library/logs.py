@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,6 +16,8 @@ from kafkalog_cli.actions.selection import Selection, select_partitions
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.library.times import epoch_ms
+from kafkalog_cli.library.verbs import OnPath
 from kafkalog_cli.library.warning import LogWarning
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -33,8 +35,6 @@ IsolationLevel = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[DamagedLog], None]
 _WARNED_OF = ("transaction-index", "no-marker")
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
 
 class Offsets(NamedTuple):
     """Where a log begins (inclusive) and ends (exclusive); the high watermark, None where no checkpoint has it."""
@@ -44,7 +44,7 @@ class Offsets(NamedTuple):
     high_watermark: int | None
 
 
-class PartitionLog:
+class PartitionLog(OnPath):
     """One partition on disk. It is read anew each time; nothing is locked, and nothing changed but by `append`."""
 
     def __init__(self, partition: Partition, new: NewPartition | None = None) -> None:
@@ -186,7 +186,7 @@ class PartitionLog:
             broker_config=None if broker_config is None else fspath(broker_config),
             metadata=None if metadata is None else fspath(metadata),
             single_replica=single_replica,
-            now_ms=_ms(now),
+            now_ms=epoch_ms(now),
             wait_seconds=wait_seconds,
         )
         target = self._partition if self._new is None else self._new
@@ -208,18 +208,23 @@ class PartitionLog:
             raise UsageError(reason="one of from_offset and from_time")
         start = Start.EARLIEST if from_offset is None else from_offset
         request = ReadRequest(
-            start, _ms(from_time), to_offset, _ms(until), max_records, Isolation(isolation), limits
+            start, epoch_ms(from_time), to_offset, epoch_ms(until), max_records, Isolation(isolation), limits
         )  # fmt: skip
         choice = KernelChoice()
         return LogRead(self._fs, self._partition, request, choice)
 
 
-class LogDirectory(Sequence[PartitionLog]):
+class LogDirectory(OnPath, Sequence[PartitionLog]):
     """The partitions under a path, by topic and number."""
 
     def __init__(self, path: str, partitions: Sequence[PartitionLog]) -> None:
-        self.path = path
+        self._path = path
         self._partitions = tuple(partitions)
+
+    @property
+    def path(self) -> str:
+        """The path that was opened."""
+        return self._path
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path!r}, {len(self)} partitions)"
@@ -267,16 +272,6 @@ def new_partition(path: str | PathLike[str], topic_id: str | None = None) -> Par
 
     new = checked(RealFilesystem(), fspath(path), topic_id)
     return PartitionLog(new.partition, new)
-
-
-def _ms(time: int | datetime | None) -> int | None:
-    if not isinstance(time, datetime):
-        return time
-    zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
-    return (zoned - _EPOCH) // _MILLISECOND
-
-
-_MILLISECOND = datetime(1970, 1, 1, microsecond=1000) - datetime(1970, 1, 1)
 
 
 def _tell(path: str, fault: Fault, on_damage: OnDamage | None) -> None:

@@ -10,6 +10,7 @@ from kafkalog_cli.output.stream import ResultStream, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kafkalog_cli.actions.session.observer import Note
     from kafkalog_cli.errors import ExitCode, KafkalogError
     from kafkalog_cli.output.ndjson import JsonLines
 
@@ -55,6 +56,13 @@ class Messages:
         else:
             self._text(message, path, None, next_step)
         self._stream.flush()
+
+    def report(self, note: Note) -> None:
+        """Print what a session reports."""
+        if note.is_error:
+            self.tell(note.kind, note.message, path=note.path, exit_code=note.exit_code, next_step=note.next_step)
+        else:
+            self.warn(note.kind, note.message, path=note.path, next_step=note.next_step)
 
     def _text(self, message: str, path: str | None, position: int | None, next_step: str) -> None:
         where = "" if path is None else f"{printable(path)}: "

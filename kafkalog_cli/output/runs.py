@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from kafkalog_cli.actions.purge import PurgePlan
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.undo import UndoPlan, UndoResult, UndoStep
+from kafkalog_cli.actions.undo_verb import Undone
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.output.stream import printable
+from kafkalog_cli.output.views import View
 
 UNDO = "kafkalog.undo/1"
 PURGE = "kafkalog.purge/1"
@@ -125,3 +127,33 @@ def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:
         "waiting": plan.waiting,
         "size_bytes": plan.size_bytes,
     }
+
+
+def undo_view() -> View[Undone]:
+    """Of undo."""
+    return View(
+        UNDO,
+        lambda done: undo_object(done.plan, done.result),
+        lambda done: undo_lines(done.plan, done.result),
+        ("undone",),
+        lambda done: {"undone": int(done.result is not None and done.result.undone)},
+        lambda done: not done.plan.has_work,
+    )
+
+
+def purge_view(*, dry_run: bool) -> View[PurgePlan]:
+    """Of purge."""
+    return View(
+        PURGE,
+        lambda plan: purge_object(plan, dry_run=dry_run),
+        lambda plan: purge_lines(plan, dry_run=dry_run),
+        ("files", "runs", "leftovers", "bytes"),
+        lambda plan: {
+            "files": len(plan.files),
+            "runs": len(plan.runs),
+            "leftovers": int(plan.leftover is not None),
+            "bytes": plan.size_bytes,
+        },
+        lambda plan: not plan.has_work,
+        purge_words,
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from functools import cache
-from typing import BinaryIO
+from io import RawIOBase
+from typing import Any, BinaryIO
 
 FLUSH_CHARACTERS = 1 << 16
 _USUAL_COLUMNS = 80
@@ -45,6 +46,44 @@ class ResultStream:
             self._stream.write("".join(self._parts).encode("utf-8", "surrogateescape"))
             self._parts.clear()
             self._characters = 0
+
+
+class Undisturbed(RawIOBase):
+    """A stream whose reader may go away: what is written then is lost, and whoever writes goes on with its work.
+
+    `end` raises BrokenPipeError if that has happened.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._has_reader = True
+
+    def write(self, data: Any) -> int:  # noqa: D102
+        if self._has_reader:
+            try:
+                self._stream.write(data)
+            except BrokenPipeError:
+                self._has_reader = False
+        return len(data)
+
+    def flush(self) -> None:  # noqa: D102
+        if self._has_reader:
+            try:
+                self._stream.flush()
+            except BrokenPipeError:
+                self._has_reader = False
+
+    def close(self) -> None:
+        """Nothing: the stream is somebody else's, and may be closed when this one is no longer needed."""
+
+    def isatty(self) -> bool:  # noqa: D102
+        return self._stream.isatty()
+
+    def end(self) -> None:
+        """Hand everything on. Raises BrokenPipeError if nobody reads it."""
+        self.flush()
+        if not self._has_reader:
+            raise BrokenPipeError
 
 
 def has_styles() -> bool:

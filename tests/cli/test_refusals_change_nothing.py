@@ -236,13 +236,13 @@ def test_a_refusal_changes_nothing(data, name, action):
 
 def test_a_lock_that_is_held_changes_nothing(data, monkeypatch):
     """As where a broker runs: the lock of log.dir cannot be had."""
-    from kafkalog_cli.cli import partition_writer
+    from kafkalog_cli.actions.session import session as sessions
     from kafkalog_cli.errors import Locked
 
     def held(_fs, log_dir, _policy):
         raise Locked(path=log_dir, reason="a broker is running (pid 1)")
 
-    monkeypatch.setattr(partition_writer, "lock_log_dir", held)
+    monkeypatch.setattr(sessions, "lock_log_dir", held)
     for action, (command, *options) in ARGV.items():
         more = SETS.get(action, ())
         if action in (Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND):

@@ -80,11 +80,14 @@ def test_a_small_dump_imports_nothing_of_the_compiled_path():
     assert not modules & {f"kafkalog_cli.{name}" for name in compiled}
 
 
-@pytest.mark.parametrize("command", ["verify", "recover", "compact"])
+WORKERS = {"verify": "cli.verify_run", "recover": "actions.recover.verb", "compact": "actions.compact.verb"}
+
+
+@pytest.mark.parametrize("command", WORKERS)
 def test_the_local_engine_imports_nothing_of_spark(command):
     more = [] if command == "verify" else ["--dry-run"]
     modules = modules_after(command, str(EXAMPLE), *more)
-    assert f"kafkalog_cli.cli.{command}_run" in modules
+    assert f"kafkalog_cli.{WORKERS[command]}" in modules
     assert not top_level(modules) & {"pyspark", "py4j", "pyarrow"}
     assert not any(name.startswith("kafkalog_cli.spark") for name in modules)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.log_writer import LogWriter
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 COMMANDS = {
@@ -22,13 +22,13 @@ COMMANDS = {
 def test_warnings_come_before_the_change(tmp_path, monkeypatch, command):
     shutil.copytree(EXAMPLE, tmp_path / "data")
     err, seen = io.BytesIO(), []
-    locked = LogWriter.locked
+    locked = Work.locked
 
-    def watched(self, work):
+    def watched(self):
         seen.append(err.getvalue().decode())
-        return locked(self, work)
+        return locked(self)
 
-    monkeypatch.setattr(LogWriter, "locked", watched)
+    monkeypatch.setattr(Work, "locked", watched)
     environment = Environment(stdout=io.BytesIO(), stderr=err, stdin=io.BytesIO(b"one\n"), terminal=None)
     argv = [command, str(tmp_path / "data" / "mixed-0"), *COMMANDS[command], "--single-replica"]
     assert run(argv, environment) == 0, err.getvalue()

@@ -23,7 +23,11 @@ MORE_KILLS = 30
 AT_WORK = """
     import sys
     from unittest import mock
-    from kafkalog_cli.cli import app, append_run, recover_run, retain_run, roll_run, undo_run
+    from kafkalog_cli.actions import roll, undo_verb
+    from kafkalog_cli.actions.append import verb
+    from kafkalog_cli.actions.recover import verb as recover_verb
+    from kafkalog_cli.actions.retain import retain
+    from kafkalog_cli.cli import app, verbs
     from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.storage.changing import journal
     from kafkalog_cli.storage.changing import journal_undo

@@ -1,10 +1,15 @@
 """`--engine spark` of verify, recover and compact: says and does what the local engine does, on real logs."""
 
 import io
+import os
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from clusters import spark_environment
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -14,6 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 NOW = "2026-11-17T00:00:00Z"
 RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{3}Z-(\w+)-[0-9a-f]{4}")
 RUN_ID_BYTES = re.compile(RUN_ID.pattern.encode())
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 SPARK = ("--engine", "spark", "--master", "local[2]")
 COMPACT = ("--force", "--config", "cleanup.policy=compact", "--config", "delete.retention.ms=0")
 
@@ -91,3 +97,38 @@ def test_compact_says_and_does_the_same(corpus, tmp_path, form, more):
     assert spark[0] == local[0]
     assert spark[1] == local[1]
     assert any(".deleted" in name for name in local[1]) is (more == ())
+
+
+BLOCK = """
+import os, sys
+if any("pyspark.daemon" in word for word in sys.orig_argv):
+    class Blocked:
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[1:2] in (["cli"], ["output"]) and name.startswith("kafkalog_cli."):
+                raise ImportError(f"a task imports {name}")
+    sys.meta_path.insert(0, Blocked())
+    open(os.environ["BLOCKED"], "a").close()
+"""
+
+
+@pytest.mark.parametrize("command", [("recover",), ("compact", *COMPACT), ("verify",)])
+def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, spark, command):
+    """Workers get a verb, its request and a partition: what prints stays with whoever planned."""
+    del spark  # where it is skipped, so is this
+    (tmp_path / "block").mkdir()
+    (tmp_path / "block" / "sitecustomize.py").write_text(BLOCK)
+    environment = spark_environment()
+    paths = [str(tmp_path / "block"), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    environment |= {"PYTHONPATH": os.pathsep.join(paths), "BLOCKED": str(tmp_path / "blocked")}
+    said, source = [], EXAMPLE if command[0] == "compact" else corpus / "crash-torn" / "before"
+    for engine in ((), SPARK):
+        folder = tmp_path / "logs"
+        if folder.exists():
+            shutil.rmtree(folder)
+        shutil.copytree(source, folder)
+        argv = [sys.executable, "-m", "kafkalog_cli", *command, str(folder), "--now", NOW, *engine]
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+        said.append((done.returncode, RUN_ID.sub(r"RUN-\1", done.stdout), tree(folder)))
+    assert (tmp_path / "blocked").exists()
+    assert said[1] == said[0]
+    assert said[0][0] in {0, 3}

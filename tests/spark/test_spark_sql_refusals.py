@@ -70,7 +70,9 @@ def test_a_query_leaves_no_view(shop, spark):
     for query in ("select count(*) from orders", "select * from `a.b`", "select * from kafkalog.segments limit 0"):
         assert sql(shop, query)[0] == 0
     assert spark.catalog.listTables() == before
-    assert [table for table in spark.catalog.listTables("kafkalog") if not table.isTemporary] == []  # those stand in any
+    assert [
+        table for table in spark.catalog.listTables("kafkalog") if not table.isTemporary
+    ] == []  # those stand in any
 
 
 def test_a_process_of_its_own_says_nothing_else(shop, tmp_path):

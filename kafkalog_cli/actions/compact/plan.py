@@ -127,6 +127,11 @@ class CompactPlan(LogPlan):
         return replace(self, retention=retention, settings=(*more, *self.settings), remarks=remarks)
 
     @property
+    def drops_valid(self) -> bool:
+        """See ChangePlan."""
+        return self.choice.is_cleaned or (self.retention is not None and bool(self.retention.removed))
+
+    @property
     def has_work(self) -> bool:
         """Whether anything is to be changed."""
         is_due = self.due is not None and bool(self.due.files)

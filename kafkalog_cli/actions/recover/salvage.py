@@ -9,8 +9,12 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
+from kafkalog_cli.actions.recover.recover import RecoverRequest
 from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
-from kafkalog_cli.errors import KafkalogError, Refused
+from kafkalog_cli.actions.session.meter import of_the_system
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Work
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
 from kafkalog_cli.storage.changing.changes import Put
 from kafkalog_cli.storage.changing.lock import real_directory
@@ -20,6 +24,7 @@ from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.load_error import LoadFailed
 from kafkalog_cli.storage.log.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log.log_loader import LogLoader, StartState
+from kafkalog_cli.storage.named_places import check_named_directory
 from kafkalog_cli.storage.names import FileKind, segment_file_name
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.header import control_type_at
@@ -291,3 +296,57 @@ def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
             run = []
         run.append(row)
     yield run
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageRequest:
+    """Where the copies go, `target`; `recovery` has the settings by which indexes are written."""
+
+    recovery: RecoverRequest
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What became of one partition."""
+
+    partition: Partition
+    salvaged: Salvaged
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """WARNINGS where nothing is lost but a torn tail."""
+        lost = self.salvaged.lost
+        if self.salvaged.unreadable or not all(_is_torn_tail(self.partition, one) for one in lost):
+            return ExitCode.CORRUPTION
+        return ExitCode.WARNINGS if lost else ExitCode.OK
+
+
+def _is_torn_tail(partition: Partition, lost: LostOffsets) -> bool:
+    """Whether nothing is lost but what a crash may have left at the log's end; it makes no bad sectors."""
+    return lost.last is None and lost.path == partition.segments[-1].log.path and not lost.unreadable_bytes
+
+
+def make_target(fs: WritableFilesystem, target: str) -> None:
+    """The directory that gets the copies. Raises Refused for a link, KafkalogError where it cannot be made."""
+    check_named_directory(fs, target)
+    try:
+        if fs.status(target) is None:
+            fs.make_directory(target)
+            sync_parent(fs, target.rstrip("/"))
+    except OSError as error:
+        raise of_the_system(target, error) from error
+
+
+def _run(work: Work, request: SalvageRequest) -> Copied:
+    partition = work.partition
+    settings = request.recovery.load_settings(work.log_dir, partition.topic)
+    target = f"{request.target.rstrip('/')}/{partition.name}"
+    try:
+        return Copied(partition, salvage(work.fs, partition, target, settings))
+    except OSError as error:
+        raise of_the_system(target, error) from error
+
+
+SALVAGE = Verb("salvage", _run, changes=False)
+"""The source is only read, and no lock is taken on it."""

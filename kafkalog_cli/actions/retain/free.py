@@ -87,6 +87,8 @@ class Freed:
     segments: list[FreeSegment] = field(default_factory=list)
     old_files: int = 0
     disk_bytes: int = 0
+    run_id: str = ""
+    is_dry_run: bool = False
 
     @property
     def log_start_offset(self) -> int | None:

@@ -93,6 +93,11 @@ class RetainPlan(LogPlan):
         return sum(fate.size_bytes for fate in self.removed)
 
     @property
+    def drops_valid(self) -> bool:
+        """See ChangePlan."""
+        return bool(self.removed)
+
+    @property
     def has_work(self) -> bool:
         """Whether anything is to be changed."""
         is_due = self.due is not None and bool(self.due.files)

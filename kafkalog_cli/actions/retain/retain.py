@@ -11,10 +11,13 @@ from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.log_plan import Unready, check_finished, end_of
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.purge import DELAY, apply_purge, plan_purge
+from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain.explain import SIZE_LIMIT, TIME_LIMIT, Retained, fates_of, remarks_of
 from kafkalog_cli.actions.retain.plan import RetainPlan, RetainRequest
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.runs import Clock
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
 from kafkalog_cli.storage.changing.change_order import in_log_order, keeping
 from kafkalog_cli.storage.changing.changes import Change, Drop
@@ -256,3 +259,22 @@ def _mark_seven_deleted(draft: Draft, gone: tuple[Segment, ...], new_base_offset
     for segment in gone:
         name = segment.log.path.rpartition("/")[2]
         draft.move(name, name + WorkState.DELETED.value)
+
+
+def _run(work: Work, request: RetainRequest) -> Changed[RetainPlan]:
+    """A refusal is explained too, where explanations are wanted."""
+    root = work.begin()
+    try:
+        work.check(Action.RETAIN)
+    except Refused as refused:
+        if not request.explains:
+            raise
+        plan = plan_retain(work.fs, work.partition, root, request, work.places)
+        remark = Remark(plan.path, str(refused.details["reason"]), ExitCode.REFUSED)
+        plan = replace(plan, remarks=(remark, *plan.remarks), is_refused=True, changes=(), line_edits=(), due=None)
+    else:
+        plan = plan_retain(work.fs, work.partition, root, request, work.places)
+    return work.change(plan, lambda run: apply_retain(work.fs, plan, run, request, held=work.lock))
+
+
+RETAIN = Verb(Action.RETAIN.value, _run)

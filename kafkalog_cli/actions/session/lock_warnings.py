@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.actions.session.observer import Note
 from kafkalog_cli.storage.changing.lock import LockOwner, lock_owner, log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
 
@@ -16,11 +17,11 @@ def lock_sentence(owner: LockOwner) -> str:
 
 
 class LockWarnings:
-    """Asks for the lock of each log directory once, and says on stderr who has it."""
+    """Asks for the lock of each log directory once, and reports who has it."""
 
-    def __init__(self, fs: Filesystem, messages: Messages) -> None:
+    def __init__(self, fs: Filesystem, report: Callable[[Note], None]) -> None:
         self._fs = fs
-        self._messages = messages
+        self._report = report
         self._asked: set[str] = set()
         self._parents: set[str] = set()
 
@@ -44,4 +45,4 @@ class LockWarnings:
         except OSError:
             return
         if owner is not None:
-            self._messages.warn("locked", lock_sentence(owner), path=log_dir)
+            self._report(Note("locked", lock_sentence(owner), log_dir))

@@ -1,4 +1,4 @@
-"""What would end a writer in the middle of its work: signals, and readers of its output that go away."""
+"""Signals that would end a writer in the middle of its work: they become a wish, granted when nothing is half done."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import RawIOBase
 from types import FrameType
-from typing import Any, BinaryIO
 
 POLL_SECONDS = 0.1
 AGAIN_SECONDS = 1.0
@@ -77,41 +75,3 @@ class Interruptions:
         finally:
             for number, default in taken.items():
                 signal.signal(number, default)
-
-
-class Undisturbed(RawIOBase):
-    """A stream whose reader may go away: what is written then is lost, and whoever writes goes on with its work.
-
-    `end` raises BrokenPipeError if that has happened.
-    """
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._has_reader = True
-
-    def write(self, data: Any) -> int:  # noqa: D102
-        if self._has_reader:
-            try:
-                self._stream.write(data)
-            except BrokenPipeError:
-                self._has_reader = False
-        return len(data)
-
-    def flush(self) -> None:  # noqa: D102
-        if self._has_reader:
-            try:
-                self._stream.flush()
-            except BrokenPipeError:
-                self._has_reader = False
-
-    def close(self) -> None:
-        """Nothing: the stream is somebody else's, and may be closed when this one is no longer needed."""
-
-    def isatty(self) -> bool:  # noqa: D102
-        return self._stream.isatty()
-
-    def end(self) -> None:
-        """Hand everything on. Raises BrokenPipeError if nobody reads it."""
-        self.flush()
-        if not self._has_reader:
-            raise BrokenPipeError

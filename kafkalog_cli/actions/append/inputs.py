@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from kafkalog_cli.actions.append.reading import Piece, file_pieces
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.interruptions import POLL_SECONDS, Interruptions
-from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.actions.session.interruptions import POLL_SECONDS, Interruptions
+from kafkalog_cli.actions.session.observer import Observer
 from kafkalog_cli.storage.fs import Filesystem
 
 STDIN = "-"
@@ -28,15 +27,16 @@ def paths_and_files(fs: Filesystem, arguments: Sequence[str]) -> tuple[tuple[str
 
 
 class AppendInputs:
-    """The inputs of one append. `progress` advances with the bytes that were read."""
+    """The inputs of one append; `observer` hears how many bytes were read. A file named "-" is `stdin`."""
 
     def __init__(
-        self, environment: Environment, files: Sequence[str], interruptions: Interruptions, progress: Progress
+        self, fs: Filesystem, files: Sequence[str], stdin: BinaryIO, interruptions: Interruptions, observer: Observer
     ) -> None:
-        self._environment = environment
+        self._fs = fs
         self._files = files
+        self._stream = stdin
         self._interruptions = interruptions
-        self._progress = progress
+        self._observer = observer
 
     @property
     def has_stdin(self) -> bool:
@@ -45,7 +45,7 @@ class AppendInputs:
 
     def total_bytes(self) -> int | None:
         """The size of all files; None where it is not known, as that of standard input."""
-        statuses = [None if name == STDIN else self._environment.fs.status(name) for name in self._files]
+        statuses = [None if name == STDIN else self._fs.status(name) for name in self._files]
         sizes = [status.size_bytes for status in statuses if status is not None and status.is_file]
         return sum(sizes) if len(sizes) == len(self._files) else None
 
@@ -58,17 +58,17 @@ class AppendInputs:
             if path == STDIN:
                 yield "standard input", self._watched("standard input", self._stdin(), safe_point)
             else:
-                with self._environment.fs.open_read(path) as file:
+                with self._fs.open_read(path) as file:
                     yield path, self._watched(path, file_pieces(file), safe_point)
 
     def _watched(self, name: str, pieces: Iterator[Piece], safe_point: Callable[[], None]) -> Iterator[Piece]:
         for piece in pieces:
             safe_point()
-            self._progress.advance(len(piece), name)
+            self._observer.advance(len(piece), name)
             yield piece
 
     def _stdin(self) -> Iterator[Piece]:
-        stream = self._environment.stdin
+        stream = self._stream
         read: Any = getattr(stream, "read1", stream.read)
         while not self._interruptions.are_asked_for:
             if _has_descriptor(stream) and not select.select([stream], [], [], POLL_SECONDS)[0]:

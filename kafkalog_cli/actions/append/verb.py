@@ -1,0 +1,313 @@
+"""The verb `append`: records of files or of standard input, to a partition, to those of a topic, or to a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from kafkalog_cli.actions.append.ahead import Ahead, Records
+from kafkalog_cli.actions.append.append import (
+    Appended,
+    AppendPlan,
+    AppendRequest,
+    apply_append,
+    plan_append,
+    rehearse,
+)
+from kafkalog_cli.actions.append.columns import NdjsonReader, RecordRun
+from kafkalog_cli.actions.append.inputs import AppendInputs, InputCutOff
+from kafkalog_cli.actions.append.making import (
+    is_topic_id,
+    made_partition,
+    partition_to_make,
+    refused_to_make,
+    topic_id_for,
+)
+from kafkalog_cli.actions.append.partitioning import Partitioner, SortedLines, number_of_partitions
+from kafkalog_cli.actions.append.reading import (
+    LineFormat,
+    NewRecord,
+    Parse,
+    Piece,
+    PieceLines,
+    line_parser,
+    parse_ndjson,
+    read_records,
+)
+from kafkalog_cli.actions.append.skipping import Skipped, without_first
+from kafkalog_cli.actions.append.writing import Writing
+from kafkalog_cli.actions.partition_facts import facts_of_new, places_of_partitions, topic_id_of
+from kafkalog_cli.actions.refusals import Action
+from kafkalog_cli.actions.session.session import Session
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Changed, Work
+from kafkalog_cli.errors import HalfChanged, NotChanged, UsageError
+from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.storage.names import FileKind, segment_file_name
+from kafkalog_cli.storage.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class AppendOptions:
+    """What is appended, and how. `key_separator` is what parts keys from values in lines, None: lines have no keys."""
+
+    writing: Writing
+    is_ndjson: bool = True
+    key_separator: str | None = None
+    topic_id: str | None = None
+    skipped: Skipped = field(default=Skipped())
+
+    def check(self) -> None:
+        """Raises UsageError for what contradicts itself."""
+        self.writing.check(_spelled)
+        if self.writing.keep_offsets and not self.is_ndjson:
+            raise UsageError(reason="--keep-offsets is for --input ndjson: lines have none")
+        if self.key_separator is not None and self.is_ndjson:
+            raise UsageError(reason="--key-separator is for --input lines")
+        if self.key_separator == "":
+            raise UsageError(reason="--key-separator is empty")
+        if self.topic_id is not None and not is_topic_id(self.topic_id):
+            raise UsageError(reason=f"--topic-id: {self.topic_id} is no topic id")
+
+
+def _spelled(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+class Appending:
+    """One append, to one or several partitions.
+
+    `appended` and `end_offsets` are, by partition, the records of the input that are appended, and the log's end.
+    """
+
+    def __init__(self, session: Session, options: AppendOptions, inputs: AppendInputs) -> None:
+        self._session = session
+        self._options = options
+        self._inputs = inputs
+        self._made: str | None = None
+        self._sorted: SortedLines | None = None
+        self.appended: dict[int, int] = {}
+        self.end_offsets: dict[int, int] = {}
+
+    # -- before the partitions are worked on
+
+    def targets(self, path: str, more_paths: Sequence[str]) -> list[Partition]:
+        """The partitions that the paths and the selection name; one that is not there yet is made when it is its turn.
+
+        Raises as `Session.writable_partitions`, UsageError for several that are not of one topic, and for a
+        --topic-id where nothing is to be made.
+        """
+        session = self._session
+        new = None if more_paths else partition_to_make(session.fs, path)
+        found = [new] if new is not None else self._of_one_topic([path, *more_paths])
+        if new is not None:
+            self._made = new.path
+            session.shared.named_paths = frozenset({new.path})
+        else:
+            self._check_topic_id(found)
+        numbers = [partition.number for partition in found]
+        self._options.skipped.check(numbers)
+        self.appended = {number: self._options.skipped.of(number) for number in numbers}
+        return found
+
+    def _check_topic_id(self, partitions: list[Partition]) -> None:
+        """That of the command line is for what is to be made, or was by a run that was cut off."""
+        wanted = self._options.topic_id
+        for partition in partitions if wanted is not None else ():
+            if topic_id_of(self._session.fs, partition) != wanted:
+                raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {partition.path}")
+
+    def _of_one_topic(self, paths: list[str]) -> list[Partition]:
+        if len(paths) == 1 and not self._session.options.selection.topics:
+            return self._session.one_partition(paths[0])
+        found = self._session.writable_partitions(paths)
+        topics = sorted({partition.topic for partition in found})
+        if len(topics) > 1:
+            raise UsageError(reason=f"append takes partitions of one topic, not of {', '.join(topics[:3])}")
+        return found
+
+    def sort(self, partitions: Sequence[Partition]) -> SortedLines:
+        """All of the input, by partition: what is for several of them is read to its end first.
+
+        Raises BadInput, KeyboardInterrupt, InputCutOff, and as `SettingsSource.metadata` does. Close the result.
+        """
+        session, numbers = self._session, [partition.number for partition in partitions]
+        log_dirs = {log_dir_of(session.fs, partition.path): None for partition in partitions}
+        metadata = session.settings(partitions).metadata(next(iter(log_dirs)))
+        topic = None if metadata is None else metadata.topics.get(partitions[0].topic)
+        places = places_of_partitions(session.fs, [log_dir for log_dir in log_dirs if log_dir is not None])
+        count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
+        lines = SortedLines(Partitioner(numbers, count, self._options.writing.batch_bytes), numbers)
+        try:
+            self._read_into(lines)
+        except BaseException:
+            lines.close()
+            raise
+        self._sorted = lines
+        return lines
+
+    def _read_into(self, lines: SortedLines) -> None:
+        sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._session.interruptions
+        self._session.observer.begin("reading", self._inputs.total_bytes())
+        with interruptions.watched(), self._session.observer.working():
+            for name, pieces in self._inputs.each(interruptions.safe_point):
+                for _ in read_records(PieceLines(pieces), name, sort):
+                    pass
+            interruptions.safe_point()
+
+    @property
+    def has_stdin(self) -> bool:
+        """Whether standard input is read."""
+        return self._inputs.has_stdin
+
+    @property
+    def total_bytes(self) -> int | None:
+        """The bytes that are to be appended; None: the number is not known."""
+        return self._inputs.total_bytes() if self._sorted is None else self._sorted.size_bytes
+
+    # -- one partition
+
+    def append(self, work: Work) -> Changed[AppendPlan]:
+        """What becomes of one partition."""
+        changed = self._append_to(work) if self._made is None else self._append_to_new(work, self._made)
+        plan = changed.plan
+        if plan.appended is not None and changed.done is not None:
+            self.appended[plan.partition] += plan.appended.records - plan.appended.markers
+            self.end_offsets[plan.partition] = plan.appended.end_offset
+        return changed
+
+    def _append_to_new(self, work: Work, path: str) -> Changed[AppendPlan]:
+        topic_id = topic_id_for(work.partition, self._options.topic_id, work.settings, work.log_dir)
+        if work.fs.status(path) is None:
+            facts = facts_of_new(work.fs, work.partition, work.log_dir, work.settings, work.places)
+            work.check(Action.APPEND, facts=facts, makes_directory=True, topic_id=topic_id)
+        if work.dry_run:
+            raise NotChanged(path=path, reason="it is not there yet, and a dry run makes none")
+        work.report_now()
+        try:
+            with made_partition(work.fs, path, topic_id, work.clock.now_ms) as work.partition:
+                changed = self._append_to(work)
+                if changed.plan.is_refused:
+                    raise _RefusedError(replace(changed, plan=refused_to_make(changed.plan)))
+        except HalfChanged:
+            raise
+        except _RefusedError as refused:
+            return refused.changed
+        except BaseException:
+            with suppress(OSError):
+                if work.fs.status(path) is not None:
+                    work.note("new-partition", "this partition was made, and is left there", path)
+            raise
+        told = "empty" if changed.done is None else "undo takes it away"
+        work.note("new-partition", f"this partition was made; {told}", path)
+        return changed
+
+    def _append_to(self, work: Work) -> Changed[AppendPlan]:
+        plan = self._plan(work)
+        if work.dry_run and not plan.is_refused:
+            with Ahead(self._records(work)) as records:
+                found = rehearse(plan, records, self._request(work))
+            self._session.interruptions.safe_point()
+            self._note_odd_time(work, found)
+            return Changed(plan.after(found), None, is_dry_run=True)
+        if work.dry_run or not plan.has_work:
+            return Changed(plan, None, work.dry_run)
+        with work.ready_to_change(plan, warns_first=True):
+            return self._apply(work, plan)
+
+    def _plan(self, work: Work) -> AppendPlan:
+        root = work.begin()
+        plan = plan_append(work.fs, work.partition, root, self._request(work))
+        last = work.partition.segments[-1].base_offset if work.partition.segments else 0
+        work.check(
+            Action.APPEND,
+            in_place=frozenset({segment_file_name(last, FileKind.LOG)}),
+            makes_directory=self._made is not None,
+            topic_id=topic_id_of(work.fs, work.partition),
+        )
+        return plan
+
+    def _apply(self, work: Work, plan: AppendPlan) -> Changed[AppendPlan]:
+        run = replace(work.run_info(plan.settings), makes_directory=self._made is not None)
+        with Ahead(self._records(work)) as records:
+            result = apply_append(
+                *(work.fs, plan, records, run, self._request(work)),
+                held=work.lock,
+                may_go_on=lambda: not self._session.interruptions.are_asked_for,
+            )
+        self._note_odd_time(work, result.appended)
+        is_cut_short = not result.is_whole
+        if is_cut_short and result.done is not None and self._options.writing.transaction in ("commit", "abort"):
+            work.note("transaction", "its transaction is left open: not all of it came", plan.path)
+        return work.changed(plan.after(result.appended, is_cut_short=is_cut_short), result.done)
+
+    def _note_odd_time(self, work: Work, appended: Appended) -> None:
+        if appended.odd_time is not None:
+            work.note("time-unit", appended.odd_time.warning, work.partition.path)
+
+    def _request(self, work: Work) -> AppendRequest:
+        writing, context = self._options.writing, self._session.context
+        if self._options.skipped.of(work.partition.number):  # the sequences go on after those of the interrupted run
+            writing = replace(writing, first_sequence=None)
+        return AppendRequest(
+            work.clock.now_ms,
+            work.settings,
+            kernels=context.kernels,
+            writing=writing,
+            clock=lambda: int(context.clock() * 1000),
+        )
+
+    # -- the records
+
+    def _records(self, work: Work) -> Records:
+        """The records for a partition, but for those to be skipped. Raises BadInput, and as `open_read` does."""
+        records = self._all_records(work)
+        skipped = self._options.skipped.of(work.partition.number)
+        try:
+            yield from without_first(records, skipped) if skipped else records
+        except InputCutOff:  # the run is interrupted: what came before is appended
+            return
+
+    def _all_records(self, work: Work) -> Records:
+        if self._sorted is not None:
+            yield from self._taken_apart("the input", self._sorted_pieces(work, self._sorted))
+            return
+        safe_point = self._session.interruptions.safe_point if work.dry_run else lambda: None
+        for name, pieces in self._inputs.each(safe_point):
+            yield from self._taken_apart(name, pieces)
+
+    def _sorted_pieces(self, work: Work, lines: SortedLines) -> Iterator[Piece]:
+        for piece in lines.pieces(work.partition.number):
+            self._session.observer.advance(len(piece), work.partition.path)
+            yield piece
+
+    def _taken_apart(self, name: str, pieces: Iterator[Piece]) -> Iterator[NewRecord | RecordRun | None]:
+        options, session = self._options, self._session
+        if options.is_ndjson and not options.writing.keep_offsets:
+            return NdjsonReader(session.context.kernels, session.shared.clock.now_ms).records(pieces, name)
+        return read_records(PieceLines(pieces), name, self._parse(with_origin=options.writing.keep_offsets))
+
+    def _parse(self, *, with_origin: bool) -> Parse:
+        options = self._options
+        if options.is_ndjson:
+            return partial(parse_ndjson, with_origin=with_origin)
+        separator = None if options.key_separator is None else options.key_separator.encode("utf-8", "surrogateescape")
+        return line_parser(LineFormat(separator))
+
+
+class _RefusedError(Exception):
+    """A plan that is refused has no work; the partition that was made for it is taken away again."""
+
+    def __init__(self, changed: Changed[AppendPlan]) -> None:
+        super().__init__()
+        self.changed = changed
+
+
+def _run(work: Work, appending: Appending) -> Changed[AppendPlan]:
+    return appending.append(work)
+
+
+APPEND = Verb(Action.APPEND.value, _run, counts_logs=False)
+"""The progress counts the bytes of the input."""

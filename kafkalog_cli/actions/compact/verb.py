@@ -1,0 +1,153 @@
+"""The verb `compact`: a cleaning, what a broker does after it where cleanup.policy has delete too, and erasures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.actions.append.reading import PieceLines, file_pieces
+from kafkalog_cli.actions.apply_changes import Applied, Marker
+from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate, explain
+from kafkalog_cli.actions.compact.choose import plan_compact
+from kafkalog_cli.actions.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
+from kafkalog_cli.actions.compact.erasure import Erasure
+from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
+from kafkalog_cli.actions.refusals import Action
+from kafkalog_cli.actions.retain.plan import RetainRequest
+from kafkalog_cli.actions.retain.retain import apply_retain, partly, plan_retain
+from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.session.session import Session
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Changed, Work
+from kafkalog_cli.errors import KafkalogError, Refused
+from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id
+from kafkalog_cli.storage.cleaning.log import Damaged
+from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.partition import Partition, open_partition
+
+
+@dataclass(frozen=True, slots=True)
+class CompactWork:
+    """What `compact` is to do. `keys`: those of which no record is to stay.
+
+    In a dry run only: `estimates` counts the records that would go, `explained_key` names the key of which each
+    record's fate is told.
+    """
+
+    request: CompactRequest
+    keys: KeyFile | None = None
+    estimates: bool = False
+    explained_key: str | None = None
+
+
+def keys_to_erase(fs: Filesystem, path: str, *, is_ndjson: bool) -> KeyFile:
+    """The keys that a file names. Raises BadInput, and as `open_read` does."""
+    with fs.open_read(path) as file:
+        return read_keys(PieceLines(file_pieces(file)), path, is_ndjson=is_ndjson)
+
+
+def dirtiest_first(session: Session, partitions: Sequence[Partition], request: CompactRequest) -> list[Partition]:
+    """The partitions in the order in which a broker's cleaner picks them.
+
+    What is wrong with a partition is told when its turn comes.
+    """
+    if len(partitions) < 2:
+        return list(partitions)
+    ratios = {partition.path: _ratio(session, partition, request) for partition in partitions}
+    return sorted(partitions, key=lambda partition: -ratios[partition.path])
+
+
+def _ratio(session: Session, partition: Partition, request: CompactRequest) -> float:
+    """How dirty a partition is, as far as that can be told."""
+    fs = session.context.fs
+    try:
+        root = session.shared.roots.state(log_dir_of(fs, partition.path), partition)
+        plan = plan_compact(fs, partition, root, request, session.shared.places)
+    except (KafkalogError, OSError, Damaged):
+        return 0.0
+    return plan.dirt.ratio if plan.dirt is not None else 0.0
+
+
+def _run(work: Work, what: CompactWork) -> Changed[CompactPlan]:
+    plan = _plan(work, what)
+    try:
+        if what.keys is not None and not plan.is_refused:
+            plan = ErasureProof(work.fs, what.keys, what.request).look(plan)
+        changed = Changed(_looked_into(work, what, plan), None, True) if work.dry_run else _change(work, what, plan)
+    except Damaged as damage:
+        changed = Changed(damaged(plan, damage), None, work.dry_run)
+    else:
+        changed = replace(changed, plan=with_holders(changed.plan))
+    return replace(changed, is_named=work.is_named)
+
+
+def _plan(work: Work, what: CompactWork) -> CompactPlan:
+    root = work.begin()
+    facts = work.check(Action.COMPACT)
+    plan = plan_compact(work.fs, work.partition, root, what.request, work.places)
+    if what.keys is not None:
+        known = replication_words(facts.replication, facts.unknown_because)
+        plan = replace(plan, erasure=Erasure(known, len(what.keys.sought)))
+    if plan.is_refused or not (facts.config.is_compacted and facts.config.is_deleted):
+        return plan
+    try:
+        work.check(Action.RETAIN)
+    except Refused as refused:
+        work.note("retention", f"only cleaned, nothing is deleted: {refused}", work.partition.path)
+        return plan
+    return plan.followed_by(plan_retain(work.fs, work.partition, root, _retention(what.request), work.places))
+
+
+def _looked_into(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
+    """The plan with what only reading the log tells, as far as it is asked for. Raises Damaged."""
+    if what.estimates:
+        plan = estimate(work.fs, plan, what.request)
+    if what.explained_key is not None:
+        plan = explain(work.fs, plan, what.request, os.fsencode(what.explained_key))
+    return plan
+
+
+def _change(work: Work, what: CompactWork, plan: CompactPlan) -> Changed[CompactPlan]:
+    """Raises Damaged too."""
+    if not plan.has_work:
+        return Changed(plan, None)
+    with work.ready_to_change(plan):
+        return _apply(work, what, plan, work.run_info(plan.settings))
+
+
+def _apply(work: Work, what: CompactWork, plan: CompactPlan, run: RunInfo) -> Changed[CompactPlan]:
+    made = apply_compact(work.fs, plan, run, what.request, held=work.lock)
+    if made is None:
+        return Changed(plan, None)
+    with partly(plan.path, is_begun=made.manifest is not None):
+        plan = _retain(work, what, replace(plan, outcome=made.compaction))
+        if what.keys is not None:
+            plan = ErasureProof(work.fs, what.keys, what.request).look_again(plan)
+    return Changed(plan, None if made.manifest is None else Applied(made.manifest, Marker.NONE))
+
+
+def _retain(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
+    """What a broker does after it cleaned, where cleanup.policy has delete too: a run of its own."""
+    if plan.retention is None:
+        return plan
+    partition = open_partition(work.fs, work.partition.path)
+    root, request = Roots(work.fs).state(work.log_dir, partition), _retention(what.request)
+    retention = plan_retain(work.fs, partition, root, request, work.places)
+    run = replace(work.run_info(retention.settings), run_id=new_run_id("retain", request.now_ms))
+    done = apply_retain(work.fs, retention, run, request, held=work.lock)
+    return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)
+
+
+def _retention(request: CompactRequest) -> RetainRequest:
+    return RetainRequest(
+        request.now_ms,
+        request.settings,
+        kernels=request.kernels,
+        delay_ms=request.delay_ms,
+        now_is_given=request.now_is_given,
+    )
+
+
+COMPACT = Verb(Action.COMPACT.value, _run)

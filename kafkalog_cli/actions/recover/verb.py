@@ -1,0 +1,150 @@
+"""The verb `recover`: what is done to each partition, and to the checkpoints of its log directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from shlex import quote
+
+from kafkalog_cli.actions.apply_changes import Applied
+from kafkalog_cli.actions.change_plan import in_place
+from kafkalog_cli.actions.cut_off import cut_off_run
+from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.actions.recover.recover import RecoverRequest, apply_recovery, plan_recovery
+from kafkalog_cli.actions.recover.topic_identity import path_of_stray
+from kafkalog_cli.actions.refusals import Action
+from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.actions.session.observer import Note
+from kafkalog_cli.actions.session.session import Session
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Work
+from kafkalog_cli.errors import ExitCode, Refused
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.storage.changing.durable import rename_directory
+from kafkalog_cli.storage.changing.lock import log_dir_of
+from kafkalog_cli.storage.checkpoints import Rebuilt, rebuild_damaged
+from kafkalog_cli.storage.names import DirectoryKind
+from kafkalog_cli.storage.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What became of one partition; `done` None: nothing was changed.
+
+    `live_path` is the directory's new name, where it was `-stray`.
+    """
+
+    plan: RecoverPlan
+    done: Applied | None
+    is_dry_run: bool = False
+    live_path: str | None = None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What was found in a dry run; else whether the partition is sound now."""
+        if self.is_dry_run:
+            return self.plan.exit_code
+        return ExitCode.REFUSED if self.plan.is_refused else ExitCode.OK
+
+
+def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
+    """The partitions, without `-stray` directories that were not named: each is brought back only by its own path.
+
+    Raises as `Session.writable_partitions`.
+    """
+    kept = []
+    for partition in session.writable_partitions(paths):
+        is_stray = partition.directory.kind is DirectoryKind.STRAY
+        if is_stray and partition.path not in session.shared.named_paths:
+            step = f"kafkalog recover {quote(partition.path)} --metadata DIR"
+            message = f"skipped: a broker set it aside; to bring it back: {step}"
+            session.observer.report(Note("skipped", message, partition.path, is_error=True))
+        else:
+            kept.append(partition)
+    return kept
+
+
+def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
+    """Report which checkpoints would be rebuilt."""
+    log_dirs = (log_dir_of(session.fs, partition.path) for partition in partitions)
+    for log_dir in dict.fromkeys(log_dirs):
+        checkpoints = session.shared.roots.checkpoints(log_dir)
+        for path, fault in () if checkpoints is None else checkpoints.faults:
+            if fault.kind is not FaultKind.UNREADABLE:
+                message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
+                session.observer.report(Note("checkpoint-damaged", message, path, is_error=True))
+
+
+def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest) -> None:
+    """Rebuild damaged checkpoints; what they say beside damaged lines is noted before.
+
+    Raises KafkalogError, OSError.
+    """
+    if request.mode is not RecoverMode.REPAIR:
+        return
+    session.shared.roots.checkpoints(log_dir)
+    for rebuilt in rebuild_damaged(session.fs, log_dir, session.shared.run_id):
+        session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path, is_error=True))
+
+
+def _rebuilt_words(rebuilt: Rebuilt) -> str:
+    """What was wrong with a checkpoint, what was done, and how to undo it."""
+    fault = rebuilt.fault
+    problem = "it has a partition twice" if fault is None else f"a broker cannot read it ({fault.message})"
+    return (
+        f"{problem}: rebuilt from {counted(rebuilt.lines, 'line', 'lines')};"
+        f" undo: mv {quote(rebuilt.kept_as)} {quote(rebuilt.path)}"
+    )
+
+
+def _run(work: Work, request: RecoverRequest) -> Recovered:
+    root = work.roots.state(work.log_dir, work.partition)
+    live = _path_of_stray(work, request)
+    plan = plan_recovery(work.fs, work.partition, root, request)
+    try:
+        work.check(Action.RECOVER, in_place=in_place(plan))
+    except Refused:
+        _note_cut_off(work)
+        raise
+    if work.dry_run:
+        if live is not None:
+            work.note("stray", f"would be renamed to {live}", work.partition.path)
+        return Recovered(plan, None, is_dry_run=True)
+    _rebuild_like_broker(work, plan)
+    is_renamed = live is not None and not plan.is_refused
+    if not plan.has_work and not is_renamed:
+        return Recovered(plan, None)
+    with work.ready_to_change(plan):
+        run = work.run_info(plan.settings)
+        done = apply_recovery(work.fs, plan, run, request, held=work.lock) if plan.has_work else None
+        if live is None or not is_renamed:
+            return Recovered(work.changed(plan, done).plan, done)
+        # After a crash before this the command can be repeated.
+        rename_directory(work.fs, plan.path, live)
+    work.note("stray", f"renamed to {live}; undo: mv {quote(live)} {quote(plan.path)}", plan.path)
+    return Recovered(work.changed(plan, done).plan, done, live_path=live)
+
+
+def _path_of_stray(work: Work, request: RecoverRequest) -> str | None:
+    """The name that a `-stray` directory gets back, None for any other. Raises Refused."""
+    if work.partition.directory.kind is not DirectoryKind.STRAY or request.mode is not RecoverMode.REPAIR:
+        return None
+    return path_of_stray(work.fs, work.partition, work.log_dir, request.settings)
+
+
+def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
+    """A checkpoint of which a broker takes no line is written by its clean stop."""
+    if plan.mode is RecoverMode.LIKE_BROKER and work.log_dir is not None and not plan.is_refused:
+        for rebuilt in rebuild_damaged(work.fs, work.log_dir, work.run_id, like_broker=True):
+            work.note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path)
+
+
+def _note_cut_off(work: Work) -> None:
+    """What keeps a partition from being recovered may be what an earlier run keeps of it."""
+    path, run_id = work.partition.path, cut_off_run(work.fs, work.partition)
+    if run_id is not None:
+        message = f"run {run_id} was cut off half way; `kafkalog undo {path} {run_id}` puts back what was"
+        work.note("cut-off", message, path)
+
+
+RECOVER = Verb(Action.RECOVER.value, _run, when_locked=_rebuild_checkpoints)

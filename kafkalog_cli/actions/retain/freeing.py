@@ -1,0 +1,207 @@
+"""The verb `retain --free-bytes`: the oldest segments of all partitions go until there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+
+from kafkalog_cli.actions.cut_off import cut_off_run
+from kafkalog_cli.actions.refusals import Action
+from kafkalog_cli.actions.retain.free import (
+    Freed,
+    FreePlan,
+    FreeRequest,
+    FreeSegment,
+    oldest_first,
+    plan_free,
+    record_freed,
+    unlink_segment,
+)
+from kafkalog_cli.actions.session.observer import Note
+from kafkalog_cli.actions.session.session import Session
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Work
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code
+from kafkalog_cli.storage.changing.lock import lock_log_dir, lock_partition
+from kafkalog_cli.storage.changing.manifest import read_manifest
+from kafkalog_cli.storage.fs import LockHandle
+
+
+def _run(work: Work, request: FreeRequest) -> FreePlan:
+    """What of one partition may go. What was cut off half way is not taken back: there may be no room for it."""
+    _check_finished(work)
+    work.check(Action.RETAIN, has_own_limit=True)
+    root = work.roots.state(work.log_dir, work.partition)
+    return plan_free(work.fs, work.partition, root, request, work.places)
+
+
+def _check_finished(work: Work) -> None:
+    """Raises Refused where an earlier run waits to be taken back, which must find what it left."""
+    run_id = cut_off_run(work.fs, work.partition)
+    manifest = None if run_id is None else read_manifest(work.fs, work.partition.path, run_id)
+    if manifest is not None and not manifest.discard:
+        path = work.partition.path
+        raise Refused(path=path, reason=f"run {run_id} was cut off half way: kafkalog undo {path} {run_id}")
+
+
+FREE = Verb(Action.RETAIN.value, _run)
+"""Looks at all partitions first, in a session that is a dry run and so takes no lock; `Freeing` unlinks then."""
+
+
+@dataclass(slots=True)
+class Freeing:
+    """Unlinks segment by segment, under the locks; `dry_run`: nothing is unlinked.
+
+    On a disk that is full not even the file of a lock may be made: where it cannot, nobody else can have it either.
+    """
+
+    session: Session
+    request: FreeRequest
+    wanted_bytes: int
+    dry_run: bool
+    plans: list[FreePlan] = field(default_factory=list)
+    freed: dict[str, Freed] = field(default_factory=dict)
+    failed_paths: set[str] = field(default_factory=set)
+    _partition_locks: dict[str, LockHandle | None] = field(default_factory=dict)
+    _failures: list[ExitCode] = field(default_factory=list)
+    _failed_with: dict[str, ExitCode] = field(default_factory=dict)
+    _unsynced: set[str] = field(default_factory=set)
+    _locks: ExitStack = field(default_factory=ExitStack)
+
+    def add(self, plan: FreePlan) -> None:
+        """A partition was looked at; what goes is known when all are."""
+        self.plans.append(plan)
+
+    def run(self, codes: Sequence[ExitCode]) -> ExitCode:
+        """Unlink, now that all partitions were looked at with these codes; the exit code."""
+        planned = list(self.plans)
+        failures = self._free() if planned else []
+        found = [*self._codes_of_targets(codes, planned), *failures]
+        is_short = ExitCode.NO_SPACE in found and ExitCode.INTERRUPTED not in found
+        return ExitCode.NO_SPACE if is_short else combined_exit_code(found)
+
+    def results(self) -> Iterator[Freed]:
+        """What became of each partition, also where nothing went."""
+        run_id = self.session.shared.run_id
+        for plan in self.plans:
+            yield replace(self.freed.get(plan.path) or Freed(plan), run_id=run_id, is_dry_run=self.dry_run)
+
+    def _codes_of_targets(self, codes: Sequence[ExitCode], planned: Sequence[FreePlan]) -> list[ExitCode]:
+        """A code for each partition: that of its failure since it was planned, if there was one."""
+        found = list(codes)
+        for plan in planned:
+            if plan.path in self._failed_with:
+                found.remove(plan.exit_code)
+                found.append(self._failed_with[plan.path])
+        return found
+
+    def _free(self) -> list[ExitCode]:
+        """Unlink, then write down what went; what is wrong besides."""
+        interruptions = self.session.interruptions
+        with interruptions.watched(), self._locks:
+            with suppress(KeyboardInterrupt):  # of a wait for a lock
+                for device in dict.fromkeys(plan.device for plan in self._lockable()):
+                    self._free_on(device)
+            if interruptions.are_asked_for:
+                self._failures.append(ExitCode.INTERRUPTED)
+            if not self.dry_run:
+                for freed in self.freed.values():
+                    if freed.plan.path not in self._unsynced:
+                        self._record(freed)
+        return self._failures
+
+    def _free_on(self, device: int) -> None:
+        fs = self.session.context.fs
+        plans = [plan for plan in self.plans if plan.device == device]
+        room = fs.room(plans[0].path).free_bytes
+        for plan, segment in self._candidates(plans):
+            if room >= self.wanted_bytes or self.session.interruptions.are_asked_for:
+                return
+            try:
+                gone_bytes = self._unlink(plan, segment)
+            except (KafkalogError, OSError) as error:
+                self._fail(plan, error)
+                if isinstance(error.__cause__, SyncFailed):  # what the disk has is not known: nothing may follow
+                    self._unsynced.add(plan.path)
+                continue
+            room = room + gone_bytes if self.dry_run else fs.room(plan.path).free_bytes
+        if room < self.wanted_bytes:
+            message = f"{room} bytes are free, {self.wanted_bytes} were wanted: nothing else may go"
+            self._report("no-room", message, plans[0].log_dir or plans[0].path, is_error=True)
+            self._failures.append(ExitCode.NO_SPACE)
+
+    def _candidates(self, plans: Sequence[FreePlan]) -> Iterator[tuple[FreePlan, FreeSegment | None]]:
+        """None for what is left of what has gone before; then segments. Of a partition that failed no more."""
+        failed = self.failed_paths
+        for plan in plans:
+            if plan.has_work and plan.leftovers and plan.path not in failed:
+                yield plan, None
+        open_plans = [plan for plan in plans if plan.has_work]
+        for plan, segment in oldest_first(self.session.context.fs, open_plans, self.request, self._fail):
+            if plan.path not in failed:
+                yield plan, segment
+
+    def _unlink(self, plan: FreePlan, segment: FreeSegment | None) -> int:
+        """Unlink a segment, or (None) what is left of earlier segments; the bytes that took."""
+        if not self.dry_run and plan.path not in self._partition_locks:
+            self._lock_one(plan)
+        freed = self.freed.setdefault(plan.path, Freed(plan))
+        if not self.dry_run:
+            unlink_segment(self.session.context.fs, plan, segment)
+        if segment is None:
+            freed.old_files += len(plan.leftovers)
+            gone_bytes = sum(file.allocated_bytes or file.size_bytes for file in plan.leftovers)
+        else:
+            freed.segments.append(segment)
+            gone_bytes = segment.disk_bytes
+        freed.disk_bytes += gone_bytes
+        return gone_bytes
+
+    def _record(self, freed: Freed) -> None:
+        plan, session = freed.plan, self.session
+        try:
+            if self._partition_locks.get(plan.path) is None:
+                self._lock_one(plan)  # there may be room for it now
+            run, held = session.run_info(()), self._partition_locks[plan.path]
+            remark = record_freed(session.context.fs, freed, run, held=held)
+            if remark is not None:
+                self._report("epochs", remark.message, remark.path)
+                self._failures.append(remark.code)
+        except (KafkalogError, OSError) as error:
+            self._fail(plan, error)
+
+    def _lockable(self) -> list[FreePlan]:
+        """The plans of log directories that could be locked."""
+        for log_dir in dict.fromkeys(plan.log_dir for plan in self.plans if plan.has_work):
+            if log_dir is None or self.dry_run:
+                continue
+            try:
+                lock = lock_log_dir(self.session.context.fs, log_dir, self.session.lock_policy)
+                if lock is not None:
+                    self._locks.enter_context(lock)
+            except NoSpace:
+                self._report("no-lock", "there is no room for the lock, so nobody else has it", log_dir)
+            except KafkalogError as error:
+                self.session.observer.fail(error, is_told=False)
+                self._failed_with |= {p.path: error.exit_code for p in self.plans if p.log_dir == log_dir}
+                self.plans = [plan for plan in self.plans if plan.log_dir != log_dir]
+        return self.plans
+
+    def _lock_one(self, plan: FreePlan) -> None:
+        with suppress(NoSpace):  # nor has anybody else
+            lock = lock_partition(self.session.context.fs, plan.path, self.session.lock_policy)
+            self._partition_locks[plan.path] = lock
+            if lock is not None:
+                self._locks.enter_context(lock)
+            return
+        self._partition_locks[plan.path] = None
+
+    def _fail(self, plan: FreePlan, error: Exception) -> None:
+        known = error if isinstance(error, KafkalogError) else KafkalogError(reason=f"{plan.path}: {error}")
+        self.session.observer.fail(known, is_told=False)
+        self._failed_with[plan.path] = known.exit_code
+        self.failed_paths.add(plan.path)
+
+    def _report(self, kind: str, message: str, path: str, *, is_error: bool = False) -> None:
+        self.session.observer.report(Note(kind, message, path, is_error=is_error))

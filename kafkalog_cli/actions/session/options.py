@@ -1,0 +1,54 @@
+"""What a session works with, and what its caller may choose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkalog_cli.actions.engine import THREADS, Engine
+from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.storage.clocks import wall_clock_ms
+from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
+from kafkalog_cli.storage.kernels import KernelChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The disk, the clocks and the kernels. `clock` counts seconds from any moment on."""
+
+    fs: WritableFilesystem = field(default_factory=RealFilesystem)
+    kernels: KernelChoice = field(default_factory=KernelChoice)
+    now_ms: Callable[[], int] = wall_clock_ms
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Pace(NamedTuple):
+    """How fast a session may go: partitions at a time, and limits (None: there is no limit)."""
+
+    jobs: int = 1
+    time_budget_seconds: float | None = None
+    io_bytes_per_second: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What all verbs have in common. The names are those of the command line's options.
+
+    `now_ms` None: what the clock says. `config` are topic settings as NAME=VALUE, `broker_config` is the path of a
+    server.properties, `metadata` that of a metadata log.
+    """
+
+    selection: Selection = field(default=Selection())
+    now_ms: int | None = None
+    dry_run: bool = False
+    wait_seconds: float = 0
+    assume_offline: bool = False
+    single_replica: bool = False
+    config: Sequence[str] = ()
+    broker_config: str | None = None
+    metadata: str | None = None
+    pace: Pace = field(default=Pace())
+    engine: Engine = THREADS

@@ -1,0 +1,261 @@
+"""One partition while a verb is at work on it: its disk, its lock, the refusals that hold, and its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
+from kafkalog_cli.actions.cut_off import cut_off_run, take_back
+from kafkalog_cli.actions.partition_facts import PartitionFacts, Places, gather_facts
+from kafkalog_cli.actions.refusals import Action, Intent, Verdict, judge, raise_refusals
+from kafkalog_cli.actions.root_state import Roots, RootState
+from kafkalog_cli.actions.runs import Clock
+from kafkalog_cli.actions.session.observer import Note
+from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, lock_partition
+from kafkalog_cli.storage.changing.manifest import RunInfo
+from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
+from kafkalog_cli.storage.partition import Partition, open_partition
+from kafkalog_cli.storage.settings.topic_config import Setting
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.change_plan import ChangePlan
+    from kafkalog_cli.actions.session.session import Session
+    from kafkalog_cli.actions.session.verb import SharedState
+
+ResultT = TypeVar("ResultT")
+PlanT = TypeVar("PlanT", bound="ChangePlan")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Generic[PlanT]):
+    """What became of one partition; `done` None: nothing was changed, as in a dry run.
+
+    `is_named`: whether the command line names the partition or its topic, where the verb asks for that.
+    """
+
+    plan: PlanT
+    done: Applied | None
+    is_dry_run: bool = False
+    is_named: bool = True
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """That of the plan."""
+        return self.plan.exit_code
+
+
+class Work:
+    """One partition in work, in a thread or task of its own. `log_dir` None: it lies in no log directory.
+
+    `fs` is the disk through which the partition is to be read and changed. `lock` is the partition's, if it is held.
+    """
+
+    def __init__(self, partition: Partition, log_dir: str | None) -> None:
+        self.partition = partition
+        self.log_dir = log_dir
+        self.fs: WritableFilesystem
+        self.lock: LockHandle | None = None
+        self.must_finish = False
+        self._session: Session
+        self._notes: list[Note] = []
+        self._reported: set[tuple[str, str, str | None]] = set()
+
+    def bind(self, session: Session, fs: WritableFilesystem) -> None:
+        """The session that does the work in this process, and the disk as it counts it."""
+        self._session = session
+        self.fs = fs
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, or from it: neither locks nor a disk that is counted go along."""
+        left = ("fs", "_session")
+        return {name: value for name, value in self.__dict__.items() if name not in left} | {"lock": None}
+
+    # -- what the session knows
+
+    @property
+    def _shared(self) -> SharedState:
+        return self._session.shared
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing may be changed."""
+        return self._shared.options.dry_run
+
+    @property
+    def clock(self) -> Clock:
+        """Now, as the command line or the clock says."""
+        return self._shared.clock
+
+    @property
+    def places(self) -> Places:
+        """Where the partitions of the log directories lie."""
+        return self._shared.places
+
+    @property
+    def settings(self) -> SettingsSource:
+        """Where the settings of topics and of the broker come from."""
+        assert self._shared.settings is not None
+        return self._shared.settings
+
+    @property
+    def roots(self) -> Roots:
+        """What the log directories said before anything was changed."""
+        return self._shared.roots
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run."""
+        return self._shared.run_id
+
+    @property
+    def lock_policy(self) -> LockPolicy:
+        """How long to wait for a lock."""
+        return self._session.lock_policy
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the command line names the partition's directory, or its topic."""
+        shared = self._shared
+        return self.partition.path in shared.named_paths or self.partition.topic in shared.named_topics
+
+    # -- what there is to say
+
+    def note(self, kind: str, message: str, path: str | None) -> None:
+        """Something to be told once, with the partition's result."""
+        told = {(note.kind, note.message, note.path) for note in self._notes}
+        if (kind, message, path) not in told | self._reported:
+            self._notes.append(Note(kind, message, path))
+
+    def take_notes(self) -> list[Note]:
+        """All that was noted until now, to report it."""
+        notes, self._notes = self._notes, []
+        self._reported.update((note.kind, note.message, note.path) for note in notes)
+        return notes
+
+    def warn(self, verdicts: Sequence[Verdict]) -> None:
+        """Note what the table of refusals warns of."""
+        for verdict in verdicts:
+            self.note(verdict.rule.name, verdict.message, verdict.path)
+
+    def report_now(self) -> None:
+        """Tell what there is to know of the partition before it is changed, while that can still be stopped."""
+        self._session.observer.report_now(self.take_notes())
+
+    def confirm(self, plan: Any) -> None:
+        """Ask whoever is there before valid records go. Raises NotChanged, KeyboardInterrupt."""
+        if not self.dry_run:
+            self._session.observer.consent(self.partition.path, plan)
+
+    # -- before the change
+
+    def begin(self) -> RootState:
+        """Take back what was cut off half way; what the log directory says then. Raises KafkalogError."""
+        run_id = cut_off_run(self.fs, self.partition)
+        if run_id is None:
+            return self.roots.state(self.log_dir, self.partition)
+        path = self.partition.path
+        if self.dry_run:
+            self.note("cut-off", f"run {run_id} was cut off half way, and would be taken back first", path)
+            return self.roots.state(self.log_dir, self.partition)
+        with self.locked():
+            try:
+                take_back(self.fs, self.partition, run_id, self.clock, self.places)
+                self.note("cut-off", f"run {run_id} was cut off half way, and is taken back", path)
+            except Refused as refused:
+                self.note("cut-off", f"run {run_id} was cut off half way, and cannot be taken back: {refused}", path)
+        self.partition = open_partition(self.fs, path)
+        return Roots(self.fs).state(self.log_dir, self.partition)
+
+    def check(self, action: Action, *, facts: PartitionFacts | None = None, **intent: Any) -> PartitionFacts:
+        """Note what the table of refusals warns of; `facts` None: they are gathered.
+
+        Raises Refused, UnsupportedFormat.
+        """
+        shared, partition = self._shared, self.partition
+        facts = facts or gather_facts(
+            self.fs,
+            partition,
+            self.log_dir,
+            self.settings,
+            checkpoints=self.roots.checkpoints(self.log_dir),
+            places=self.places,
+        )
+        is_alone = shared.named_topics == {partition.topic}
+        verdicts = judge(
+            facts,
+            Intent(
+                action,
+                self.clock.now_ms,
+                self.clock.is_given,
+                single_replica=shared.options.single_replica,
+                is_named=is_alone or partition.topic in shared.options.selection.topics,
+                is_named_alone=is_alone,
+                **intent,
+            ),
+        )
+        raise_refusals(verdicts)
+        self.warn(verdicts)
+        return facts
+
+    # -- the change
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The partition's lock; from here on the work is finished, whatever comes. Raises Locked, Refused, NoSpace."""
+        if self.dry_run:
+            yield
+            return
+        with lock_partition(self.fs, self.partition.path, self.lock_policy) or Unlocked() as self.lock:
+            self._session.interruptions.safe_point()
+            self.must_finish = True
+            yield
+
+    def run_info(self, settings: Sequence[Setting]) -> RunInfo:
+        """The run as its manifests name it, with the settings that it followed in this partition."""
+        return self._session.run_info(settings)
+
+    def change(
+        self, plan: PlanT, apply: Callable[[RunInfo], Applied | None], *, warns_first: bool = False
+    ) -> Changed[PlanT]:
+        """Carry out a plan, unless this is a dry run; `warns_first`: what is noted is told before.
+
+        `apply` makes the changes under the partition's lock. Raises KafkalogError, OSError.
+        """
+        if self.dry_run or not plan.has_work:
+            return Changed(plan, None, self.dry_run)
+        with self.ready_to_change(plan, warns_first=warns_first):
+            return self.changed(plan, apply(self.run_info(plan.settings)))
+
+    @contextmanager
+    def ready_to_change(self, plan: ChangePlan, *, warns_first: bool = False) -> Iterator[None]:
+        """The partition's lock, once whoever is there has been told and asked. Raises as `locked` and `confirm`."""
+        if warns_first:
+            self.report_now()
+        if plan.drops_valid:
+            self.confirm(plan)
+        with self.locked():
+            yield
+
+    def changed(self, plan: PlanT, done: Applied | None) -> Changed[PlanT]:
+        """What became of the partition; the marker of a clean shutdown that stays away is noted."""
+        if done is not None and done.marker is Marker.AWAY:
+            self.note("marker", MARKER_STAYS_AWAY, plan.log_dir)
+        return Changed(plan, done)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[ResultT]):
+    """What became of one partition: a result or an error; neither if it was not begun or was broken off.
+
+    `is_told`: what is wrong was reported with another partition.
+    """
+
+    work: Work
+    result: ResultT | None = None
+    error: KafkalogError | None = None
+    is_told: bool = False

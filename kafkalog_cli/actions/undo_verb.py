@@ -1,0 +1,70 @@
+"""The verb `undo`: takes one run back, on all partitions that have it, the last change first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalog_cli.actions.refusals import Action
+from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.actions.session.session import Session
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.work import Work
+from kafkalog_cli.actions.undo import UndoPlan, UndoResult, apply_undo, has_run, last_first, plan_undo
+from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError
+from kafkalog_cli.storage.partition import Partition
+
+MOST_RUNS = 5
+"""Runs that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What became of one partition; `result` None: a dry run."""
+
+    plan: UndoPlan
+    result: UndoResult | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Always OK: what cannot be undone raises."""
+        return ExitCode.OK
+
+
+def partitions_to_undo(session: Session, path: str, run_id: str) -> list[Partition]:
+    """The partitions under a path that have the run, the last change first.
+
+    Raises UsageError without a run, NothingSelected where no partition has it, and as `Session.partitions`.
+    """
+    found = session.partitions([path])
+    if not run_id:
+        raise UsageError(reason=f"undo needs the name of a RUN; {_runs_under(path, found)}")
+    partitions = [partition for partition in found if has_run(session.fs, partition, run_id)]
+    if not partitions:
+        raise NothingSelected(reason=f"no run {run_id}; {_runs_under(path, found)}")
+    return last_first(session.fs, partitions, run_id)
+
+
+def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
+    """Which runs there are, the latest first: their names begin with their time."""
+    runs = Counter(run for partition in partitions for run in partition.runs)
+    if not runs:
+        return f"no partition under {path} has any"
+    names = [f"{run} ({counted(runs[run], 'partition', 'partitions')})" for run in sorted(runs, reverse=True)]
+    more = f" and {len(names) - MOST_RUNS} older ones" if len(names) > MOST_RUNS else ""
+    return f"under {path} there are: {', '.join(names[:MOST_RUNS])}{more}"
+
+
+def _run(work: Work, run_id: str) -> Undone:
+    plan = plan_undo(work.fs, work.partition, run_id, work.clock, work.places)
+    work.warn(plan.warnings)
+    return Undone(plan, None if work.dry_run else apply_undo(work.fs, plan))
+
+
+def _always(_partition: Partition) -> bool:
+    return True
+
+
+UNDO = Verb(Action.UNDO.value, _run, locks_first=_always)
+"""The request is the name of the run."""

@@ -1,0 +1,44 @@
+"""`kafkalog retain --free-bytes`: room on a full disk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkalog_cli.actions.retain.free import FreeRequest
+from kafkalog_cli.actions.retain.freeing import FREE, Freeing
+from kafkalog_cli.actions.size_spec import parse_size_bytes
+from kafkalog_cli.cli.verbs import begin
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.output.freed import free_view
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.session.options import SessionOptions
+    from kafkalog_cli.cli.environment import Environment
+    from kafkalog_cli.cli.groups import Printing
+
+
+def free(  # noqa: PLR0913, PLR0917
+    environment: Environment,
+    options: SessionOptions,
+    paths: list[str],
+    room: tuple[str, str | None, int],
+    printing: Printing,
+    metrics: str | None,
+) -> int:
+    """Unlink until there is room: `room` is what --free-bytes, --keep-bytes and --keep-ms say; the exit code."""
+    wanted_bytes, keep_ms = parse_size_bytes(room[0]), room[2]
+    keep_bytes = 0 if room[1] is None else parse_size_bytes(room[1])
+    is_dry = options.dry_run
+    run = begin(environment, FREE, free_view(), replace(options, dry_run=True), printing)
+    session = run.session
+    partitions = session.writable_partitions(paths)
+    run.check_metrics(None if is_dry else metrics)
+    request = session.request(FreeRequest, partitions, keep_bytes=keep_bytes, keep_ms=keep_ms)
+    freeing = Freeing(session, request, wanted_bytes, is_dry)
+    summary = session.run(request, partitions, show=freeing.add)
+    if summary.code is not ExitCode.INTERRUPTED:
+        summary = replace(summary, code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
+    for freed in freeing.results():
+        run.printer.show(freed)
+    return run.finish(summary, partitions, None if is_dry else metrics)

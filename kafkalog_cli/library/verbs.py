@@ -1,0 +1,327 @@
+"""Every verb of the command line for Python programs: the same plans, locks, refusals and undo, results as values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+
+from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.actions.session.interruptions import Interruptions
+from kafkalog_cli.actions.session.observer import Note, SilentObserver
+from kafkalog_cli.actions.session.options import Context, Pace, SessionOptions
+from kafkalog_cli.actions.session.session import Session
+from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.library.times import epoch_ms
+from kafkalog_cli.library.warning import LogWarning
+from kafkalog_cli.storage.partition import Partition
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from typing_extensions import Unpack
+
+    from kafkalog_cli.actions.compact.plan import CompactPlan
+    from kafkalog_cli.actions.delete_records import DeleteRecordsPlan
+    from kafkalog_cli.actions.purge import PurgePlan
+    from kafkalog_cli.actions.recover.verb import Recovered
+    from kafkalog_cli.actions.retain.plan import RetainPlan
+    from kafkalog_cli.actions.roll import RollPlan
+    from kafkalog_cli.actions.session.work import Changed
+    from kafkalog_cli.actions.truncate import TruncatePlan
+    from kafkalog_cli.actions.undo_verb import Undone
+    from kafkalog_cli.actions.verify.partition import Verification
+
+    Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+ResultT = TypeVar("ResultT")
+
+
+class VerbOptions(TypedDict, total=False):
+    """What every verb takes; the names and the meanings are those of the command line's options.
+
+    `config` has topic settings by name. `now` is a datetime (without a zone: UTC) or epoch milliseconds.
+    """
+
+    topics: Sequence[str]
+    partitions: Sequence[int]
+    dry_run: bool
+    now: int | datetime
+    config: Mapping[str, object]
+    broker_config: str | PathLike[str]
+    metadata: str | PathLike[str]
+    single_replica: bool
+    wait_seconds: float
+    jobs: int
+    time_budget_seconds: float
+    io_bytes_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Generic[ResultT]):
+    """What a verb did. `results` are in the order of the partitions; `errors` are those of partitions that failed.
+
+    `exit_code` is the command's. `notes` are the facts beside the results, each of which was a LogWarning too.
+    `not_done`: the partitions that were not begun, or broken off unchanged, as the time was over.
+    """
+
+    exit_code: ExitCode
+    results: tuple[ResultT, ...]
+    errors: tuple[KafkalogError, ...] = ()
+    notes: tuple[Note, ...] = ()
+    not_done: tuple[str, ...] = ()
+
+
+class _Listener(SilentObserver):
+    """Collects what is told."""
+
+    def __init__(self) -> None:
+        self.results: list[Any] = []
+        self.errors: list[KafkalogError] = []
+        self.notes: list[Note] = []
+
+    def working(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def report(self, note: Note) -> None:
+        self.notes.append(note)
+        where = "" if note.path is None else f"{note.path}: "
+        warnings.warn(f"{where}{note.message}", LogWarning, stacklevel=7)
+
+    def report_now(self, notes: Sequence[Note]) -> None:
+        for note in notes:
+            self.report(note)
+
+    def fail(self, error: KafkalogError, *, is_told: bool) -> None:
+        del is_told
+        self.errors.append(error)
+
+    def show(self, result: Any) -> None:
+        self.results.append(result)
+
+
+class _Call:
+    """One call of a verb."""
+
+    def __init__(self, verb: Verb[Any], paths: Paths, options: VerbOptions) -> None:
+        self.paths = _texts(paths)
+        self._listener = _Listener()
+        interruptions = Interruptions()
+        argv = ("kafkalog_cli", verb.name, *self.paths)
+        self.session = Session(
+            verb, Context(), _session_options(options), self._listener, interruptions=interruptions, argv=argv
+        )
+
+    def run(self, request: Any, partitions: Sequence[Partition]) -> Run[Any]:
+        """Raises KeyboardInterrupt after Ctrl-C, when the partitions that were being changed are done."""
+        summary = self.session.run(request, partitions)
+        if self.session.interruptions.are_asked_for:
+            raise KeyboardInterrupt
+        heard, not_done = self._listener, tuple(partition.path for partition in summary.not_done)
+        return Run(summary.code, tuple(heard.results), tuple(heard.errors), tuple(heard.notes), not_done)
+
+    def on_logs(self, kind: Any, **what: Any) -> Run[Any]:
+        """A verb whose request has settings of topics."""
+        partitions = self.session.writable_partitions(self.paths)
+        return self.run(self.session.request(kind, partitions, **what), partitions)
+
+
+def _texts(paths: Paths) -> list[str]:
+    return [fspath(paths)] if isinstance(paths, str | PathLike) else [fspath(path) for path in paths]
+
+
+def _session_options(options: VerbOptions) -> SessionOptions:
+    now, broker_config, metadata = options.get("now"), options.get("broker_config"), options.get("metadata")
+    return SessionOptions(
+        selection=Selection(frozenset(options.get("topics", ())), frozenset(options.get("partitions", ()))),
+        now_ms=epoch_ms(now),
+        dry_run=options.get("dry_run", False),
+        wait_seconds=options.get("wait_seconds", 0),
+        single_replica=options.get("single_replica", False),
+        config=[f"{name}={value}" for name, value in options.get("config", {}).items()],
+        broker_config=None if broker_config is None else fspath(broker_config),
+        metadata=None if metadata is None else fspath(metadata),
+        pace=Pace(options.get("jobs", 1), options.get("time_budget_seconds"), options.get("io_bytes_per_second")),
+    )
+
+
+def verify(
+    paths: Paths, *, level: str = "normal", topics: Sequence[str] = (), partitions: Sequence[int] = ()
+) -> Run[Verification]:
+    """Check partitions and log directories as `kafkalog verify` does; `level` is quick, normal or deep.
+
+    Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
+    """
+    from kafkalog_cli.actions.reports.segment_reports import Means
+    from kafkalog_cli.actions.verify.partition import Level
+    from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
+    from kafkalog_cli.errors import combined_exit_code
+    from kafkalog_cli.format.limits import DEFAULT_LIMITS
+
+    context = Context()
+    request = VerifyRequest(Selection(frozenset(topics), frozenset(partitions)), Level(level), context.now_ms())
+    means = Means(context.fs, DEFAULT_LIMITS, context.kernels, context.sleep)
+    found = list(Verifier(means, request).run(_texts(paths)))
+    errors = tuple(one.error for one in found if isinstance(one, Failed))
+    results = tuple(one for one in found if not isinstance(one, Failed))
+    code = combined_exit_code([*(error.exit_code for error in errors), *(one.exit_code for one in results)])
+    return Run(code, results, errors)
+
+
+def recover(
+    paths: Paths,
+    *,
+    mode: str = "repair",
+    since_recovery_point: bool = False,
+    discard: bool = False,
+    **options: Unpack[VerbOptions],
+) -> Run[Recovered]:
+    """Repair partitions as `kafkalog recover` does; `mode` is repair, like-broker or indexes-only.
+
+    Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected; what fails on one partition is in `errors`.
+    """
+    from kafkalog_cli.actions.recover.plan import RecoverMode
+    from kafkalog_cli.actions.recover.recover import RecoverRequest
+    from kafkalog_cli.actions.recover.verb import RECOVER, partitions_to_recover
+
+    call = _Call(RECOVER, paths, options)
+    partitions = partitions_to_recover(call.session, call.paths)
+    what = {"mode": RecoverMode(mode), "since_recovery_point": since_recovery_point, "discard": discard}
+    return call.run(call.session.request(RecoverRequest, partitions, **what), partitions)
+
+
+def roll(paths: Paths, *, force: bool = False, **options: Unpack[VerbOptions]) -> Run[Changed[RollPlan]]:
+    """Begin new segments as `kafkalog roll` does. Raises as `recover`."""
+    from kafkalog_cli.actions.roll import ROLL, RollRequest
+
+    return _Call(ROLL, paths, options).on_logs(RollRequest, force=force)
+
+
+def retain(
+    paths: Paths,
+    *,
+    delay_ms: int | None = None,
+    keep: bool = False,
+    explain: bool = False,
+    **options: Unpack[VerbOptions],
+) -> Run[Changed[RetainPlan]]:
+    """Remove what retention says as `kafkalog retain` does. Raises as `recover`."""
+    from kafkalog_cli.actions.retain.plan import RetainRequest
+    from kafkalog_cli.actions.retain.retain import RETAIN
+
+    what = {"delay_ms": delay_ms, "keeps": keep, "explains": explain, "now_is_given": "now" in options}
+    return _Call(RETAIN, paths, options).on_logs(RetainRequest, **what)
+
+
+def compact(
+    paths: Paths,
+    *,
+    force: bool = False,
+    passes: int | None = 1,
+    estimate: bool = False,
+    delay_ms: int | None = None,
+    **options: Unpack[VerbOptions],
+) -> Run[Changed[CompactPlan]]:
+    """Compact logs as `kafkalog compact` does, the dirtiest first; `passes` None: until nothing changes any more.
+
+    Raises as `recover`.
+    """
+    from kafkalog_cli.actions.compact.plan import CompactRequest
+    from kafkalog_cli.actions.compact.verb import COMPACT, CompactWork, dirtiest_first
+
+    call = _Call(COMPACT, paths, options)
+    partitions = call.session.writable_partitions(call.paths)
+    what = {"is_forced": force, "passes": passes, "delay_ms": delay_ms, "now_is_given": "now" in options}
+    request = call.session.request(CompactRequest, partitions, **what)
+    ordered = dirtiest_first(call.session, partitions, request)
+    return call.run(CompactWork(request, estimates=estimate), ordered)
+
+
+def truncate(
+    path: Paths, offset: int, *, discard: bool = False, **options: Unpack[VerbOptions]
+) -> Run[Changed[TruncatePlan]]:
+    """Cut the log of one partition at `offset`, the first offset that is gone. Raises as `recover`."""
+    from kafkalog_cli.actions.truncate import TRUNCATE, TruncateRequest
+
+    call = _Call(TRUNCATE, path, options)
+    partitions = call.session.one_partition(call.paths[0])
+    request = call.session.request(TruncateRequest, partitions, target_offset=offset, discard=discard)
+    return call.run(request, partitions)
+
+
+def delete_records(
+    path: Paths, before_offset: int, *, delay_ms: int | None = None, keep: bool = False, **options: Unpack[VerbOptions]
+) -> Run[Changed[DeleteRecordsPlan]]:
+    """Let the log of one partition start at `before_offset`; -1: at the high watermark. Raises as `recover`."""
+    from kafkalog_cli.actions.delete_records import DELETE_RECORDS, DeleteRecordsRequest
+
+    call = _Call(DELETE_RECORDS, path, options)
+    partitions = call.session.one_partition(call.paths[0])
+    what = {"before_offset": before_offset, "delay_ms": delay_ms, "keeps": keep}
+    return call.run(call.session.request(DeleteRecordsRequest, partitions, **what), partitions)
+
+
+def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
+    """Take a run back on all partitions under `path` that have it. Raises as `recover`."""
+    from kafkalog_cli.actions.undo_verb import UNDO, partitions_to_undo
+
+    call = _Call(UNDO, path, options)
+    return call.run(run, partitions_to_undo(call.session, call.paths[0], run))
+
+
+def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[VerbOptions]) -> Run[PurgePlan]:
+    """Remove for good what is due, and what runs older than so many milliseconds keep. Raises as `recover`."""
+    from kafkalog_cli.actions.purge import PURGE, PurgeRequest
+
+    call = _Call(PURGE, paths, options)
+    return call.run(PurgeRequest(older_than_ms), call.session.partitions(call.paths))
+
+
+class OnPath:
+    """The verbs on the partitions under `path`, by their names; each takes what its function takes after the path."""
+
+    @property
+    def path(self) -> str:
+        """The path that was opened."""
+        raise NotImplementedError
+
+    def verify(self, **what: Any) -> Run[Verification]:
+        """See `kafkalog_cli.verify`."""
+        return verify(self.path, **what)
+
+    def recover(self, **what: Any) -> Run[Recovered]:
+        """See `kafkalog_cli.recover`."""
+        return recover(self.path, **what)
+
+    def roll(self, **what: Any) -> Run[Changed[RollPlan]]:
+        """See `kafkalog_cli.roll`."""
+        return roll(self.path, **what)
+
+    def retain(self, **what: Any) -> Run[Changed[RetainPlan]]:
+        """See `kafkalog_cli.retain`."""
+        return retain(self.path, **what)
+
+    def compact(self, **what: Any) -> Run[Changed[CompactPlan]]:
+        """See `kafkalog_cli.compact`."""
+        return compact(self.path, **what)
+
+    def truncate(self, offset: int, **what: Any) -> Run[Changed[TruncatePlan]]:
+        """See `kafkalog_cli.truncate`."""
+        return truncate(self.path, offset, **what)
+
+    def delete_records(self, before_offset: int, **what: Any) -> Run[Changed[DeleteRecordsPlan]]:
+        """See `kafkalog_cli.delete_records`."""
+        return delete_records(self.path, before_offset, **what)
+
+    def undo(self, run: str, **what: Any) -> Run[Undone]:
+        """See `kafkalog_cli.undo`."""
+        return undo(self.path, run, **what)
+
+    def purge(self, **what: Any) -> Run[PurgePlan]:
+        """See `kafkalog_cli.purge`."""
+        return purge(self.path, **what)

@@ -1,0 +1,53 @@
+"""How recoveries and salvages are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from kafkalog_cli.actions.recover.salvage import Copied
+from kafkalog_cli.actions.recover.verb import Recovered
+from kafkalog_cli.output.recover_json import RECOVERY, SALVAGE, plan_object, salvage_object
+from kafkalog_cli.output.recover_text import plan_lines, plan_words, salvage_lines
+from kafkalog_cli.output.stream import printable
+from kafkalog_cli.output.views import View
+
+
+def recover_view() -> View[Recovered]:
+    """Of recover."""
+    return View(
+        RECOVERY,
+        _fields,
+        _lines,
+        ("changed",),
+        lambda result: {"changed": int(result.done is not None or result.live_path is not None)},
+        lambda result: not result.plan.has_work and not result.plan.remarks,
+        plan_words,
+    )
+
+
+def _fields(result: Recovered) -> dict[str, Any]:
+    plan = result.plan if result.live_path is None else replace(result.plan, path=result.live_path)
+    return plan_object(plan, run_id=None if result.done is None else result.done.manifest.run.run_id)
+
+
+def _lines(result: Recovered) -> Iterable[str]:
+    plan, done = result.plan, result.done
+    if result.live_path is not None:
+        plan = replace(plan, path=result.live_path)
+    yield from plan_lines(plan, with_changes=result.is_dry_run)
+    if done is not None:
+        undo = f"undo: kafkalog undo {printable(plan.path)} {done.manifest.run.run_id}"
+        yield "  cannot be undone (--discard)" if done.manifest.discard else f"  {undo}"
+
+
+def salvage_view() -> View[Copied]:
+    """Of recover --salvage."""
+    return View(
+        SALVAGE,
+        lambda copied: salvage_object(
+            copied.partition.path, copied.partition.topic, copied.partition.number, copied.salvaged
+        ),
+        lambda copied: salvage_lines(copied.partition.path, copied.salvaged),
+    )

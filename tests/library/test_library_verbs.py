@@ -1,0 +1,149 @@
+"""The verbs of the library do to the bytes what the commands do, and hear what the commands print."""
+
+import inspect
+import os
+import re
+import shutil
+import warnings
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from test_append import kafkalog, tree
+
+import kafkalog_cli as kl
+from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.errors import PathNotFound
+from kafkalog_cli.library import verbs
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
+NOW_MS = 1_800_000_000_000
+RUN_ID = re.compile(rb"\d{8}T\d{6}\.\d{3}Z-([\w-]+)-[0-9a-f]{4}")
+POLICY = {"cleanup.policy": "delete", "retention.ms": 1}
+COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": 0}
+CALLS = {
+    # verb: what the library is called with, what the command is called with
+    "roll": ({"force": True}, ["--force"]),
+    "retain": ({"config": POLICY}, ["--config", "cleanup.policy=delete", "--config", "retention.ms=1"]),
+    "compact": (
+        {"config": COMPACTED, "force": True},
+        ["--config", "cleanup.policy=compact", "--config", "delete.retention.ms=0", "--force"],
+    ),
+    "recover": ({"mode": "like-broker"}, ["--like-broker"]),
+    "purge": ({"older_than_ms": 0}, ["--older-than", "0s"]),
+}
+ONE = {
+    "truncate": ((60,), {"single_replica": True}, ["--to", "60", "--single-replica"]),
+    "delete_records": ((60,), {"single_replica": True}, ["--before", "60", "--single-replica"]),
+}
+OTHER_COMMANDS = {"dump-log", "dump-index", "ls", "lookup-offset", "lookup-time", "read", "append", "export", "import"}
+OTHER_COMMANDS |= {"sql", "audit", "warmup"}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kl.LogWarning)
+        yield
+
+
+def copies(tmp_path):
+    """Two log directories at the same place, one after the other: messages and manifests name paths."""
+    place = tmp_path / "logs"
+
+    def fresh():
+        if place.exists():
+            shutil.rmtree(place)
+        shutil.copytree(EXAMPLE, place)
+        cut = place / "mixed-1" / "00000000000000000000.index"
+        cut.write_bytes(cut.read_bytes()[:-8])
+        return place
+
+    return fresh
+
+
+def files(root):
+    """(bytes, mode) by path, without names of runs and the manifests, which name the calling program."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.name != "manifest.json":
+            name = RUN_ID.sub(rb"RUN-\1", os.fsencode(path.relative_to(root)))
+            found[name] = RUN_ID.sub(rb"RUN", path.read_bytes()), path.stat().st_mode
+    return found
+
+
+@pytest.mark.parametrize("verb", CALLS)
+def test_what_the_command_does(tmp_path, verb):
+    fresh = copies(tmp_path)
+    what, argv = CALLS[verb]
+    place = fresh()
+    code = kafkalog(verb, place, *argv, "--now", datetime.fromtimestamp(NOW_MS / 1000, timezone.utc).isoformat())[0]
+    wanted = files(place)
+    run = getattr(kl, verb)(fresh(), now=NOW_MS, **what)
+    assert (int(run.exit_code), files(place)) == (code, wanted)
+    assert len(run.results) + len(run.errors) == 3
+    assert getattr(kl.open(fresh()), verb)(now=NOW_MS, **what).exit_code == code
+    assert files(place) == wanted
+
+
+@pytest.mark.parametrize("verb", ONE)
+def test_what_a_command_does_to_one_partition(tmp_path, verb):
+    fresh = copies(tmp_path)
+    place, (args, what, argv) = fresh() / "mixed-0", ONE[verb]
+    before = files(place)
+    assert kafkalog(verb.replace("_", "-"), place, *argv)[0] == 0
+    wanted = files(place)
+    fresh()
+    log = kl.open_partition(place)
+    run = getattr(log, verb)(*args, **what)
+    assert files(place) == wanted != before
+    assert any("other replicas" in note.message for note in run.notes)
+    undone = log.undo(run.results[0].done.manifest.run.run_id)
+    assert (undone.exit_code, undone.results[0].result.undone) == (0, True)
+
+
+def test_a_dry_run_changes_nothing(tmp_path):
+    place = copies(tmp_path)()
+    before = tree(place)
+    for verb, (what, _) in CALLS.items():
+        assert all(one.exit_code in (0, 3) for one in getattr(kl, verb)(place, dry_run=True, **what).results)
+    assert tree(place) == before
+
+
+def test_warnings_and_errors(tmp_path):
+    place = copies(tmp_path)()
+    with pytest.warns(kl.LogWarning, match="other replicas"):
+        kl.truncate(place / "mixed-0", 60, single_replica=True)
+    run = kl.retain(place)
+    assert {type(error).__name__ for error in run.errors} == {"Skipped"}
+    assert int(run.exit_code) == kafkalog("retain", place)[0] != 0
+    with pytest.raises(PathNotFound):
+        kl.recover(tmp_path / "nobody")
+
+
+def test_verify_finds_what_the_command_finds(tmp_path):
+    place = copies(tmp_path)()
+    log = place / "mixed-0" / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    run = kl.open(place).verify(level="deep")
+    assert int(run.exit_code) == kafkalog("verify", "--level", "deep", place)[0] == 4
+    assert {one.path.rpartition("/")[2] for one in run.results if one.exit_code == 4} == {"mixed-0"}
+
+
+def test_every_verb_is_there():
+    """Of the commands that change logs, and of verify; each also as a method."""
+    names = {name.replace("-", "_") for name in COMMANDS if name not in OTHER_COMMANDS}
+    assert names == {*CALLS, *ONE, "undo", "verify"}
+    for name in names:
+        assert callable(getattr(kl, name))
+        assert name in dict(inspect.getmembers(verbs.OnPath, inspect.isfunction))
+
+
+def test_several_paths_and_a_selection(tmp_path):
+    place = copies(tmp_path)()
+    run = kl.recover([place / "mixed-0", str(place / "mixed-1")], dry_run=True)
+    assert [one.plan.path.rpartition("/")[2] for one in run.results] == ["mixed-0", "mixed-1"]
+    assert [one.plan.topic for one in kl.recover(place, topics=["levels"], dry_run=True).results] == ["levels"]
+    assert [one.plan.partition for one in kl.recover(place, partitions=[1], dry_run=True).results] == [1]

@@ -278,18 +278,15 @@ class Session:
         if self._is_over():
             return Outcome(work)
         engine, partition = self.options.engine, work.partition
+        if engine.is_here:
+            return self.run_one(work)
         place = Place(self.context.fs, partition.path, work.log_dir, not self.only_reads)
-        run_one = self.run_one if engine.is_here else self._elsewhere_one()
         try:
-            return engine.do(run_one, work, place)
+            return engine.do(RunElsewhere(self.shared), work, place)
         except KafkalogError as error:
             return Outcome(work, error=error)
         finally:
-            if not engine.is_here:
-                self.observer.advance(log_bytes(partition), partition.path)
-
-    def _elsewhere_one(self) -> RunElsewhere:
-        return RunElsewhere(self.shared)
+            self.observer.advance(log_bytes(partition), partition.path)
 
     # -- one partition, in a thread or in another process
 

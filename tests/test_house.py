@@ -1,0 +1,91 @@
+"""How the house hangs together: who inherits from whom, and how far it is from a command to its plan."""
+
+import ast
+import io
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "kafkalog_cli"
+EXAMPLE = ROOT / "docs" / "example"
+MOST_HOPS = 6
+COMPACTED = ("--config", "cleanup.policy=compact")
+PLANS = {
+    # the function that makes the plan: the command line that leads to it
+    "plan_roll": ("roll",),
+    "plan_retain": ("retain", "--config", "cleanup.policy=delete", "--config", "retention.ms=1"),
+    "plan_compact": ("compact", *COMPACTED),
+    "plan_recovery": ("recover",),
+    "plan_purge": ("purge",),
+    "plan_append": ("append", "--dry-run", "--input", "lines"),
+    "plan_truncate": ("truncate", "--to", "60", "--dry-run"),
+    "plan_delete_records": ("delete-records", "--before", "60", "--dry-run"),
+}
+
+
+def classes_with_bases_of_ours(source):
+    """Classes that inherit from a class of this package: imported from it, or defined in the same file."""
+    tree = ast.parse(source)
+    ours = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kafkalog_cli"):
+            ours |= {alias.asname or alias.name for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            bases = {ast.unparse(base).partition("[")[0] for base in node.bases}
+            if bases & ours:
+                yield node.name
+
+
+def test_no_class_of_the_command_line_has_a_base_class_of_ours():
+    for path in (PACKAGE / "cli").rglob("*.py"):
+        assert not list(classes_with_bases_of_ours(path.read_text())), path
+
+
+def test_a_base_class_of_ours_is_seen():
+    source = "from kafkalog_cli.output.views import View\nclass A(View[int]): ...\nclass B(A): ...\nclass C(dict): ..."
+    assert list(classes_with_bases_of_ours(source)) == ["A", "B"]
+
+
+def files_on_the_way(argv, function):
+    """The files of ours, in the order of calls, from the command's function to the first call of `function`."""
+    found = []
+
+    def watch(frame, event, _):
+        if found or event != "call" or frame.f_code.co_name != function:
+            return
+        while frame is not None:
+            found.append(frame.f_code.co_filename)
+            frame = frame.f_back
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        run(argv, Environment(stdout=io.BytesIO(), stderr=io.BytesIO(), stdin=io.BytesIO(b"x\n"), terminal=None))
+    finally:
+        sys.setprofile(before)
+    files = [os.path.relpath(name, PACKAGE) for name in reversed(found) if name.startswith(f"{PACKAGE}{os.sep}")]
+    commands = [
+        at for at, name in enumerate(files) if name.startswith("cli/") and name not in {"cli/app.py", "cli/groups.py"}
+    ]
+    return files[commands[0] :] if commands else []
+
+
+@pytest.mark.parametrize("function", PLANS)
+def test_a_plan_is_near_its_command(tmp_path, function):
+    """The models: bbolt's compact is a command file and a call; restic's check three files."""
+    folder = shutil.copytree(EXAMPLE, tmp_path / "data")
+    verb, *more = PLANS[function]
+    path = folder / "mixed-0"
+    more += ["--single-replica"] if verb in {"append", "truncate", "delete-records"} else ["--jobs", "1"]
+    files = files_on_the_way([verb, str(path), *more], function)
+    assert files, "the plan was not made"
+    hops = [name for at, name in enumerate(files) if not at or name != files[at - 1]]
+    assert len(hops) - 1 <= MOST_HOPS, hops

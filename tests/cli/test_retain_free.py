@@ -13,6 +13,7 @@ from watched_fs import FailingFilesystem, RecordingFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import ExitCode
 
 NOW_MS = 1795228795800
 NOW = ("--now", str(NOW_MS))
@@ -289,3 +290,17 @@ def test_a_lock_that_a_broker_holds_is_told_by_its_own_code(root, targets):
         code, _, err = kafkalog("retain", *(root / name for name in targets), *NOW, *DELETES, "--free-bytes", "900TB")
         broker.stdin.close()
     assert (code, logs_in(root) == before) == (11, True), err
+
+
+def test_metrics_are_written(corpus, tmp_path):
+    """They were forgotten: planning is a dry run, and that was taken for the whole command."""
+    root, target = log_dir_on(tmp_path, corpus), tmp_path / "retain.prom"
+    wanted = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize + (1 << 40)
+    argv = ("retain", root, "--free-bytes", wanted, *DELETES, *NOW, "--metrics", target)
+    assert kafkalog(*argv, "--dry-run")[0] == ExitCode.NO_SPACE
+    assert not target.exists()
+    assert kafkalog(*argv)[0] == ExitCode.NO_SPACE
+    metrics = dict(line.split() for line in target.read_text().splitlines() if not line.startswith("#"))
+    freed = [float(value) for name, value in metrics.items() if "freed_bytes" in name]
+    assert freed
+    assert freed[0] > 100_000

@@ -299,8 +299,9 @@ def test_metrics_are_written(corpus, tmp_path):
     argv = ("retain", root, "--free-bytes", wanted, *DELETES, *NOW, "--metrics", target)
     assert kafkalog(*argv, "--dry-run")[0] == ExitCode.NO_SPACE
     assert not target.exists()
-    assert kafkalog(*argv)[0] == ExitCode.NO_SPACE
+    code, out, _ = kafkalog(*argv, "--format", "json")
+    summary = json.loads(out.splitlines()[-1])
+    assert code == ExitCode.NO_SPACE
     metrics = dict(line.split() for line in target.read_text().splitlines() if not line.startswith("#"))
     freed = [float(value) for name, value in metrics.items() if "freed_bytes" in name]
-    assert freed
-    assert freed[0] > 100_000
+    assert freed == [summary["freed_bytes"]] != [0]

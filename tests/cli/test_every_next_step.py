@@ -587,6 +587,8 @@ def test_every_kind_has_a_case_or_the_step_of_another():
     step = {kind: diagnosis.next_step for kind, diagnosis in DIAGNOSES.items()}
     assert step[FindingKind.SEGMENT_TOO_LARGE] == step[FindingKind.CRC_MISMATCH]
     assert step[FindingKind.SNAPSHOT_INEXACT] == step[FindingKind.SNAPSHOT_WRONG]
+    for kind in (FindingKind.META_PROPERTIES, FindingKind.META_PROPERTIES_MISSING):  # tried on a broker
+        assert "Do not format the directory: with a new directory.id its partitions have no leader" in step[kind]
     for kind, diagnosis in DIAGNOSES.items():
         assert diagnosis.next_step or diagnosis.severity is Severity.INFO, kind
 

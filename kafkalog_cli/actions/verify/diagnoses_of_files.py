@@ -17,9 +17,10 @@ _KEEP_A_COPY = (
     "if nobody wants the records, nothing has to be done: a broker that starts renames the directory to -stray."
     " `cp -a PATH PATH_AWAY` makes a copy of the records"
 )
-_FORMAT = (
-    "without a backup, `kafka-storage.sh format --ignore-formatted --cluster-id ID --config server.properties` writes a"
-    " new file and leaves the records alone: ID is the cluster.id in meta.properties of any other broker"
+_RESTORE = (
+    "from a backup, or write it again with the ids that it had: version=1, cluster.id and node.id as in the broker's other"
+    " directories, directory.id as in the metadata log (RegisterBrokerRecord). Do not format the directory: with a"
+    " new directory.id its partitions have no leader"
 )
 
 
@@ -169,12 +170,12 @@ FILE_DIAGNOSES = {
         "`kafkalog recover PATH` rebuilds the file from the lines that can be read",
     ),
     FindingKind.META_PROPERTIES: Diagnosis(
-        _CORRUPTION, _REFUSES, f"move it aside: `mv -nT FILE FILE_ASIDE`. Restore it from a backup; {_FORMAT}"
+        _CORRUPTION, _REFUSES, f"move it aside: `mv -nT FILE FILE_ASIDE`. Restore it {_RESTORE}"
     ),
     FindingKind.META_PROPERTIES_MISSING: Diagnosis(
         _WARNING,
         "a broker takes the directory for new: it does not start before it is formatted",
-        f"restore the file from a backup; {_FORMAT}",
+        f"restore the file {_RESTORE}",
     ),
     FindingKind.META_PROPERTIES_DIFFER: Diagnosis(
         _CORRUPTION,

@@ -65,5 +65,5 @@ def _is_dense(block: RecordBlock) -> bool:
     if block.batches.matrix is None or block.begun or block.goes_on:
         return False
     part: Any = block.batches.part(block.first_row, block.end_row)
-    is_new_format = bool((part.magic >= RECORD_BATCH_MAGIC).all())
-    return is_new_format and int((part.last_offset - part.base_offset + 1).sum()) == len(block.records)
+    has_sets = bool((part.base_offset == NO_OFFSET).any())
+    return not has_sets and int((part.last_offset - part.base_offset + 1).sum()) == len(block.records)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,17 +30,29 @@ def packed_values(block: RecordBlock) -> Iterator[tuple[int, str]]:
     magics = column[block.first_row : block.end_row]
     if block.begun or int(magics.min() if hasattr(magics, "min") else min(magics)) >= RECORD_BATCH_MAGIC:
         return
-    records, begin = block.records, 0
-    for row, end in enumerate(map(int, block.record_ends), block.first_row):
+    records, ends = block.records, block.record_ends
+    for number in _candidates(block):
+        row = block.first_row + bisect_right(ends, number)
         batch = block.batches.row(row)
-        is_plain = batch.magic < RECORD_BATCH_MAGIC and not batch.codec
-        if end > begin and is_plain and int(records.key_size[begin]) < 0:
-            at, size = int(records.value_position[begin]), int(records.value_size[begin])
-            if size > LOG_OVERHEAD_BYTES and at >= 0 and block.buffer[at] in _FIRST_BYTES:
-                message = _of_value(block, row, block.buffer[at : at + size])
-                if message:
-                    yield row, message
-        begin = end
+        if batch.magic < RECORD_BATCH_MAGIC and not batch.codec:
+            at, size = int(records.value_position[number]), int(records.value_size[number])
+            message = _of_value(block, row, block.buffer[at : at + size])
+            if message:
+                yield row, message
+
+
+def _candidates(block: RecordBlock) -> Iterator[int]:
+    """The records without a key whose values begin with a byte that a compressed stream begins with."""
+    columns: Any = block.records
+    keys, positions, sizes = columns.key_size, columns.value_position, columns.value_size
+    if columns.matrix is not None:
+        rows = ((keys < 0) & (positions >= 0) & (sizes > LOG_OVERHEAD_BYTES)).nonzero()[0].tolist()
+    else:
+        rows = range(len(keys))
+    for row in rows:
+        is_long = keys[row] < 0 and positions[row] >= 0 and sizes[row] > LOG_OVERHEAD_BYTES
+        if is_long and block.buffer[int(positions[row])] in _FIRST_BYTES:
+            yield row
 
 
 def _of_value(block: RecordBlock, row: int, value: memoryview) -> str:

@@ -18,9 +18,9 @@ _KEEP_A_COPY = (
     " `cp -a PATH PATH_AWAY` makes a copy of the records"
 )
 _RESTORE = (
-    "from a backup, or write it again with the ids that it had: version=1, cluster.id and node.id as in the broker's other"
-    " directories, directory.id as in the metadata log (RegisterBrokerRecord). Do not format the directory: with a"
-    " new directory.id its partitions have no leader"
+    "from a backup, or write it again with the ids that it had: version=1, cluster.id and node.id as in the broker's"
+    " other directories, directory.id as in the metadata log (RegisterBrokerRecord). Do not format the directory: with"
+    " a new directory.id its partitions have no leader"
 )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+import damage
 from loader_cases import DAY_MS, MARKER, MARKER_BYTES, NOW_MS, RealLoader, Start, contents, file_differences, write
 from making_changes import make
 
@@ -49,8 +50,8 @@ class Settled(NamedTuple):
 
     @property
     def is_odd(self):
-        """Whether indexes lie, or bytes are flipped, which a broker does not see after a clean stop."""
-        return any(word in self.name for word in ("index", "flip", "swap"))
+        """Whether indexes or snapshots lie, or bytes are flipped, which a broker does not see after a clean stop."""
+        return any(word in self.name for word in ("index", "flip", "swap", "negative", "inside"))
 
 
 class ChangeCase(NamedTuple):
@@ -65,9 +66,16 @@ class ChangeCase(NamedTuple):
     mtimes: dict
     force: bool = False
     arriving_bytes: int = 68
+    recovery_point: int | None = None
+    """None: the end of the log."""
+
+    @property
+    def first_recovery_point(self):
+        return self.log.log_end if self.recovery_point is None else self.recovery_point
 
     def __str__(self):
         words = f"{self.verb} {self.offset} hw={self.high_watermark} force={self.force} bytes={self.arriving_bytes}"
+        words += "" if self.recovery_point is None else f" recovery point={self.recovery_point}"
         return f"{self.seed} {self.log.name} [{self.log.log_start}, {self.log.log_end}) {words} {self.settings}"
 
 
@@ -91,14 +99,14 @@ def bases(files):
 class RealLogs(RealLoader):
     """A RealLoader that changes logs too (java/ChangeLogs)."""
 
-    def change(self, directory, log, action, settings, *, is_clean=True):
+    def change(self, directory, log, action, settings, *, is_clean=True, recovery_point=None):
         """Open, act, stop: (log start, log end, recovery point, number) or a refusal, as words.
 
         Without `is_clean` it recovers the whole log first, as after a kill.
         """
         start = log.log_start if log.log_start > log.first_base else 0
         words = [f"{name}={value}" for name, value in settings.items()]
-        point = log.log_end if is_clean else 0
+        point = 0 if not is_clean else log.log_end if recovery_point is None else recovery_point
         self._send("change", directory, point, start, int(is_clean), NOW_MS, EXPIRATION_MS, action, *words)
         return self._answer()
 
@@ -169,7 +177,14 @@ def make_change(seed, logs):
     mtimes = {name: NOW_MS - chance.choice([0, 300, 301, 1_001, 600_000, 2 * DAY_MS]) for name in log.files}
     force, arriving = chance.random() < 0.4, chance.choice([68, 68, 500])
     high_watermark = min(replicated, log.log_end)
-    return ChangeCase(seed, log, verb, settings, high_watermark, offset, mtimes, force, arriving)
+    point = chance.choice([2**63 - 1, log.log_end + 1, 0]) if chance.random() < 0.1 else None
+    return ChangeCase(seed, log, verb, settings, high_watermark, offset, mtimes, force, arriving, point)
+
+
+def odd_twin(source, seed):
+    """The same log with the first set of a segment below the segment's name, or with a magic below 0."""
+    kind = ("name_inside_wrapper", "negative_magic")[seed % 2]
+    return source._replace(name=f"{source.name} {kind}", files=damage.apply(source.files, [(kind, seed)]))
 
 
 def dated(directory, mtimes):
@@ -193,7 +208,8 @@ def real_change(case, real, folder, *, is_clean=True):
     settings = dict(case.settings)
     if case.verb == "delete-records":
         settings["cleanup.policy"] = "compact"
-    answer = real.change(directory, case.log, action, settings, is_clean=is_clean)
+    point = case.recovery_point
+    answer = real.change(directory, case.log, action, settings, is_clean=is_clean, recovery_point=point)
     if answer[0] != "ok":
         return Changed(None, refused=" ".join(answer[1:]))
     offsets, number = tuple(map(int, answer[1:4])), int(answer[5])
@@ -218,7 +234,7 @@ def our_change(case, folder, *, is_clean=True):
     directory = write(case.log.files, root / "t-0")
     dated(directory, case.mtimes)
     (root / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
-    lines = {"replication": case.high_watermark, "recovery-point": case.log.log_end}
+    lines = {"replication": case.high_watermark, "recovery-point": case.first_recovery_point}
     if case.log.log_start > case.log.first_base:
         lines["log-start"] = case.log.log_start
     for name, offset in lines.items():
@@ -243,6 +259,8 @@ def our_change(case, folder, *, is_clean=True):
     files = contents(directory)
     log_start = line_of(root, "log-start") or min(bases(files))
     recovery_point = line_of(root, "recovery-point")
+    if case.recovery_point is not None:
+        recovery_point = plan.log_end_offset  # ours need not touch the line: a broker writes its own when it stops
     assert plan.log_start_offset == log_start, (plan.log_start_offset, log_start)
     assert recovery_point == plan.log_end_offset
     is_disputed = any("KAFKA-10207" in remark.message for remark in plan.remarks)

@@ -17,6 +17,7 @@ from change_cases import (  # noqa: E402  (as a script it finds them only now)
     compare_killed,
     killed_log,
     make_change,
+    odd_twin,
     settle,
 )
 from fuzzing import keep_case, run_fuzz, unpacked_corpus  # noqa: E402
@@ -50,6 +51,7 @@ class Tally:
 def settled_logs(count, seed, real, corpus, folder):
     """Logs that no broker changes when it starts: of the corpus (for a few cases not all), and random ones."""
     sources = [(random_source(real, folder, seed * 20_000 + at), False) for at in range(max(40, min(count // 20, 600)))]
+    sources += [(odd_twin(source, at), is_clean) for at, (source, is_clean) in enumerate(sources[::3])]
     stopped = [source for source in corpus_sources(corpus) if is_of_stopped_broker(source.name)]
     sources += [(source, True) for source in stopped[:: 1 if count > 1000 else 4]]
     found = (settle(real, source, folder, is_clean=is_clean) for source, is_clean in sources)

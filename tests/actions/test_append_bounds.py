@@ -85,6 +85,10 @@ def test_a_key_may_be_empty_where_one_is_needed():
         missing = [at + 1 for at, key in enumerate(keys) if key is None]
         assert begins(told, f"record {missing[0]}: it has no key" if missing else "")
     assert refusals([record(key=None)], Config()) == ("", None)
+    told, _ = refusals(
+        [record(timestamp=5)], Config(is_compacted=True)
+    )  # with an empty key, which is none of the problem
+    assert told.startswith("record 1: timestamp 5 is too old")
 
 
 def test_kept_offsets_go_up_from_the_end_of_the_log():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kafkalog_cli.actions.append import append
-from kafkalog_cli.actions.append.append import _Append, _Flusher, next_sequence
+from kafkalog_cli.actions.append.append import AppendPlan, _Append, _Flusher, next_sequence, rehearse
 from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, blocks
 from kafkalog_cli.actions.append.checks import Checks
 from kafkalog_cli.actions.append.columns import RecordRun
@@ -85,6 +85,10 @@ def test_a_key_may_be_empty_where_one_is_needed():
         missing = [at + 1 for at, key in enumerate(keys) if key is None]
         assert begins(told, f"record {missing[0]}: it has no key" if missing else "")
     assert refusals([record(key=None)], Config()) == ("", None)
+    told, _ = refusals(
+        [record(timestamp=5)], Config(is_compacted=True)
+    )  # with an empty key, which is none of the problem
+    assert told.startswith("record 1: timestamp 5 is too old")
 
 
 def test_kept_offsets_go_up_from_the_end_of_the_log():
@@ -187,6 +191,20 @@ def test_a_batch_has_no_more_records_than_a_block():
     assert ends(records, BatchStyle(batch_bytes=1 << 30)) == [BLOCK_RECORDS, 1]
 
 
+@pytest.mark.parametrize(("most", "wanted"), [(1, [1, 1, 1, 1, 1]), (2, [2, 2, 1]), (5, [5]), (6, [5])])
+def test_a_block_ends_with_the_record_that_makes_it_due(most, wanted):
+    """flush.messages: so many records are synced together."""
+    records = [NewRecord(None, b"v", timestamp=NOW_MS)] * 5
+    found = [len(block.rows) for block in blocks(records, BatchStyle(), NOW_MS, most_records=most)]
+    assert found == wanted
+
+
+def test_a_block_does_not_end_within_a_batch():
+    """A batch that begins behind the first record of a block may have as many records as one that begins with it."""
+    records = [record(NOW_MS, offset=at, leader_epoch=min(at, 1)) for at in range(BLOCK_RECORDS + 1)]
+    assert ends(records, BatchStyle(batch_bytes=1 << 30, keeps_offsets=True)) == [1, BLOCK_RECORDS]
+
+
 @pytest.mark.parametrize(("producer_id", "next_one"), [(-1, 5), (0, 8), (1, 8)])
 def test_sequences_go_on_with_each_record_of_a_producer(producer_id, next_one):
     style = BatchStyle(producer_id=producer_id, producer_epoch=0 if producer_id >= 0 else -1)
@@ -248,6 +266,31 @@ def test_a_recovery_point_is_lifted_only_where_all_below_was_synced(line, is_cle
     appending = object.__new__(_Append)
     appending._plan, appending._target = plan, SimpleNamespace(end_offset=10)
     assert [edit.offset for edit in appending._recovery_point(15)] == ([15] if is_edited else [])
+
+
+def test_a_transaction_without_a_record_has_no_marker():
+    """TransactionManager.beginCompletingTransaction: nothing is sent for a transaction without partitions."""
+    appending = object.__new__(_Append)
+    appending._request = SimpleNamespace(writing=Writing(producer_id=1, transaction="commit"))
+    appending._target = SimpleNamespace(producers=SimpleNamespace(state=ProducerState()))
+    appending._plan, appending._counted = SimpleNamespace(style=BatchStyle()), SimpleNamespace(records=0, markers=0)
+    appending._end_transaction(None, None)
+    assert appending._counted.markers == 0
+
+
+@pytest.mark.parametrize(("records", "has_work"), [(0, False), (1, True)])
+def test_a_dry_run_without_a_record_has_no_work(records, has_work):
+    plan = SimpleNamespace(is_refused=False, appended=SimpleNamespace(records=records))
+    assert AppendPlan.has_work.fget(plan) == has_work
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_rehearsal_ends_behind_the_last_record(count):
+    plan = SimpleNamespace(log_end_offset=5, log_dir=None, topic="t", style=BatchStyle())
+    settings = SimpleNamespace(topic_config=lambda log_dir, topic: Config())
+    request = SimpleNamespace(settings=settings, now_ms=NOW_MS, kernels=None)
+    found = rehearse(plan, [NewRecord(b"k", b"v", timestamp=NOW_MS)] * count, request)
+    assert (found.records, found.end_offset) == (count, 5 + count)
 
 
 # -- partitions, fields, records that are skipped

@@ -1,10 +1,11 @@
 """What retention, deletion and truncation decide exactly at a limit: Kafka's rules on small logs."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from logs import BASE_TIME_MS, R, batch_v2, write_segment
-from making_changes import files
+from making_changes import files, make
 
 from kafkalog_cli.actions import delete_records, truncate
 from kafkalog_cli.actions.delete_records import DeleteRecordsRequest, plan_delete_records
@@ -17,6 +18,7 @@ from kafkalog_cli.actions.retain.retain import line_edits, plan_retain
 from kafkalog_cli.actions.root_state import Roots, RootState
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.truncate import plan_truncate
+from kafkalog_cli.actions.verify.log_start import missing_start
 from kafkalog_cli.actions.verify.times import Unit
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.storage.fs import RealFilesystem
@@ -98,6 +100,7 @@ def test_why_a_segment_stays_at_the_limits_of_size():
 
 
 def test_why_a_segment_stays_at_the_high_watermark():
+    assert stays(RetentionLimits(retention_bytes=0), watermark=4) == [Stay.NOT_REPLICATED] * 3
     assert stays(RetentionLimits(retention_ms=0), watermark=4) == [Stay.NOT_REPLICATED] * 3
     assert stays(RetentionLimits(retention_ms=0), watermark=5) == [None, Stay.NOT_REPLICATED, Stay.NOT_REPLICATED]
     found = stays(RetentionLimits(retention_ms=0), ages=(0, 1, 1), watermark=9)
@@ -210,6 +213,20 @@ def test_a_snapshot_of_the_first_segment_is_not_left_over(log_dir):
     assert [each.segment.base_offset for each in plan.segments] == [3, 5]
 
 
+def freed(log_dir, *, watermark=12, keep_bytes=0):
+    partition = said(log_dir, replication_offset=watermark)
+    plan = plan_free(FS, partition, state(log_dir, partition), FreeRequest(NOW_MS, settings(), keep_bytes=keep_bytes))
+    return [each.segment.base_offset for each in plan.segments]
+
+
+def test_room_is_made_up_to_the_high_watermark_and_the_floor(log_dir):
+    """A segment goes where the next one begins at the high watermark or below, and the rest is no less than the floor."""
+    assert [freed(log_dir, watermark=offset) for offset in (4, 5, 8, 9)] == [[], [3], [3], [3, 5]]
+    sizes = [(log_dir / "t-0" / f"{base:020d}.log").stat().st_size for base in (3, 5, 9)]
+    for keep_bytes, goes in ((sizes[2], [3, 5]), (sizes[2] + 1, [3]), (sum(sizes[1:]), [3]), (sum(sizes[1:]) + 1, [])):
+        assert freed(log_dir, keep_bytes=keep_bytes) == goes
+
+
 @pytest.mark.parametrize(
     ("keep_ms", "ages", "goes"),
     [
@@ -265,3 +282,17 @@ def test_a_log_is_truncated_at_any_offset_from_its_start_to_its_end(log_dir):
         with pytest.raises(OffsetOutOfRange):
             plan_truncate(FS, partition, root, offset, request)
     assert files(log_dir / "t-0") == before
+
+
+def test_epochs_begin_with_the_log_though_it_began_there_before(log_dir):
+    """LogLoader.load: truncateFromStart(logStartOffset), at each start of a broker. An entry below the first segment says that it is lost."""
+    partition = said(log_dir, log_start_offset=5, replication_offset=12)
+    root = state(log_dir, partition)
+    plan = plan_retain(FS, partition, root, RetainRequest(NOW_MS, settings(retention_ms=-1)))
+    assert [fate.goes for fate in plan.fates] == [RetentionPass.LOG_START, None, None]
+    make(log_dir / "t-0", plan.changes)
+    for name in FileKind.LOG_START_CHECKPOINT.value, ".kafka_cleanshutdown":
+        (log_dir / name).unlink(missing_ok=True)
+    left = open_partition(FS, str(log_dir / "t-0"))
+    facts = SimpleNamespace(is_compacted=False, is_in_cleaner_checkpoint=False, is_tiered=False)
+    assert missing_start(FS, replace(left, leftovers=()), None, facts) is None

@@ -19,7 +19,7 @@ from kafkalog_cli.actions.verify.times import TOLERATED_AHEAD_MS, TimesSeen, Uni
 from kafkalog_cli.actions.verify.txns import AbortedCheck
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.names import DirectoryKind
+from kafkalog_cli.storage.names import DirectoryKind, classify_file
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, open_partition
 
 FS = RealFilesystem()
@@ -86,6 +86,16 @@ def test_a_gap_below_the_log_start_is_no_loss(start, words):
     assert (found.expected, found.got) == (f"a segment from offset {max(5, start or 0)} on", "offset 10")
 
 
+@pytest.mark.parametrize(("deleted", "is_loss"), [(4, True), (5, False), (7, False), (9, False), (10, True)])
+def test_a_segment_of_the_gap_that_is_being_deleted_explains_it(deleted, is_loss):
+    """Where no source says whether the topic is compacted: the cleaner renames what it has replaced to .deleted."""
+    directory = SimpleNamespace(kind=DirectoryKind.PARTITION)
+    left = SimpleNamespace(name=classify_file(f"{deleted:020d}.log.deleted"))
+    judge = GapJudge(SimpleNamespace(directory=directory, leftovers=(left,)), None)
+    [found] = judge.judged([gap(5, 9)])
+    assert (found.kind is FindingKind.MISSING_OFFSETS) == is_loss
+
+
 def topic(tmp_path, *bases):
     """Segments of two offsets each."""
     folder = tmp_path / "t-0"
@@ -115,6 +125,9 @@ def test_what_other_files_remember_below_the_first_segment(tmp_path, epoch, line
     assert (found is not None) == wanted
     if found is not None:
         assert (found.first_offset, found.last_offset) == (start, 4)
+        assert (found.expected, found.got) == (f"a segment from offset {start} on", "offset 5")
+        assert "are missing: the log begins at 5, " in found.message.replace("is missing", "are missing")
+        assert found.broker_effect.startswith("a broker starts the log at 5: ")
         assert found.message.startswith(
             "offset 4 is" if start == 4 else f"offsets {start} to 4 ({5 - start} offsets) are"
         )
@@ -153,7 +166,12 @@ def test_the_first_and_last_time_of_each_unit(timestamp, unit, as_array):
 
 def headers(folder, only=None):
     check = HeaderCheck(FS, open_partition(FS, str(folder)), DEFAULT_LIMITS, only)
-    return [(one.kind, one.first_offset, one.last_offset) for one in check.findings()], check
+    found = list(check.findings())
+    spans = [f"offsets {one.first_offset} to {one.last_offset}" for one in found if one.kind is FindingKind.OFFSET_GAP]
+    assert [one.message for one in found if one.kind is FindingKind.OFFSET_GAP] == [
+        f"no segment holds {span}" for span in spans
+    ]
+    return [(one.kind, one.first_offset, one.last_offset) for one in found], check
 
 
 def test_segments_that_follow_have_no_gap(tmp_path):
@@ -174,6 +192,16 @@ def test_a_batch_that_repeats_the_last_offset_does_not_go_up(tmp_path):
     found, check = headers(folder)
     assert found == [(FindingKind.OFFSETS_NOT_ASCENDING, 4, 4)]
     assert check.end_offset == 6
+
+
+def test_the_batch_with_an_unknown_magic_is_told_and_not_the_batch_before_it(tmp_path):
+    folder = topic(tmp_path, 3)
+    log = folder / f"{3:020d}.log"
+    first, odd = log.read_bytes(), bytearray(batch_v2([R(5, NOW_MS)]))
+    odd[16] = 3
+    log.write_bytes(first + odd)
+    found = list(HeaderCheck(FS, open_partition(FS, str(folder)), DEFAULT_LIMITS).findings())
+    assert [(one.kind, one.position, one.got) for one in found] == [(FindingKind.UNKNOWN_MAGIC, len(first), "3")]
 
 
 def test_only_the_last_segment_has_a_tail(tmp_path):

@@ -219,9 +219,10 @@ class _Planning:
                 edits: tuple[LineEdit, ...] = ()
             else:
                 self._mark_deleted(draft, gone, bounds, rolls=plan.rolls)
-                if log_start_offset > bounds.log_start_offset:
-                    with changed_epochs(draft) as epochs:
-                        epochs.truncate_from_start(log_start_offset)
+                # Also where the log start stays: a broker does so at its start (LogLoader), and verify takes an epoch
+                # below the first segment for a sign of records that are lost.
+                with changed_epochs(draft) as epochs:
+                    epochs.truncate_from_start(log_start_offset)
                 first = bounds.log_end_offset if plan.rolls else self._segments[count].base_offset
                 edits = line_edits(self._root, log_start_offset, first)
         except LoadFailed as failure:

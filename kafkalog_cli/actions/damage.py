@@ -62,7 +62,7 @@ class DamageSeen:
         seven = classify_file(file.path.rpartition("/")[2]).kind is FileKind.SEVEN_LOG
         if not self._is_in_batch and is_overtaken(fs, file.path, file.size_bytes, self.first_bad, limits, seven=seven):
             return ExitCode.WARNINGS
-        if self._last_good > self.first_bad or not _is_last_segment(fs, file.path):
+        if self._last_good > self.first_bad or not is_last_segment(fs, file.path):
             return ExitCode.CORRUPTION
         start = self.first_bad + 1
         if not self._chain_broke:  # else a damaged length may have led it across good batches
@@ -74,7 +74,8 @@ class DamageSeen:
         self.first_bad = position if self.first_bad is None else min(self.first_bad, position)
 
 
-def _is_last_segment(fs: Filesystem, path: str) -> bool:
+def is_last_segment(fs: Filesystem, path: str) -> bool:
+    """Whether no log with a larger offset, but empty ones, lies beside a file of a segment."""
     parent, slash, name = path.rpartition("/")
     own = classify_file(name)
     try:

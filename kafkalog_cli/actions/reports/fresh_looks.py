@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafkalog_cli.actions.damage import is_last_segment
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.storage.changing.lock import lock_owner, log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
@@ -16,6 +17,18 @@ from kafkalog_cli.storage.fs import Filesystem
 PAUSES_SECONDS = (0.1, 0.4, 1.5)
 """How long a running broker gets before each fresh look: a rename of a segment's files takes some milliseconds, and
 more on a busy host."""
+
+MAY_BE_UNUSED = (
+    "a running broker that truncated the log leaves entries behind those in use: it knows how many it uses,"
+    " and cuts the others off when it closes the index"
+)
+"""Why wrong entries in an index of the last segment are no corruption while a broker runs.
+
+AbstractIndex.truncateToEntries moves a position in memory, and the preallocated file keeps its bytes.
+"""
+
+_ZERO_TAIL_BYTES = 12
+"""An entry of a time index, the longer of the two kinds."""
 
 FileStamp = tuple[int, int, int]
 """Inode, size in bytes, and the time of the last change in ms."""
@@ -59,6 +72,22 @@ class FreshLooks:
         if self.is_live:
             self._sleep(PAUSES_SECONDS[self._count - 1])
         return True
+
+
+def may_have_unused_entries(fs: Filesystem, path: str) -> bool:
+    """Whether an index is open in a broker that runs: of the last segment, and longer than its entries.
+
+    A broker preallocates such an index, and cuts it to its entries when it rolls the segment or stops.
+    """
+    if not is_last_segment(fs, path):
+        return False
+    end = bytearray(_ZERO_TAIL_BYTES)
+    try:
+        with fs.open_read(path) as file:
+            start = file.size_bytes - len(end)
+            return start >= 0 and file.read_into(start, memoryview(end)) == len(end) and not any(end)
+    except (KafkalogError, OSError):
+        return False
 
 
 def is_broker_running(fs: Filesystem, partition_path: str) -> bool:

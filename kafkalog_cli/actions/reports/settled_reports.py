@@ -6,11 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from kafkalog_cli.actions.reports.fresh_looks import FreshLooks, is_broker_running
+from kafkalog_cli.actions.reports.fresh_looks import (
+    MAY_BE_UNUSED,
+    FreshLooks,
+    is_broker_running,
+    may_have_unused_entries,
+)
 from kafkalog_cli.actions.reports.index_verdict import Entry, FileReport, Note, Style, Verdict
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.reports.sidecar_files import Entries
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.storage.names import FileKind
 
 IN_PROGRESS = "a broker changes it while it is read"
 
@@ -34,7 +40,7 @@ class _Looks:
     """The looks at a directory; the second and later looks are made when a report asks for them, and kept."""
 
     def __init__(self, means: Means, path: str, look: Callable[[], Iterable[FileReport]]) -> None:
-        self._look = look
+        self._fs, self._look = means.fs, look
         self._fresh = FreshLooks(means.fs, path, is_live=is_broker_running(means.fs, path), sleep=means.sleep)
         self._later: list[dict[str, FileReport]] = []
 
@@ -51,8 +57,14 @@ class _Looks:
                 return None
             latest, number = later[report.path], number + 1
             wrong &= _wrong(latest)
-        is_settled = bool(wrong) or latest.exit_code is ExitCode.OK
-        return latest if is_settled else _in_progress(latest)
+        if not wrong and latest.exit_code is not ExitCode.OK:
+            return _in_progress(latest)
+        return _maybe_unused(latest) if self._is_of_running_broker(latest) else latest
+
+    def _is_of_running_broker(self, report: FileReport) -> bool:
+        """Whether a running broker has an index open for writing."""
+        is_index = report.kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+        return self._fresh.is_live and is_index and may_have_unused_entries(self._fs, report.path)
 
     def _at(self, number: int) -> dict[str, FileReport] | None:
         """The reports of a later look by their paths; None if it is not wanted."""
@@ -75,6 +87,17 @@ def _wrong(report: FileReport) -> _Wrong:
     )
     notes = ((note.kind, note.message) for note in report.notes if note.code is not ExitCode.OK)
     return frozenset([*entries, *notes])
+
+
+def _maybe_unused(report: FileReport) -> FileReport:
+    """The report with a warning in the place of corruption, which entries that are not in use look like."""
+    if report.exit_code is not ExitCode.CORRUPTION:
+        return report
+    lowered = (
+        note._replace(code=ExitCode.WARNINGS) if note.code is ExitCode.CORRUPTION else note for note in report.notes
+    )
+    notes = (*lowered, Note(MAY_BE_UNUSED, ExitCode.WARNINGS))
+    return replace(report, notes=notes, worst_entry=ExitCode.WARNINGS)
 
 
 def _in_progress(report: FileReport) -> FileReport:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from kafkalog_cli.actions.listing.root import broker_root
-from kafkalog_cli.actions.reports.fresh_looks import FileStamp, FreshLooks
+from kafkalog_cli.actions.reports.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
@@ -41,7 +41,8 @@ def settled_verification(means: Means, task: Task) -> Verification:
             found = {_identity(one, stamps) for one in result.findings if _is_doubtful(one)}
             doubted = found if doubted is None else doubted & found
             if not doubted or not looks.wants_another(stamps):
-                return _without(result, doubted, stamps)
+                settled = _without(result, doubted, stamps)
+                return _with_unused_entries(fs, settled) if is_live else settled
             looks.begin()
             fresh = _reopened(means, again)
             result = replace(verify_partition(means, fresh), totals=result.totals)
@@ -89,6 +90,28 @@ def _without(result: Verification, stands: set[_Identity], stamps: dict[str, Fil
     if len(findings) == len(result.findings):
         return result
     return replace(result, findings=findings, not_looked_at=(*result.not_looked_at, CHANGING))
+
+
+_IN_LAST_INDEX = {
+    FindingKind.INDEX_WRONG: FindingKind.INDEX_INEXACT,
+    FindingKind.TIME_INDEX_WRONG: FindingKind.TIME_INDEX_INEXACT,
+}
+
+
+def _with_unused_entries(fs: Filesystem, result: Verification) -> Verification:
+    """The verification with warnings in the place of corruption in the indexes that a running broker writes to."""
+
+    def lowered(one: Finding) -> Finding:
+        kind = _IN_LAST_INDEX.get(one.kind)
+        if kind is None or not may_have_unused_entries(fs, one.path):
+            return one
+        return replace(one, kind=kind, broker_effect=f"none is known: {MAY_BE_UNUSED}", next_step=_LATER)
+
+    findings = tuple(lowered(one) for one in result.findings)
+    return result if findings == result.findings else replace(result, findings=findings)
+
+
+_LATER = "verify again once the broker has rolled the segment, or is stopped"
 
 
 def _reopened(means: Means, task: Task) -> Task:

@@ -39,6 +39,9 @@ def is_overtaken(  # noqa: PLR0913
 
     `size_bytes` is the file's size when it was read: a smaller log was truncated, and in one that has grown another
     batch is at `position`. A file that is gone is not known to have been cut.
+
+    The rule for a smaller file: its end was truncated, wherever `position` is, for batches that came after the cut may
+    have other borders. Damage in a log that shrinks while it is read is a warning; `verify` looks again, and decides.
     """
     found = fs.status(path)
     if found is None or found.size_bytes == size_bytes:

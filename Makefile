@@ -28,7 +28,7 @@ test-damage-long: ## each small log damaged at every byte, recovered and salvage
 	RELIABILITY_SCALE=83 $(PYTHON) -m pytest tests/bad_input/test_recover_damage.py
 interop:         ## only what runs the real Kafka (Java and Maven)
 	$(PYTHON) -m pytest -m interop
-live-broker:     ## readers beside a busy real broker for 5 minutes, most of them with a fifth of the CPU: no false alarm
+live-broker:     ## readers beside two busy real brokers for 5 minutes, most of them with a fifth of the CPU: no false alarm
 	$(PYTHON) -m tests.interop.live_broker --seconds 300
 fuzz-loader:     ## 20,000 damaged partitions through the real loader and ours; the count goes into docs/loader-fuzz.md
 	$(PYTHON) -m tests.interop.fuzz_loader --count 20000 --record docs/loader-fuzz.md

@@ -1,4 +1,4 @@
-"""A real broker of one node (KRaft, broker and controller in one) on loopback, and a client of it."""
+"""A real broker (KRaft, broker and controller in one), a second broker beside it, and a client; all on loopback."""
 
 import re
 import socket
@@ -71,15 +71,16 @@ class Broker:
     """Its files are in `folder`: the log directory (with the metadata log) in `data`, its log in `server.log`.
 
     `settings` come after the `usual` ones; the log directories `more_data` come after `data`; `overrides` are words of
-    the command line, which server.properties does not show.
+    the command line, which server.properties does not show. `first`: the Broker of the same cluster that has the
+    controller; without it this broker is the first.
     """
 
-    def __init__(self, folder, class_path, settings=None, usual=SETTINGS, more_data=(), overrides=()):
+    def __init__(self, folder, class_path, settings=None, usual=SETTINGS, more_data=(), overrides=(), first=None):
         self.folder, self._class_path, self._settings = Path(folder), class_path, {**usual, **(settings or {})}
         self.data, self._log = self.folder / "data", self.folder / "server.log"
         self._more_data, self._overrides = more_data, overrides
         self.address = f"127.0.0.1:{free_port()}"
-        self._controller = f"127.0.0.1:{free_port()}"
+        self._first, self.controller = first, f"127.0.0.1:{free_port()}"
         self._process = None
         self._log_from = 0
 
@@ -136,13 +137,16 @@ class Broker:
         return entries
 
     def _write_properties(self):
-        listeners = f"PLAINTEXT://{self.address},CONTROLLER://{self._controller}"
         places = {
             "log.dirs": ",".join(map(str, [self.data, *self._more_data])),
-            "listeners": listeners,
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{self.controller}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
-            "controller.quorum.voters": f"1@{self._controller}",
+            "controller.quorum.voters": f"1@{self.controller}",
         }
+        if self._first is not None:
+            places["listeners"] = places["advertised.listeners"]
+            places["controller.quorum.voters"] = f"1@{self._first.controller}"
+            places |= {"process.roles": "broker", "node.id": "2"}
         path = self.folder / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in {**self._settings, **places}.items()))
         return path

@@ -4,20 +4,25 @@
 """
 
 import argparse
+import os
 import random
+import re
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # as a module the folder's siblings are not on the path
 
 from broker import JAVA, broker  # noqa: E402
+from forked_readers import forked_readers, read_line  # noqa: E402
 from real_kafka import real_kafka_here  # noqa: E402
 
 PER_SECOND = 300
@@ -35,122 +40,280 @@ SETTINGS = {
     "transactional.id.expiration.ms": "5000",
     "producer.id.expiration.ms": "5000",
     "transaction.state.log.segment.bytes": "1048576",
+    "replica.fetch.wait.max.ms": "100",
 }
-PARTITIONS = ("plain-0", "compacted-0", "txn-0")
 SHARE, PERIOD_SECONDS = 0.2, 0.05
 BOUND_SECONDS = 120
+SESSION_MS = 20_000
+MOVE_SECONDS = 5
+LAG_SECONDS = 1.5
+CHECKED = ("plain-0", "compacted-0", "txn-0", "txncompacted-0", "moved-0", "movedcompacted-0")
+CONTIGUOUS = ("plain-0", "moved-0")
+"""Of these no offset is left out: a read that skips one has lost records."""
 
 
-def commands(data):
-    """(what it is, command line) of every reader; `{partition}` is one of the busy partitions."""
-    partitions = [str(data / name) for name in PARTITIONS]
-    yield from (("verify " + level, ["verify", "--level", level, str(data)]) for level in ("quick", "normal", "deep"))
-    for partition in partitions:
-        yield "verify partition", ["verify", "--quiet", partition]
-        yield "dump-index", ["dump-index", partition]
-        yield "dump-log", ["dump-log", "--strict", "--deep-iteration", partition]
-        yield "read", ["read", partition]
-        yield "read committed", ["read", "--isolation", "read_committed", partition]
-        yield "lookup-time", ["lookup-time", partition, "--max-timestamp"]
-        yield "lookup-time ago", ["lookup-time", partition, "-5s"]
+def commands(data, rng):
+    """(what it is, command line) of every reader, on each busy partition of a log directory."""
+    for level in ("quick", "normal", "deep"):
+        yield "verify " + level, ["verify", "--level", level, str(data)]
     yield "dump-index root", ["dump-index", str(data)]
-    yield "ls", ["ls", str(data)]
+    yield "ls root", ["ls", "--transactions", str(data)]
+    for name in CHECKED:
+        if (data / name).is_dir():
+            yield from partition_commands(str(data / name), rng)
+    for name, decoder in (
+        ("__transaction_state-0", "--transaction-log-decoder"),
+        ("__cluster_metadata-0", "--cluster-metadata-decoder"),
+    ):
+        if (data / name).is_dir():
+            yield "dump-log decoder", ["dump-log", decoder, str(data / name)]
+            yield "verify partition", ["verify", "--level", "deep", str(data / name)]
+
+
+def partition_commands(partition, rng):
+    yield "verify partition", ["verify", "--quiet", partition]
+    yield "verify partition deep", ["verify", "--level", "deep", partition]
+    yield "dump-index", ["dump-index", partition]
+    yield "dump-index json", ["dump-index", "--format", "json", partition]
+    yield "dump-log", ["dump-log", "--strict", "--deep-iteration", partition]
+    yield "dump-log data", ["dump-log", "--print-data-log", "--resync", partition]
+    yield "read", ["read", "--print", "offset", partition]
+    yield "read committed", ["read", "--isolation", "read_committed", partition]
+    yield "lookup-time", ["lookup-time", partition, "--max-timestamp"]
+    yield "lookup-time ago", ["lookup-time", partition, "-5s"]
+    yield "ls", ["ls", "--segments", partition]
+    offset = an_offset(partition, rng)
+    yield "read from", ["read", "--from", str(offset), "--print", "offset", partition]
+    yield "lookup-offset", ["lookup-offset", partition, str(offset)]
+    newest = max((path for path in Path(partition).glob("*.index")), default=None)
+    if newest is not None:
+        files = f"{newest},{newest.with_suffix('.timeindex')},{newest.with_suffix('.log')}"
+        yield "dump-log files", ["dump-log", "--files", files]
+        yield (
+            "dump-log index",
+            ["dump-log", "--files", str(newest), rng.choice(["--verify-index-only", "--index-sanity-check"])],
+        )
+
+
+def spark_commands(data):
+    yield "audit", ["audit", "--master", "local[1]", str(data)]
+    yield "sql", ["sql", "--master", "local[1]", str(data), "select count(*), min(offset), max(offset) from plain"]
+    yield "verify spark", ["verify", "--engine", "spark", "--master", "local[1]", str(data)]
+
+
+def an_offset(partition, rng):
+    """One in, or soon in, a segment that is there."""
+    bases = sorted(int(path.stem) for path in Path(partition).glob("*.log"))
+    return rng.choice(bases[-3:] or [0]) + rng.randrange(200)
+
+
+class BusyBrokers:
+    """Brokers at work: `data` are their log directories."""
+
+    def __init__(self, brokers, client):
+        self.brokers, self._client = brokers, client
+        self.data = [one.data for one in brokers]
+        self.moves = 0
+
+    def move_leaders(self, lag_seconds=LAG_SECONDS):
+        """The second broker becomes the leader of partitions of which it lags behind: the first has to truncate them.
+        Then the first leads again."""
+        pid = self.brokers[1].pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(lag_seconds)
+            self._lead(2)
+            time.sleep(0.2)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(MOVE_SECONDS / 2)
+        self._lead(1)
+        self.moves += 1
+
+    def truncations(self):
+        """How often a follower has truncated a partition of a topic that is moved, by what the brokers log."""
+        return sum(len(TRUNCATED.findall(one.log())) for one in self.brokers)
+
+    def _lead(self, broker_id):
+        self._client.stdin.write(f"lead {broker_id}\n")
+        self._client.stdin.flush()
+        assert self._client.stdout.readline().strip() == "asked"
+
+
+TRUNCATED = re.compile(r"\[UnifiedLog partition=moved\S*, dir=\S+\] Truncating to offset")
 
 
 @contextmanager
-def busy_broker(folder, kafka):
-    """The log directory of a broker at work."""
-    with broker(folder, kafka.broker_class_path, SETTINGS) as one:
-        one.start()
-        command = [*JAVA, "-Xmx256m", "-cp", kafka.class_path, "BusyClient", one.address, str(PER_SECOND)]
+def busy_brokers(folder, kafka, count=1):
+    """BusyBrokers, one or two."""
+    settings = {**SETTINGS, "broker.session.timeout.ms": str(SESSION_MS)}
+    with ExitStack() as stack:
+        first = stack.enter_context(broker(folder / "1", kafka.broker_class_path, settings))
+        more = {"first": first}
+        others = [stack.enter_context(broker(folder / "2", kafka.broker_class_path, settings, **more))][: count - 1]
+        for one in (first, *others):
+            one.folder.mkdir()
+            one.start()
+        command = [*JAVA, "-Xmx256m", "-cp", kafka.class_path, "BusyClient", first.address, first.controller]
+        command += [str(PER_SECOND), str(count)]
         client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             assert client.stdout.readline().strip() == "ready"
-            yield one.data
+            yield BusyBrokers([first, *others], client)
         finally:
             client.stdin.close()
             client.wait(20)
 
 
-def run_slowly(command, is_slow):
-    """(exit code, stdout, stderr) of a process that is stopped for four fifths of its time."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        deadline = time.monotonic() + BOUND_SECONDS
+@contextmanager
+def moving(busy):
+    """Leaders move meanwhile, in a thread, if there are two brokers."""
+    over, failed = threading.Event(), []
+
+    def move():
         try:
-            while process.poll() is None and time.monotonic() < deadline:
-                if is_slow:
-                    process.send_signal(signal.SIGSTOP)
-                    time.sleep(PERIOD_SECONDS * (1 - SHARE))
-                    process.send_signal(signal.SIGCONT)
-                time.sleep(PERIOD_SECONDS * SHARE)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read().decode("utf-8", "replace"))
-        return process.returncode, *texts
+            while not over.wait(MOVE_SECONDS / 2):
+                busy.move_leaders()
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=move)
+    if len(busy.brokers) > 1:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if len(busy.brokers) > 1:
+            thread.join()
+    if failed:
+        raise failed[0]
 
 
-def loop(data, seconds, seed, on_failure=None):
-    """Runs readers for so long; (runs by reader and exit code, what was wrong)."""
-    rng, counts, wrong = random.Random(seed), Counter(), []
+def run_slowly(begin, arguments, folder, is_slow):
+    """(exit code, stdout, stderr) of a process that is stopped for four fifths of its time; None: it takes too long."""
+    out, err = folder / "out", folder / "err"
+    process_id, answers = begin(arguments, out, err)
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not select.select([answers], [], [], PERIOD_SECONDS * SHARE)[0]:
+        if time.monotonic() > deadline:
+            os.kill(process_id, signal.SIGKILL)
+            break
+        if is_slow:
+            os.kill(process_id, signal.SIGSTOP)
+            time.sleep(PERIOD_SECONDS * (1 - SHARE))
+            os.kill(process_id, signal.SIGCONT)
+    code = int(read_line(answers))
+    return code, *(path.read_text("utf-8", "replace") for path in (out, err))
+
+
+class Readers:
+    """Runs readers, and counts them by exit code; `wrong` is what was wrong."""
+
+    def __init__(self, begin, folder):
+        self._begin, self._folder = begin, folder
+        self.counts, self.wrong = Counter(), []
+
+    def attempt(self, name, arguments, is_slow):
+        """Runs a reader once."""
+        code, out, err = run_slowly(self._begin, arguments, self._folder, is_slow)
+        self.counts[name, code] += 1
+        reason = false_alarm(name, code, err) or (not code and wrong_offsets(arguments, out))
+        if reason:
+            self.wrong.append((name, code, reason, arguments, out[-2000:], err[-2000:]))
+
+
+@contextmanager
+def readers(folder):
+    folder.mkdir()
+    with forked_readers() as begin:
+        yield Readers(begin, folder)
+
+
+def loop(busy, reading, seconds, seed, only="", with_spark=False):
+    """Runs readers for so long: of those whose name and path match the pattern `only`."""
+    rng = random.Random(seed)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        every = [*commands(data)]
+        every = [each for data in busy.data for each in commands(data, rng) if is_wanted(only, each)]
         rng.shuffle(every)
+        if with_spark:
+            every.insert(len(every) // 2, rng.choice([*spark_commands(rng.choice(busy.data))]))
         for name, arguments in every:
             if time.monotonic() > deadline:
                 break
-            attempt(name, arguments, rng.random() < 0.8, counts, wrong)
-            if on_failure is not None and wrong and wrong[-1][0] == name:
-                on_failure(*wrong.pop())
-    return counts, wrong
+            is_heavy = name in ("audit", "sql", "verify spark")
+            reading.attempt(name, arguments, not is_heavy and rng.random() < 0.8)
 
 
-def attempt(name, arguments, is_slow, counts, wrong):
-    """Runs a reader once; counts it, and adds what was wrong."""
-    code, out, err = run_slowly([sys.executable, "-m", "kafkalog_cli", *arguments], is_slow)
-    counts[name, code] += 1
-    if is_false_alarm(name, code, err):
-        wrong.append((name, code, out, err))
+def is_wanted(only, each):
+    name, arguments = each
+    return re.search(only, f"{name} {' '.join(arguments)}") is not None
 
 
-GONE = "no such file or directory"
+GONE, OUTSIDE = "no such file or directory", "is outside the log, valid range is"
+AS_THE_TOOL = "no whole batch where the index points"
+"""An index that is newer or older than its log: kafka-dump-log ends there, and `dump-log` of one index file, too."""
+LOOK_AGAIN = ("verify", "dump-index", "ls", "audit")
 
 
-def is_false_alarm(name, code, err):
-    """A live log is not corrupt, and no reader fails over it; a segment that a broker deleted meanwhile may be missed.
+def false_alarm(name, code, err):
+    """Why this is a false alarm, "" where it is none: a live log is not corrupt, and no reader fails over it.
 
-    `verify` and `dump-index` look again; a reader that shows records or one answer says which file is gone.
+    A segment that a broker deleted meanwhile may be missed. `verify`, `dump-index` and `ls` look again; a reader that
+    shows records or one answer says which file, or which offset, is gone.
     """
-    if "internal error" in err:
-        return True
-    looks_again = name.startswith(("verify", "dump-index"))
-    return code not in (0, 3) and (looks_again or code not in (1, 5, 10) or GONE not in err)
+    if "internal error" in err or "Traceback" in err:
+        return "internal error"
+    if code in (0, 3) or (code == 1 and name == "dump-log index" and AS_THE_TOOL in err):
+        return ""
+    if name.startswith(LOOK_AGAIN) or code not in (1, 5, 10):
+        return f"exit code {code}"
+    return "" if GONE in err or OUTSIDE in err or code == 10 else f"exit code {code} without a word of what is gone"
+
+
+def wrong_offsets(arguments, out):
+    """Why the offsets that `read` printed cannot be right, or ""."""
+    if arguments[0] != "read" or "--print" not in arguments:
+        return ""
+    offsets = [int(line.removeprefix("Offset:")) for line in out.split()]
+    steps = {later - earlier for earlier, later in zip(offsets, offsets[1:], strict=False)}
+    if any(step <= 0 for step in steps):
+        return "offsets that do not ascend"
+    if arguments[-1].endswith(CONTIGUOUS) and steps - {1}:
+        return "offsets are left out"
+    return ""
+
+
+def show(reading):
+    for (name, code), count in sorted(reading.counts.items()):
+        print(f"{name}: {count} runs with exit code {code}")
+    for name, code, reason, arguments, out, err in reading.wrong:
+        print("FALSE ALARM", name, code, reason, arguments, out, err, sep="\n")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--brokers", type=int, choices=(1, 2), default=2)
+    parser.add_argument("--only", default="", help="a pattern in the name of the reader or in its command line")
+    parser.add_argument("--spark", action="store_true", help="audit, sql and verify --engine spark too")
     options = parser.parse_args()
 
-    alarms = 0
-
-    def show(name, code, out, err):
-        nonlocal alarms
-        alarms += 1
-        print("FALSE ALARM", name, code, out[-1500:], err[-1500:], flush=True)
-
-    with tempfile.TemporaryDirectory() as folder, busy_broker(Path(folder), real_kafka_here()) as data:
-        counts, _ = loop(data, options.seconds, options.seed, show)
-    for (name, code), count in sorted(counts.items()):
-        print(f"{name}: {count} runs with exit code {code}")
-    print(f"{sum(counts.values())} runs, {alarms} false alarms (seed {options.seed})")
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        busy = stack.enter_context(busy_brokers(folder, real_kafka_here(), options.brokers))
+        reading = stack.enter_context(readers(folder / "out"))
+        try:
+            with moving(busy):
+                loop(busy, reading, options.seconds, options.seed, options.only, options.spark)
+        finally:
+            show(reading)
+        truncations = busy.truncations()
+    runs, alarms = sum(reading.counts.values()), len(reading.wrong)
+    done = f"{busy.moves} changes of leaders, {truncations} truncations"
+    print(f"{runs} runs, {done}, {alarms} false alarms (seed {options.seed})")
     return 1 if alarms else 0
 
 

@@ -1,18 +1,18 @@
 """The short form of `make live-broker`: no reader calls a live log corrupt."""
 
-from collections import Counter
+import random
 
-from live_broker import attempt, busy_broker, commands
+from live_broker import busy_brokers, commands, readers
 
-READERS = {"verify normal": 2, "verify partition": 1, "dump-index": 1, "dump-index root": 1}
+READERS = {"verify normal": 2, "verify partition": 1, "dump-index": 1, "dump-index root": 1, "ls root": 1}
 """How often each reader runs on each of its paths."""
 
 
 def test_readers_beside_a_busy_broker(tmp_path, real_kafka):
-    counts, wrong = Counter(), []
-    with busy_broker(tmp_path, real_kafka) as data:
-        for name, arguments in commands(data):
+    with busy_brokers(tmp_path, real_kafka) as busy, readers(tmp_path / "out") as reading:
+        (data,) = busy.data
+        for name, arguments in commands(data, random.Random(1)):
             for _ in range(READERS.get(name, 0)):
-                attempt(name, arguments, True, counts, wrong)
-    assert {name for name, _ in counts} == set(READERS)
-    assert wrong == []
+                reading.attempt(name, arguments, True)
+    assert {name for name, _ in reading.counts} == set(READERS)
+    assert reading.wrong == []

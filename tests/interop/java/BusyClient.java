@@ -1,34 +1,56 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Keeps one broker busy until standard input ends. Arguments: its address, messages per second of each producer.
- * Topics: "plain" (deleted by size, and by delete-records every two seconds), "compacted" (few keys, an idempotent
- * producer), "txn" (transactions of two producers, every third is aborted), and "passing", which is created, filled and
- * deleted in a loop. Prints "ready" once all producers send, and at the end one line: the messages that were sent.
+ * Keeps brokers busy until standard input ends. Arguments: the addresses of the first broker and of the
+ * controller (a broker that does not answer then holds up no topic), messages per second of each producer, brokers.
+ * Topics: "plain" (deleted by size, by delete-records every two seconds, with a segment size that changes), "compacted"
+ * (few keys, tombstones, an idempotent producer), "txn" and "txncompacted" (transactions of two producers, every third
+ * is aborted), "passing", which is created, filled and deleted in a loop under new names, and "again", under the same
+ * name. With two brokers also "moved" and "movedcompacted" on both, with acknowledgements of the leader alone.
+ * Prints "ready" once all producers send, and at the end one line: the messages that were sent.
+ * A line "lead BROKER" on standard input makes that broker the leader of the moved topics; the answer is "asked".
  */
 public final class BusyClient {
     private static final AtomicLong SENT = new AtomicLong();
+    private static final Map<Integer, List<Integer>> MOVED = Map.of(0, List.of(1, 2));
     private final String address;
+    private final String controller;
     private final int perSecond;
+    private final int brokers;
 
-    private BusyClient(String address, int perSecond) {
+    private BusyClient(String address, String controller, int perSecond, int brokers) {
         this.address = address;
+        this.controller = controller;
         this.perSecond = perSecond;
+        this.brokers = brokers;
     }
 
     public static void main(String[] arguments) throws Exception {
-        BusyClient client = new BusyClient(arguments[0], Integer.parseInt(arguments[1]));
+        BusyClient client = new BusyClient(
+            arguments[0], arguments[1], Integer.parseInt(arguments[2]), Integer.parseInt(arguments[3]));
         client.create("plain", Map.of("cleanup.policy", "delete", "retention.bytes", "400000", "retention.ms", "20000",
             "internal.segment.bytes", "30000", "index.interval.bytes", "100", "file.delete.delay.ms", "500"));
         client.create("compacted", Map.of("cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0.01",
@@ -36,19 +58,25 @@ public final class BusyClient {
             "delete.retention.ms", "1000"));
         client.create("txn", Map.of("cleanup.policy", "delete", "retention.bytes", "400000",
             "internal.segment.bytes", "30000", "index.interval.bytes", "100", "file.delete.delay.ms", "500"));
+        client.create("txncompacted", Map.of("cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0.01",
+            "internal.segment.bytes", "20000", "index.interval.bytes", "100", "file.delete.delay.ms", "500",
+            "delete.retention.ms", "1000"));
         start(client::plain);
         start(client::compacted);
         start(() -> client.transactions(1));
         start(() -> client.transactions(2));
         start(client::deleteRecords);
         start(client::passing);
+        start(client::again);
+        start(client::segmentSizes);
+        if (client.brokers > 1) {
+            client.startMoved();
+        }
         while (SENT.get() < 4L * client.perSecond) {
             Thread.sleep(50);
         }
         System.out.println("ready");
-        while (System.in.read() >= 0) {
-            Thread.sleep(10);
-        }
+        client.answer(new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8)));
         System.out.println(SENT.get());
         System.out.flush();
         Runtime.getRuntime().halt(0);
@@ -71,9 +99,59 @@ public final class BusyClient {
         thread.start();
     }
 
+    private void startMoved() throws Exception {
+        create("moved", Map.of("cleanup.policy", "delete", "retention.bytes", "400000",
+            "internal.segment.bytes", "30000", "index.interval.bytes", "100", "file.delete.delay.ms", "500"), MOVED);
+        create("movedcompacted", Map.of("cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0.01",
+            "internal.segment.bytes", "20000", "index.interval.bytes", "100", "file.delete.delay.ms", "500",
+            "delete.retention.ms", "1000"), MOVED);
+        start(() -> loop("moved", leaderOnly(), 1 << 30, 0));
+        start(() -> loop("movedcompacted", leaderOnly(), 200, 10));
+    }
+
+    private KafkaProducer<byte[], byte[]> leaderOnly() {
+        return producer(Map.of("enable.idempotence", false, "acks", "1"));
+    }
+
+    private void answer(BufferedReader lines) throws Exception {
+        try (Admin admin = brokerAdmin("1000")) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                int leader = Integer.parseInt(line.split(" ")[1]);
+                Set<TopicPartition> moved =
+                    Set.of(new TopicPartition("moved", 0), new TopicPartition("movedcompacted", 0));
+                Map<TopicPartition, Optional<NewPartitionReassignment>> order = new HashMap<>();
+                for (TopicPartition partition : moved) {
+                    order.put(partition, Optional.of(new NewPartitionReassignment(List.of(leader, 3 - leader))));
+                }
+                admin.alterPartitionReassignments(order).all().get();
+                admin.electLeaders(ElectionType.PREFERRED, moved).partitions().get();
+                System.out.println("asked");
+            }
+        }
+    }
+
+    private Admin brokerAdmin() {
+        return brokerAdmin("5000");
+    }
+
+    private Admin brokerAdmin(String timeoutMs) {
+        // A broker that is stopped meanwhile is asked again, or another is.
+        return Admin.create(Map.of("bootstrap.servers", address, "request.timeout.ms", timeoutMs,
+            "default.api.timeout.ms", "600000"));
+    }
+
+    private Admin controllerAdmin() {
+        return Admin.create(Map.of("bootstrap.controllers", controller));
+    }
+
     private void create(String topic, Map<String, String> settings) throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
-            admin.createTopics(List.of(new NewTopic(topic, 1, (short) 1).configs(settings))).all().get();
+        create(topic, settings, Map.of(0, List.of(1)));
+    }
+
+    private void create(String topic, Map<String, String> settings, Map<Integer, List<Integer>> replicas)
+        throws Exception {
+        try (Admin admin = brokerAdmin()) {
+            admin.createTopics(List.of(new NewTopic(topic, replicas).configs(settings))).all().get();
         }
     }
 
@@ -81,23 +159,26 @@ public final class BusyClient {
         Map<String, Object> config = new java.util.HashMap<>(settings);
         config.put("bootstrap.servers", address);
         config.put("linger.ms", "0");
-        config.put("acks", "all");
+        config.put("max.block.ms", "600000");
+        config.putIfAbsent("acks", "all");
         return new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
     private void plain() throws Exception {
-        loop("plain", producer(Map.of("enable.idempotence", false)), 1 << 30, "none");
+        loop("plain", producer(Map.of("enable.idempotence", false)), 1 << 30, 0);
     }
 
     private void compacted() throws Exception {
-        loop("compacted", producer(Map.of("enable.idempotence", true)), 40, "lz4");
+        loop("compacted", producer(Map.of("enable.idempotence", true)), 40, 10);
     }
 
-    private void loop(String topic, KafkaProducer<byte[], byte[]> producer, int keys, String codec) throws Exception {
+    private void loop(String topic, KafkaProducer<byte[], byte[]> producer, int keys, int tombstonesPerHundred)
+        throws Exception {
         Random random = new Random(1);
         for (long count = 0; ; count++) {
             byte[] key = Integer.toString(random.nextInt(keys)).getBytes(StandardCharsets.UTF_8);
-            producer.send(new ProducerRecord<>(topic, key, new byte[random.nextInt(120)]));
+            byte[] value = random.nextInt(100) < tombstonesPerHundred ? null : new byte[random.nextInt(120)];
+            producer.send(new ProducerRecord<>(topic, key, value));
             SENT.incrementAndGet();
             Thread.sleep(1000 / perSecond);
         }
@@ -111,6 +192,9 @@ public final class BusyClient {
             producer.beginTransaction();
             for (int record = 0; record <= random.nextInt(6); record++) {
                 producer.send(new ProducerRecord<>("txn", new byte[4], new byte[random.nextInt(120)]));
+                byte[] key = {(byte) random.nextInt(40)};
+                byte[] value = random.nextInt(10) == 0 ? null : new byte[random.nextInt(120)];
+                producer.send(new ProducerRecord<>("txncompacted", key, value));
                 SENT.incrementAndGet();
                 Thread.sleep(1000 / perSecond);
             }
@@ -123,7 +207,7 @@ public final class BusyClient {
     }
 
     private void deleteRecords() throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
+        try (Admin admin = brokerAdmin()) {
             TopicPartition partition = new TopicPartition("plain", 0);
             for (long offset = 300; ; offset += 2L * perSecond / 3) {
                 Thread.sleep(2000);
@@ -136,18 +220,67 @@ public final class BusyClient {
         }
     }
 
-    private void passing() throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
+    private void segmentSizes() throws Exception {
+        try (Admin admin = controllerAdmin()) {
+            ConfigResource plain = new ConfigResource(ConfigResource.Type.TOPIC, "plain");
             for (int number = 0; ; number++) {
-                String topic = "passing" + number;
-                create(topic, Map.of("file.delete.delay.ms", "1000"));
+                Thread.sleep(3000);
+                List<AlterConfigOp> changes = List.of(
+                    set("internal.segment.bytes", number % 2 == 0 ? "60000" : "15000"),
+                    set("segment.index.bytes", number % 3 == 0 ? "65536" : "10485760"));
+                admin.incrementalAlterConfigs(Map.of(plain, changes)).all().get();
+            }
+        }
+    }
+
+    private static AlterConfigOp set(String name, String value) {
+        return new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET);
+    }
+
+    private void passing() throws Exception {
+        comeAndGo("passing", true);
+    }
+
+    private void again() throws Exception {
+        comeAndGo("again", false);
+    }
+
+    private void comeAndGo(String name, boolean isNumbered) throws Exception {
+        try (Admin admin = brokerAdmin()) {
+            for (int number = 0; ; number++) {
+                String topic = name + (isNumbered ? number : "");
+                createWhenGone(topic, Map.of("file.delete.delay.ms", "1000"));
                 try (KafkaProducer<byte[], byte[]> producer = producer(Map.of())) {
                     for (int record = 0; record < 20; record++) {
                         producer.send(new ProducerRecord<>(topic, new byte[4], new byte[50])).get();
                     }
                 }
-                admin.deleteTopics(List.of(topic)).all().get();
+                delete(admin, topic);
                 Thread.sleep(1000);
+            }
+        }
+    }
+
+    private static void delete(Admin admin, String topic) throws Exception {
+        try {
+            admin.deleteTopics(List.of(topic)).all().get();
+        } catch (java.util.concurrent.ExecutionException error) {
+            if (!(error.getCause() instanceof UnknownTopicOrPartitionException)) {  // the second of two tries says so
+                throw error;
+            }
+        }
+    }
+
+    private void createWhenGone(String topic, Map<String, String> settings) throws Exception {
+        while (true) {
+            try {
+                create(topic, settings);
+                return;
+            } catch (java.util.concurrent.ExecutionException error) {
+                if (!(error.getCause() instanceof TopicExistsException)) {
+                    throw error;
+                }
+                Thread.sleep(100);
             }
         }
     }

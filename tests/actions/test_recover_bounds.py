@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from faulty_fs import FaultyFilesystem
 from logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 from kafkalog_cli.actions.log_range import LogRange
@@ -27,15 +28,16 @@ CONTROL = 0x20
 
 def stretch(rows, *, as_matrix):
     """Batches as (attributes, producer id, magic, leader epoch): in the two ways in which kernels give them."""
-    columns = list(zip(*rows, strict=True))
+    others = ("valid", "position", "records_count", "base_offset", "last_offset")
+    columns = list(zip(*((*row, *(1 for _ in others)) for row in rows), strict=True))
     if as_matrix:
         columns = [np.array(column, np.int64) for column in columns]
-    names = dict(zip(("attributes", "producer_id", "magic", "leader_epoch"), columns, strict=True))
+    names = dict(zip(("attributes", "producer_id", "magic", "leader_epoch", *others), columns, strict=True))
     return SimpleNamespace(batches=SimpleNamespace(matrix=object() if as_matrix else None, **names))
 
 
 def seen(stretches, *, as_matrix):
-    marks = BatchMarks()
+    marks = BatchMarks(FaultyFilesystem())
     marks.begin(SimpleNamespace(base_offset=7), None)
     for rows in stretches:
         marks.see(stretch(rows, as_matrix=as_matrix))

@@ -107,7 +107,7 @@ def _declared_size(block: memoryview) -> int | None:
 
 @cache
 def _block_decoder() -> tuple[Callable[[memoryview, memoryview], int], type[Exception]]:
-    # python-snappy calls the same decoder, but without an output buffer such as the arena
+    # the decoder that python-snappy calls too, but cramjam decompresses directly into the arena
     import cramjam
 
     return cramjam.snappy.decompress_raw_into, cramjam.DecompressionError

@@ -118,7 +118,7 @@ def _read_batch(chunk: Chunk, row: int, batch: Batch, allowance: Allowance, deco
         (view, rows, fault), part = part, next(parts, None)
         records = RecordColumns.from_rows(rows)
         if batch.base_offset == NO_OFFSET and rows and not begun:
-            # Only now is it known where a compressed message set begins.
+            # The base offset of a compressed message set is known only after decompression.
             batches, row = BatchColumns.from_rows([batch._replace(base_offset=rows[0][0])]), 0
         faults = {} if fault is None else {row: fault}
         yield RecordBlock(view, batches, row, row + 1, (len(rows),), records, faults, begun, part is not None)

@@ -125,7 +125,7 @@ class CompiledReader:
     def _into_arena(self, codec: int, data: memoryview, filled: int, allowance: Allowance) -> int:
         """Decompress `data` into the arena at `filled`; return the number of bytes written.
 
-        The result is -1 if `data` is damaged, so that the plain path must report the fault, and _OVER_ALLOWANCE if the
+        The result is -1 if `data` is damaged: the plain path must then report the fault. It is _OVER_ALLOWANCE if the
         reduced limits are exceeded.
         """
         if not len(data):

@@ -4,6 +4,6 @@
 `segment_search` finds a batch by offset or time. `segment_times` finds a segment's largest timestamp. `segment_writer`
 creates the index entries of a segment.
 
-An index may be damaged or stale, so an index entry is used only if the log confirms it, except where a function follows
-a broker that does not check it.
+An index may be damaged or stale, so an index entry is used only if the log confirms it. The exception are functions
+that follow a broker, which may not check the entry.
 """

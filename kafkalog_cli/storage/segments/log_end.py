@@ -70,11 +70,12 @@ class _Walk(NamedTuple):
 
 
 def segment_end(fs: Filesystem, segment: Segment, *, like_clean_start: bool) -> SegmentEnd:
-    """Return the end of `segment`, which must not be of 0.7. Batches before the last index entry are not read.
+    """Return the end of `segment`, which must not be of 0.7.
 
-    `like_clean_start`: the result is what a broker finds after a clean shutdown, when it trusts the whole index. If the
-    last index entry is not in the log, the segment then ends at its base offset. Otherwise such an index is ignored,
-    and the chain of batches is followed from the start. Raises what `open_read` raises for the log.
+    Batches before the last index entry are read only if that entry is not in the log. `like_clean_start`: the result is
+    what a broker finds after a clean shutdown, when it trusts the whole index. If the last index entry is not in the
+    log, the segment then ends at its base offset. Otherwise such an index is ignored, and the chain of batches is
+    followed from the start. Raises what `open_read` raises for the log.
     """
     if not segment.log.size_bytes:
         return SegmentEnd(segment.base_offset)

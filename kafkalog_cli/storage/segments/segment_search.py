@@ -31,9 +31,9 @@ class StartingPoint(NamedTuple):
 class SegmentIndexes:
     """The two indexes of one segment, read on first use.
 
-    An entry of the offset index is used if a batch starts at its position, and that batch's first offset is not above
-    the wanted offset: then no earlier batch can reach the wanted offset. An entry of the time index is used if the
-    batch with its offset has its timestamp as largest timestamp.
+    An entry of the offset index is used if a batch starts at its position whose first offset is not above the wanted
+    offset. Then no earlier batch can reach the wanted offset. An entry of the time index is used if the batch with its
+    offset has its timestamp as largest timestamp.
     """
 
     def __init__(self, fs: Filesystem, segment: Segment) -> None:
@@ -97,8 +97,8 @@ class SegmentIndexes:
     def largest_timestamp(self, log: ReadableFile) -> int:
         """Return the segment's largest timestamp in ms, -1 if none.
 
-        Headers are read from the batch of the time index's last entry on, or all of them if the log does not confirm
-        that entry.
+        Headers are read from the batch of the time index's last entry on. If the log does not confirm that entry, all
+        headers are read.
         """
         index = self._time_index_in_use()
         batch = self._batch_of(log, index.last_entry) if len(index) else None
@@ -117,8 +117,8 @@ class SegmentIndexes:
         """Return the batch that confirms a time index entry; None if there is none.
 
         The batch has the entry's timestamp, and no batch read before it has a larger one. If a time index is missing, a
-        broker creates an empty one and continues. Such an index starts later than the offset index. All earlier batches
-        are then read.
+        broker creates an empty one and continues, so that its first entry is after that of the offset index. In this
+        case all earlier batches are read.
         """
         start = 0 if self._begins_late() else self.before_offset(log, entry.offset).position
         for batch in HeaderChain(log, start):

@@ -49,9 +49,9 @@ class LargestTimestamp(NamedTuple):
 def largest_timestamp(fs: Filesystem, segment: Segment, enough_ms: int | None = None) -> LargestTimestamp:
     """Return the largest timestamp of `segment`, from the headers of all its batches.
 
-    For a 0.7 segment it is the mtime. If `enough_ms` is given, the last entry of the time index is used instead if its
-    timestamp is at least `enough_ms`, and the batch that it names has that timestamp: then the segment is at least as
-    young. Raises what `open_read` raises for the log.
+    For a 0.7 segment it is the mtime. `enough_ms`: if the last entry of the time index is not older than this, its
+    timestamp is returned instead. The batch that the entry names must have that timestamp; then the segment is at least
+    as young. Raises what `open_read` raises for the log.
     """
     mtime_ms = segment.log.mtime_ms
     if segment.is_seven:

@@ -132,8 +132,8 @@ def put_keys(buffer, records, first, end, place, mask, part, most, slots, entrie
     """Add the keys of records `first` to `end`; mark in `flags` earlier records with the same keys: (next row, reason).
 
     `place` is the place of row 0's mark in `flags`. Keys whose hash does not match `part` under `mask` are skipped. The
-    function stops early if there is no room, or with BROKER_FULL at a new key when there are `most` keys (no limit if
-    below 0). `hashes` has room for `_AHEAD` hashes.
+    function stops early if there is no room. It stops with BROKER_FULL at a new key if there are already `most` keys
+    (no limit if below 0). `hashes` has room for `_AHEAD` hashes.
     """
     count, used = state[0], state[1]
     for row in range(first, end):

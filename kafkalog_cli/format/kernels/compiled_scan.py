@@ -93,8 +93,7 @@ def _legacy_row(buffer, here, total, magic, file_position, rows, row):
 def scan(buffer, limit, end, file_position, max_batch_bytes, rows):
     """Write rows of Batch to `rows` (15 columns); return (rows, bytes, needed bytes, stop).
 
-    If stop is 1, the plain scan must continue, because of damage, a tiny v1 entry, or too few bytes at the end of the
-    file.
+    If stop is 1, the plain scan must continue: there is damage, a tiny v1 entry, or the end of the file is near.
     """
     here = np.int64(0)
     count = np.int64(0)

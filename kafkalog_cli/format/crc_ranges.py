@@ -19,9 +19,9 @@ _INVERTED = 0xFFFFFFFF
 def crc_of_ranges(crc_before: Any, crc_after: Any, sizes: Any, polynomial: int) -> Any:
     """Return the CRCs of ranges of a stream.
 
-    `crc_before` is the CRC of all bytes before each range, `crc_after` the CRC of all bytes up to its end, and `sizes`
-    its size in bytes (below 2^31). All are numpy arrays of equal length. Both polynomials are reflected, with the usual
-    inversions, as in zlib and crc32c.
+    `crc_before` is the CRC of all bytes before each range, and `crc_after` the CRC of all bytes up to its end. `sizes`
+    is the size of each range in bytes, below 2^31. All are numpy arrays of equal length. Both polynomials are
+    reflected, with the usual inversions, as in zlib and crc32c.
 
     The reason: crc(A + B) is crc(B) xor crc(A) advanced by size(B) zero bytes. The advance is linear in crc(A), so one
     table per bit of the size is enough.

@@ -95,7 +95,8 @@ class Enclosing(NamedTuple):
     """A damaged entry that is a compressed set, whose messages can look like entries if little of it was compressible.
 
     For v0 and v1, the offsets of the set's messages are at most its own offset, `last_offset` (-1: not a set). 0.7 has
-    no offsets. After a compressed message of 0.7, only compressed messages can be distinguished from its contents.
+    no offsets: after a damaged compressed message, a message can be distinguished from its contents only if it is
+    compressed too.
     """
 
     last_offset: int = NO_OFFSET

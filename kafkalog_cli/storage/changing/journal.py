@@ -72,7 +72,7 @@ def apply(  # noqa: PLR0913
 
     The result is None if there is nothing to change. `changes` may be a function: it is called when the directory of
     the run exists, writes the new files there, and returns the changes.
-    `held` is the partition's lock if the caller has it; otherwise the lock is taken here as `policy` says.
+    `held` is the partition's lock if the caller has it; otherwise the lock is taken here with `policy`.
     `discard`: removed data is not kept, and the run cannot be undone.
 
     Raises Refused (the directory is not in the state that the plan was made for), Locked, NoSpace and NotChanged

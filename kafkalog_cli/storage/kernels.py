@@ -1,7 +1,7 @@
 """The choice between kernels in plain Python, which start at once, and compiled kernels, which pay for more work.
 
-No other module makes this choice. Measured: loading compiled kernels takes about 0.15 s, compiling them the first
-time takes 5 to 20 s, and a plain kernel processes about 0.2 to 0.6 million rows per second.
+No other module makes this choice. Measured: loading compiled kernels takes about 0.15 s, and compiling them the
+first time takes 5 to 20 s. A plain kernel processes about 0.2 to 0.6 million rows per second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reading beside a running broker without pushing the broker's pages out of the page cache.
 
-If a broker has locked the log directory, pages of closed segments that were not in memory before are dropped after
-they were read (mincore, posix_fadvise). Pages that were in memory before stay: the broker or its consumers use them.
+If a broker has locked the log directory, a reader drops the pages of closed segments after it has read them
+(posix_fadvise). Pages that were in memory before (mincore) stay: the broker or its consumers use them.
 """
 
 from __future__ import annotations

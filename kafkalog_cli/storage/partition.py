@@ -54,9 +54,10 @@ class PartitionFile:
 class Partition:
     """The contents of a partition directory.
 
-    `segments` are sorted by base offset. `snapshots` are producer snapshots without a work suffix, `leftovers` are
-    files with a work suffix, `orphans` are indexes without a log, and `metadata_snapshots` are those of KRaft.
-    `runs` are the names of directories in `.kafkalog`. `others` are all other files.
+    `segments` are sorted by base offset. `snapshots` are producer snapshots without a work suffix.
+    `leftovers` are files with a work suffix, and `orphans` are indexes without a log.
+    `metadata_snapshots` are those of KRaft. `runs` are the names of directories in `.kafkalog`.
+    `others` are all other files.
     """
 
     path: str

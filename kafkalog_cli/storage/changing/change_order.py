@@ -11,8 +11,15 @@ from kafkalog_cli.storage.names import SEGMENT_KINDS, FileKind, WorkState, class
 def in_log_order(changes: Iterable[Change]) -> tuple[Change, ...]:
     """Sort the changes of a draft so that the directory always contains a segment.
 
-    The order is: drops that free a name for a later change, new files and rewritten segments, renames from the
-    start of the log, removals from the end of the log, cuts, and last other replaced files, which describe the rest.
+    The order is:
+
+    1. drops that free a name for a later change;
+    2. new files, and the files of segments whose log is written;
+    3. renames, from the start of the log;
+    4. other drops, from the end of the log;
+    5. cuts;
+    6. other replaced files, which describe the rest.
+
     The log of a segment is changed before its indexes: a broker removes an index without a log, but it would
     recover a log without an index.
     """

@@ -29,7 +29,7 @@ _HOLE_BYTES = 4096
 _ZEROS = bytes(_HOLE_BYTES)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
-"""Error numbers of a refused hard link. EPERM also means that fs.protected_hardlinks forbids to link others' files."""
+"""Error numbers of a refused hard link. EPERM is also the error where fs.protected_hardlinks refuses the link."""
 TEMPORARY_SUFFIX = ".tmp"
 _OWN_TEMPORARY = ".kafkalog.tmp"
 _TEMPORARY_NAME = re.compile(rf".+\.[0-9a-f]{{16}}{re.escape(_OWN_TEMPORARY)}", re.DOTALL)

@@ -75,8 +75,9 @@ def apply(  # noqa: PLR0913
     `held` is the partition's lock if the caller has it; otherwise the lock is taken here with `policy`.
     `discard`: removed data is not kept, and the run cannot be undone.
 
-    Raises Refused (the directory is not in the state that the plan was made for), Locked, NoSpace and NotChanged
-    (everything is as it was), HalfChanged (`undo` must be called), ValueError (the plan contradicts itself).
+    Raises Refused if the directory is not in the state that the plan was made for, and ValueError if the plan
+    contradicts itself. Raises Locked, NoSpace or NotChanged if everything is as it was, and HalfChanged if `undo`
+    must be called.
     """
     if not callable(changes):
         told = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]

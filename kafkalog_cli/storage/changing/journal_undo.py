@@ -78,7 +78,7 @@ def _is_done(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
 def undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> Manifest:
     """Undo the run durably and return its new manifest. After a crash at any point, a second call completes the undo.
 
-    Call `check_undo` first. Raises OSError and SyncFailed as the disk reports them, and HalfChanged if the result
+    Call `check_undo` first. Raises OSError and SyncFailed as the disk reports them. Raises HalfChanged if the result
     differs from the state before the run, for example because another program changed the partition meanwhile.
     """
     directory = real_directory(fs, directory)

@@ -15,7 +15,7 @@ ENTRY_BYTES = 230
 
 
 class KeySlice(NamedTuple):
-    """The keys whose hash ends with the bits of `value`: a part of the keys, if the table cannot hold all of them."""
+    """The keys whose hash ends with the `bits` bits of `value`: a part of all keys, if the table cannot hold them."""
 
     bits: int = 0
     value: int = 0

@@ -188,8 +188,8 @@ class _Marking:
     ) -> Iterator[tuple[RecordBlock, int, int]]:
         """Yield the blocks to be marked, with the position of the first mark and the end of the chunk in the log.
 
-        Control batches and aborted batches are passed over. Their marks say that they stay, because the cleaner
-        decides about them by other rules.
+        Control batches and aborted batches are skipped. Their marks are those of kept records, because the cleaner
+        decides about these batches by other rules.
         """
         place = self._marks.start_of(segment.base_offset)
         rows = partial(self._rows, segment, tracker, track_from)

@@ -42,7 +42,7 @@ class IndexLimits(NamedTuple):
 
 
 class CleanedSegments:
-    """Writes the batches of one group, to more than one segment only if one cannot hold them.
+    """Writes the batches of a group of segments to a single new segment, or to several if they do not fit.
 
     The files get `mtime_ms`, the mtime of the group's last segment: it decides when tombstones of v0 and v1 expire.
     """

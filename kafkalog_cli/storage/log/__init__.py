@@ -8,5 +8,5 @@ It uses `loaded_segment`, `segment_split`, `valid_rows`, `producer_snapshots`, `
 `load_error` has the exceptions with which loading ends; `LoadFailed` names the Java exception that a broker throws.
 
 Recovery checks the batches that may not have been flushed, cuts the log after the last valid batch, and rebuilds
-the indexes. An odd batch is a batch that kafkalog's scan rejects and a broker accepts, such as a negative magic.
+the indexes. An odd batch is a batch that kafkalog's scan rejects and a broker accepts, e.g. with a negative magic.
 """

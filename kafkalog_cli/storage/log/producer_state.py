@@ -143,9 +143,9 @@ class ProducerReplay:
         self._completed: list[CompletedTxn] = []
 
     def first_unreadable(self, chunk: Chunk, end_row: int) -> int | None:
-        """Return the first row whose control batch has no valid record, at which recovery ends; None if there is none.
+        """Return the first row whose control batch has an invalid record, at which recovery ends; None if none has.
 
-        Rows before `end_row` are checked.
+        Rows before `end_row` are checked. An emptied control batch, without a record, is valid.
         """
         for row in _rows_of_producers(chunk.batches.part(0, end_row)):
             if int(chunk.batches.attributes[row]) & CONTROL_MASK:

@@ -62,9 +62,7 @@ class BrokerViews:
         self._roots: dict[str, RootState | None] = {}
 
     def of(self, partition: Partition) -> BrokerView:
-        """Return the view of a partition from the files of its log directory, or an empty view outside a log
-        directory.
-        """
+        """Return the view of a partition from its log directory's files; an empty view outside a log directory."""
         path = os.path.dirname(os.path.abspath(partition.path))  # noqa: PTH100, PTH120 (a name, links are not followed)
         if path not in self._roots:
             self._roots[path] = broker_root(self._fs, path)
@@ -82,8 +80,7 @@ def broker_view(fs: Filesystem, partition: Partition) -> BrokerView:
 
 
 def log_bounds(fs: Filesystem, partition: Partition, view: BrokerView | None = None) -> LogBounds:
-    """Return the earliest and latest offset, from the checkpoints beside the partition and the last segment's
-    batches.
+    """Return the earliest and latest offset, from checkpoints and from the last segment's batches.
 
     Raises NothingSelected for a partition without segments, and the exceptions of `open_read`.
     """

@@ -188,8 +188,9 @@ class _Runs:
                 self._unreadable[run_id] = str(error)
 
     def older_than(self, time_ms: int) -> tuple[list[OldRun], list[KeptRun], int]:
-        """Return the runs that ended by `time_ms` and can be removed, the runs that must be kept, and the number of
-        younger runs.
+        """Return the runs that can be removed, the runs that must be kept, and the number of younger runs.
+
+        A run can be removed if it ended at `time_ms` or before, and is neither interrupted nor foreign.
         """
         old, young = [], 0
         kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]

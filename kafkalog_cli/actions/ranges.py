@@ -19,11 +19,10 @@ from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, first_b
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A range of records; None: no limit. `from_offset`, `since_ms` are inclusive, `to_offset`, `until_ms`
-    exclusive.
+    """A range of records. `from_offset` and `since_ms` are inclusive, `to_offset` and `until_ms` exclusive.
 
-    `key`: only records with this key. Times are in epoch milliseconds. A batch is in the range if it may contain a
-    record of the range.
+    None means no limit. `key`: only records with this key. Times are in epoch milliseconds. A batch is in the range if
+    it may contain a record of the range.
     """
 
     from_offset: int | None = None
@@ -79,8 +78,7 @@ def batch_from_below(segment: Segment, log: ReadableFile, to_offset: int) -> Bat
 
 
 def begins_below(fs: Filesystem, segment: Segment, to_offset: int) -> bool:
-    """Whether the first batch of a segment, whose base offset is `to_offset` or above, has records below
-    `to_offset`.
+    """Whether the first batch of a segment has records below `to_offset`, which is not above the base offset.
 
     Raises the exceptions of `open_read`.
     """
@@ -89,8 +87,9 @@ def begins_below(fs: Filesystem, segment: Segment, to_offset: int) -> bool:
 
 
 def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
-    """Return the bytes from the damage on if damage, not the segment's end, is why no batch reaches the offset; else
-    None.
+    """Return the bytes from the first damage on, None without damage.
+
+    Called if no batch reaches an offset: the segment ended before it, or damage follows, which the caller must see.
     """
     chain = HeaderChain(log, position)
     for _ in chain:
@@ -99,8 +98,7 @@ def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
 
 
 def segments_in_range(fs: Filesystem, files: list[str], wanted: Range) -> list[str]:
-    """Return `files` without the segments outside the range, judged by their names and the names of their
-    neighbours.
+    """Return `files` without the segments outside the range, judged by their names and their neighbours' names.
 
     The first segment with a base offset above the range is kept if its first batch starts in the range. Raises the
     exceptions of `open_read`.

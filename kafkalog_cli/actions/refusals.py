@@ -39,8 +39,7 @@ class Outcome(Enum):
 
 
 class Rule(NamedTuple):
-    """A row of the table. `when` describes the rule in words; `find` returns the reason, or None if it does not
-    apply.
+    """A row of the table. `when` describes the rule in words; `find` returns the reason, None if it does not apply.
 
     `skips`: the partition is reported as skipped, and the reason itself names the option. `flag` is the option that
     lifts the rule if `is_lifted` finds it on the command line; "" if no option does. Options that change settings need

@@ -90,8 +90,9 @@ class RootState:
         return high_watermark(log_end_offset, self.line(FileKind.REPLICATION_CHECKPOINT))
 
     def edit(self, kind: FileKind, offset: int | None) -> tuple[LineEdit, ...]:
-        """Return the edit that sets a line to `offset` (None removes it); empty if it changes nothing, or without a
-        log_dir.
+        """Return the edit that sets a line to `offset` (None removes the line).
+
+        The result is empty if the line is already right, or without a log directory.
         """
         if self.log_dir is None or self.line(kind) == offset:
             return ()

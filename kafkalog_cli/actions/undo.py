@@ -80,9 +80,7 @@ def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
 
 
 def last_first(fs: Filesystem, partitions: Sequence[Partition], run_id: str) -> list[Partition]:
-    """Sort the partitions of a run, last change first, so that each undo finds the checkpoints as its change left
-    them.
-    """
+    """Sort the partitions of a run, last change first: so each undo finds the checkpoints as its change left them."""
 
     def place(numbered: tuple[int, Partition]) -> tuple[int, int]:
         try:
@@ -131,7 +129,7 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
         raise half_changed(plan.path, run_id, error, without_marker=True) from error
     try:
         undo(fs, plan.path, manifest, log_dir)
-    except (HalfChanged, Refused):  # their messages already name what to do next
+    except (HalfChanged, Refused):  # the error is already the right one
         raise
     except (OSError, KafkalogError) as error:
         raise half_changed(plan.path, run_id, error, without_marker=is_held) from error

@@ -32,8 +32,7 @@ def settled_runs(fs: Filesystem, partition: Partition, log_dir: str) -> list[Man
 
 
 def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, now_ms: int) -> str | None:
-    """Restore the marker if the log is as those runs left it, and return a message; None if there is nothing to
-    report.
+    """Restore the marker if the log is as those runs left it. Returns a message, None if there is nothing to report.
 
     The caller locks the partition. Raises NotChanged for a failed sync: no change may follow it.
     """

@@ -21,13 +21,12 @@ from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 
 @dataclass(frozen=True, slots=True)
 class CompactRequest(LogRequest):
-    """A request to compact. `is_forced`: clean even a log that is not dirty enough. `memory_bytes`: for keys and
-    marks.
+    """A request to compact. `is_forced`: clean even a log that is not dirty enough.
 
-    `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms says. `now_is_given`: the time is from
-    `--now`. `most_keys`: stop early, like a broker whose offset map is full with this number of keys. `passes`: the
-    largest number of cleaning passes; None: until another pass would change nothing. `erased`: keys whose records are
-    all removed.
+    `memory_bytes`: the memory for keys and marks. `delay_ms`: how long `.deleted` files stay; None: as
+    file.delete.delay.ms says. `now_is_given`: the time is from `--now`. `most_keys`: stop early, like a broker whose
+    offset map is full with this number of keys. `passes`: the largest number of cleaning passes; None: until another
+    pass would change nothing. `erased`: keys whose records are all removed.
     """
 
     is_forced: bool = False

@@ -113,9 +113,10 @@ def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -
 
 
 def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog, settings: LoadSettings) -> list[LineEdit]:
-    """Return the lines that a clean stop writes.
+    """Return the edits of lines by a clean stop.
 
-    A log start is written only if it is above the first segment's base offset, or if the topic is tiered.
+    A log start is written only if it is above the first segment's base offset, or if the topic is tiered; any other
+    line for it is removed.
     """
     topic, number = partition.topic, partition.number
     edits = [LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, topic, number, loaded.log_end_offset)]

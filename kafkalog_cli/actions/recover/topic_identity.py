@@ -77,8 +77,9 @@ def _topic_here(partition: Partition, log_dir: str | None, settings: SettingsSou
 def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
     """Return the path where a broker looks for the partition of a `-stray` directory.
 
-    Raises Refused if the directory must not or cannot be renamed: without a complete metadata log, if that log lacks
-    the topic or the partition, has another topic id, or has no replica on this broker, or if the path exists.
+    Raises Refused if the directory must not or cannot be renamed. That is without a complete metadata log, and if that
+    log lacks the topic or the partition, has another topic id, or has no replica on this broker. It is also if the path
+    exists.
     """
     path = partition.path
     metadata = settings.metadata(log_dir)

@@ -55,9 +55,7 @@ def _checkpoint_offset(offset: int, kind: FileKind, log: LogRange | None) -> tup
 
 
 def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[Note]]:
-    """Read `meta.properties`, `partition.metadata`, `.kafka_cleanshutdown` or `quorum-state`: fields, and notes on
-    faults.
-    """
+    """Read `meta.properties`, `partition.metadata`, `.kafka_cleanshutdown` or `quorum-state`: its fields and faults."""
     fields: dict[str, object] | None = None
     faults: list[Fault]
     notes: list[Note] = []

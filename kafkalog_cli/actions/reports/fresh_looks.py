@@ -30,7 +30,7 @@ AbstractIndex.truncateToEntries moves a position in memory, and the preallocated
 """
 
 _ZERO_TAIL_BYTES = 12
-"""An entry of a time index, the longer of the two kinds."""
+"""Bytes of a time index entry, the longer of the two kinds of index entries."""
 
 FileStamp = tuple[int, int, int]
 """Inode, size in bytes, and the time of the last change in ms."""

@@ -73,9 +73,10 @@ class OffsetIndexCheck:
     Give `see` every stretch in order, then call `finish`. Without a log call neither: then `judge_order` finds only the
     order of the entries.
 
-    An entry (offset, position) is right if a batch starts at the position and the offset is its first (before 2.0), its
-    last (since 2.0), or the last of a batch before the next entry's position. The last form is from 2.0 to 4.0, where
-    an append call of several batches got one entry. Every other entry is reported, even if look-ups are right with it.
+    An entry (offset, position) is right if a batch starts at the position and the offset fits. Before 2.0, the offset
+    is the first of the batch, since 2.0 the last. From 2.0 to 4.0 an append call of several batches got one entry: then
+    it is the last offset of a batch before the next entry's position. Every other entry is reported, even if look-ups
+    are right with it.
     """
 
     def __init__(self, index: OffsetIndex, record_offsets: RecordOffsets) -> None:
@@ -240,7 +241,7 @@ class OffsetIndexCheck:
             return
         records = self._record_offsets(stretch.batches.row(row))
         if records is not None and offset == records[1]:
-            # The cleaner of 2.0 to 4.0 indexed the last record that it kept, not the batch's last offset.
+            # From 2.0 to 4.0, the cleaner indexed the last record that it kept, not the batch's last offset.
             self._fits(slot, Style.APPEND_CALL)
             self._call_end[slot] = stretch.position[row]
         elif records is not None and offset == records[0] and compressed_set:

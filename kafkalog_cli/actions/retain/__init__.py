@@ -2,7 +2,8 @@
 
 `retain` plans and applies retention for one partition. `explain` says why each segment is kept or removed, and when it
 becomes due. `plan` has the plan's values. `free` plans `retain --free-bytes`: which segments may be removed, the oldest
-first. `freeing` removes these segments one by one, without copies or a journal, until enough room is free.
+first. `freeing` removes these segments one by one, without copies, until enough room is free. It records the run
+afterwards.
 
 The fate of a segment is kept (`Stay`) or removed (`RetentionPass`), with the setting that decides.
 """

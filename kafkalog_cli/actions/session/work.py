@@ -158,7 +158,8 @@ class Work:
     def begin(self) -> RootState:
         """Undo a run that was interrupted on this partition, and return the log directory's state for the partition.
 
-        A dry run only notes that the run would be undone. Raises KafkalogError.
+        A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises
+        KafkalogError.
         """
         run_id = cut_off_run(self.fs, self.partition)
         if run_id is None:

@@ -5,8 +5,11 @@ A verb (`roll`, `retain`, `recover`, `compact` and so on) plans the changes of o
 `undo`) or a package (`append`, `compact`, `importing`, `recover`, `retain`). Packages for reading are `audit`, `dump`,
 `export`, `listing`, `lookup`, `read`, `reports`, `tables` and `verify`.
 
-Shared by the verbs: `change_plan` and `apply_changes` (plans, and their application through the journal), `refusals`
-with `partition_facts` and `policy_rules` (when a partition must not be changed), `root_state` (checkpoints and clean
-shutdown), `settings` (topic and broker settings), `selection` and `ranges` (which partitions and records), `engine` and
-`in_order` (where tasks run).
+Modules that the verbs share:
+
+- `change_plan`, `apply_changes`: plans, and their application through the journal.
+- `refusals`, `partition_facts`, `policy_rules`: when a partition must not be changed.
+- `root_state`, `settings`: the state of a log directory, and the settings of topics and brokers.
+- `selection`, `ranges`: the choice of partitions and of records.
+- `engine`, `in_order`: where tasks run.
 """

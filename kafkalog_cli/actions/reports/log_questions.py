@@ -136,8 +136,7 @@ class ProducerTrail:
                 self._note(producer, int(batches.attributes[row]), stretch, row)
 
     def _all_but_plain(self, stretch: Stretch) -> Iterable[int]:
-        """Return the rows to check one by one: markers, transactional batches, and each first batch after a
-        snapshot.
+        """Return the rows to check one by one: markers, transactional batches, and batches right after snapshots.
 
         Of plain data, only the last batch of each producer before each snapshot, and at the end, is returned.
         """

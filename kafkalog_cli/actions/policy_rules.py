@@ -1,4 +1,7 @@
-"""Refusals by settings: retention and compaction must know what a broker would do, and must not do more."""
+"""Refusals by settings: retention and compaction must know what a broker would do, and must not do more.
+
+A rule is a function (`Rule.find`) that returns the reason for the refusal, None if the rule does not apply.
+"""
 
 from __future__ import annotations
 

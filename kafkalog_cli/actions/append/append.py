@@ -146,10 +146,7 @@ def _target(fs: Filesystem, plan: AppendPlan, request: AppendRequest) -> AppendT
 
 
 def forced_codec(config: TopicConfig) -> tuple[Codec, int | None] | None:
-    """Return the topic's compression.type and level, which override the producer's choice.
-
-    None if the topic leaves the choice to the producer.
-    """
+    """Return the topic's compression.type and level, None if the topic leaves the choice to the producer."""
     wanted = config["compression.type"].text
     if wanted == "producer":
         return None
@@ -246,10 +243,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """The result of an append.
-
-    `done` is None if no record came. `is_whole` is False if an interruption kept records from being appended.
-    """
+    """The result of an append. `done` is None if no record came; `is_whole` is False if it was interrupted."""
 
     appended: Appended
     done: Applied | None
@@ -365,10 +359,7 @@ class _Append:
             run.change_lines(self._recovery_point(log.end_offset))
 
     def _end_type(self, *, has_records: bool) -> int | None:
-        """Return the type of the marker that ends the transaction, None if none is needed.
-
-        The transaction may have been left open by an earlier run.
-        """
+        """Return the type of the marker for an open transaction (of this or an earlier run), None if none is due."""
         writing = self._request.writing
         is_open = has_records or writing.producer_id in self._target.producers.state.ongoing.values()
         return ENDS.get(writing.transaction or "open") if is_open else None

@@ -34,7 +34,7 @@ class ArrowReader:
     """Reads records from RecordBatches with the columns key, value, headers and timestamp; each column may be missing.
 
     `now_ms` is the timestamp if there is no timestamp column; a null in that column means no timestamp. Other columns
-    of `record_schema` and of exported files are accepted and ignored, since offsets are assigned anew by the append.
+    of `record_schema` and of exported files are accepted and ignored, since the append assigns new offsets.
     Control records are left out, since markers are not data. `with_origin`: records keep the offsets, append times,
     leader epochs and codecs of those columns.
     """
@@ -299,7 +299,7 @@ def _headers(column: Any, rows: int) -> tuple[Any, _Fields, _Fields]:
 
     if column is None:
         return np.zeros(rows + 1, np.int64), _fields(None, 0), _fields(None, 0)
-    found = column.flatten()  # leaves out what lies behind null lists
+    found = column.flatten()  # leaves out headers of null lists
     sizes = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.zeros(rows + 1, np.int64)
     np.cumsum(sizes, out=ends[1:])

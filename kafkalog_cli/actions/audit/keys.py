@@ -1,8 +1,8 @@
 """Count the keys of a log and find the largest ones, in bounded memory and with bounds of the errors.
 
 Keys are identified by 64-bit hashes. Up to MOST_KEYS of them are counted individually. With more keys, the smallest
-ones are dropped. A dropped key that comes again may have lost at most the largest count that was dropped each time. The
-number of keys is then estimated from the smallest hashes (KMV, Bar-Yossef et al. 2002).
+ones are dropped. A dropped key that comes again has lost at most the sum of the largest counts of each drop. The number
+of keys is then estimated from the smallest hashes (KMV, Bar-Yossef et al. 2002).
 """
 
 from __future__ import annotations

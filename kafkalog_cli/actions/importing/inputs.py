@@ -116,7 +116,7 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
 
     try:
         rows, schema = _opened(file)
-    except (OSError, ValueError) as error:  # pyarrow's errors are of these
+    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses
         raise BadInput(path=path, reason=f"it cannot be read as {kind.value}: {error}") from error
     facts = {name.decode(): value for name, value in (schema.metadata or {}).items()}
     topic, number, topic_id = (facts.get(f"kafkalog.{name}") for name in ("topic", "partition", "topic_id"))
@@ -163,7 +163,7 @@ def _opened(file: InputFile) -> tuple[int, Any]:
 
 
 def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
-    """Yield the rows of a file as RecordBatches of those of `columns` that it has, in its order. Raises BadInput."""
+    """Yield the rows of a file in order, as RecordBatches of the `columns` that it has. Raises BadInput."""
     wanted = [name for name in file.columns if name in columns]
     parts: Iterator[Any]
     try:

@@ -1,4 +1,4 @@
-"""Convert the columns of files to those of records; columns that cannot be converted are refused."""
+"""Convert the columns of files to the columns of records, or refuse columns that cannot be converted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def taken(part: Any, name: str) -> Any:
     wanted = taken_schema(part.schema)
     try:
         arrays = [_cast(array, field.type) for array, field in zip(part.columns, wanted, strict=True)]
-    except ValueError as error:  # pyarrow's errors are of these
+    except ValueError as error:  # pyarrow's errors are subclasses
         raise BadInput(path=name, reason=f"a value is none that a record can have: {error}") from error
     found = pa.RecordBatch.from_arrays(arrays, schema=wanted)
     for column, most in (("offset", MOST_OFFSET), ("codec", max(Codec))):

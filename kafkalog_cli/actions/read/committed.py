@@ -105,9 +105,9 @@ class Committed:
     def _was_aborted(
         self, found: OpenTransaction, first_offset: int, limits: Limits, choice: KernelChoice | None
     ) -> bool:
-        """Whether the transaction ended below `first_offset`, according to a transaction index or a marker.
+        """Whether a transaction index shows that the transaction ended below `first_offset`.
 
-        This is for a marker that damage hides.
+        Damage may hide the marker itself.
         """
         parts = self._parts(found.first_offset, first_offset)
         if not any(part.segment.txn_index for part in parts):

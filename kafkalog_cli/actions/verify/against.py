@@ -47,7 +47,7 @@ class Comparison:
 
     @property
     def reaches_further(self) -> ReplicaState | None:
-        """The replica that is damaged but has offsets after the end of the other, undamaged one. None if neither is."""
+        """The damaged replica, if it has offsets after the end of the other, undamaged one; else None."""
         return _damaged_and_longer(self.ours, self.theirs)
 
     @property
@@ -75,7 +75,7 @@ def compare(  # noqa: PLR0913, PLR0917
 
     A batch that only one replica has is no divergence: compaction, deletion or a later end may explain it. Other
     segment boundaries and batches that the cleaner made smaller are no divergence either. Where `policy` (what is known
-    of the topic) excludes compaction and deletion, a batch on one side only means missing records. Damage is part of
+    of the topic) excludes compaction and deletion, the replica without the batch has missing records. Damage is part of
     the states. Raises nothing for damage in the logs.
     """
     problem = _cannot_compare(fs, ours, theirs)

@@ -21,7 +21,7 @@ class Finding:
     """One problem that was found.
 
     `position` is in bytes, and the offsets are those of the batches or records concerned. None if unknown or not
-    applicable. `expected` and `got` are for text output; they are empty if the message says everything.
+    applicable. `expected` and `got` are for text output; they are empty if the message needs no details.
     """
 
     kind: FindingKind

@@ -51,7 +51,7 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
             message += f": {segment_file_name(orphan.name.offset, FileKind.LOG)} is missing"
         yield finding(FindingKind.ORPHAN_INDEX, orphan.status.path, message)
     for other in partition.others:
-        # FileKind.QUORUM_STATE lies beside the metadata log.
+        # A metadata log also has a file of FileKind.QUORUM_STATE.
         if other.name.kind is FileKind.OTHER:
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, "no file of Kafka has such a name")
     yield from _odd_entries(fs, partition.path)

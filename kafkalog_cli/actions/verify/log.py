@@ -78,7 +78,7 @@ class LogCheck:
         self._start("", 0, is_last=False)
 
     def begin(self, segment: Segment, next_offset: int | None) -> bool:
-        """Start the segment and return whether it is to be checked."""
+        """Return whether the segment is to be checked, and start it if so."""
         path = segment.log.path
         if self._only is not None and path.rpartition("/")[2] not in self._only:
             return False
@@ -163,10 +163,7 @@ class LogCheck:
                 self._bad.append(BadBatch(position, size, magic, (min(first, last), max(first, last))))
 
     def _look_at_counts(self, batches: BatchColumns) -> None:
-        """Find batches with more records than offsets, and batches with 0 records whose size exceeds the header.
-
-        Kafka reads nothing after the header of a batch with 0 records.
-        """
+        """Find batches with more records than offsets, or 0 records and bytes after the header (Kafka skips them)."""
         counts: Any = batches.records_count
         if batches.matrix is not None:
             columns: Any = batches
@@ -348,10 +345,7 @@ class LogCheck:
 
 
 def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int) -> Iterator[tuple[int, Finding]]:
-    """Yield the sizes and findings of consecutive messages with a magic below 0 and a right checksum.
-
-    The messages follow each other from byte `start` on, up to byte `end`.
-    """
+    """Yield sizes and findings of consecutive messages with a magic below 0 and a right CRC, from `start` to `end`."""
     for message in negative_magics(file, start, end):
         yield (
             message.size_bytes,
@@ -393,10 +387,7 @@ def _as_mid_log(found: Finding) -> Finding:
 
 
 def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind | None:
-    """Return the kind of finding for a fault with no valid batch after it in its segment.
-
-    None if the kind of the fault decides.
-    """
+    """Return the kind of a fault with no valid batch after it in its segment, None if the fault's own kind decides."""
     if fault.kind in (FaultKind.UNREADABLE, FaultKind.BATCH_TOO_LARGE):
         return None
     zeroed = begins_with_zeros(file, fault.position, file.size_bytes)
@@ -406,10 +397,7 @@ def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind 
 
 
 def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
-    """Return the fault with a message for operators, where Kafka's own message is misleading.
-
-    Zeros are reported as zeros, not as a record size of 0. Faults of other kinds are returned unchanged.
-    """
+    """Return the fault, with Kafka's message of a record size of 0 replaced by one that reports zeros."""
     if kind not in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
         return fault
     rest = size_bytes - fault.position

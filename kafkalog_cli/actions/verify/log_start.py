@@ -19,8 +19,8 @@ def missing_start(fs: Filesystem, partition: Partition, root: RootState | None, 
 
     Whenever a broker moves the start of a log (retention, delete-records, a new replica), it also moves the first entry
     of leader-epoch-checkpoint (LeaderEpochFileCache.truncateFromStart). On a clean stop it writes a line of
-    log-start-offset-checkpoint only if the log starts after the base offset of the first segment, and not for a tiered
-    topic (LogManager.checkpointLogStartOffsetsInDir).
+    log-start-offset-checkpoint only if the log starts after the base offset of the first segment
+    (LogManager.checkpointLogStartOffsetsInDir). For a tiered topic it always writes the line.
 
     There is a finding only if the topic is known not to be compacted. A broker that crashed while it deleted segments,
     and was started again, does not move the first entry. So the entry proves nothing for a topic of which nothing is

@@ -55,7 +55,7 @@ def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
 
 
 class Places:
-    """The directories of partitions by (broker of the log directory, topic, partition), and by (…, topic id, …)."""
+    """The directories of partitions, by topic name and by topic id, each with the broker and the partition number."""
 
     def __init__(self) -> None:
         self._by_name: dict[tuple[object, str, int], list[str]] = {}
@@ -136,8 +136,7 @@ class GivenPolicy:
         """Return whether the topic counts as compacted, None if unknown.
 
         `own` is the answer of the other sources. A `delete` that was given for many topics at once does not override an
-        `own` of True. For a partition in the cleaner's checkpoint, whose topic nobody named, it leaves the answer
-        unknown.
+        `own` of True. For a partition in the cleaner's checkpoint, it leaves the answer unknown unless `is_named`.
         """
         if self.policy is None:
             return own
@@ -206,7 +205,7 @@ def _is_compacted(topic: str, log_dir: str | None, settings: SettingsSource) -> 
 def _missing_id(
     partition: Partition, meta: MetaProperties | None, log_dir: str | None, settings: SettingsSource
 ) -> Sequence[Finding]:
-    """Return a finding for a missing partition.metadata, unless the log directory is one of ZooKeeper's times.
+    """Return a finding for a missing partition.metadata if the broker is known to be in KRaft mode.
 
     ZooKeeper's brokers worked without the file, and a copy of a directory may have been made without it.
     """

@@ -56,8 +56,8 @@ def settled_verification(means: Means, task: Task) -> Verification:
 def settled_findings(looks: FreshLooks, look: Callable[[], Iterable[Finding]]) -> tuple[Finding, ...]:
     """Return the findings of `look` in a directory where a broker replaces files.
 
-    Only findings that every repeated look has are returned. Info findings are those of the last look, but for temporary
-    files.
+    Only findings that every repeated look has are returned. Info findings, except about temporary files, are those of
+    the last look.
     """
     looks.begin()
     findings = [*look()]

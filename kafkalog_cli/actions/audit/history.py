@@ -54,9 +54,10 @@ class History:
         self._what = what.encode("utf-8", "backslashreplace")
 
     def append(self, audited: Iterable[Audited], run: Run) -> None:
-        """Add a run, which becomes visible as a whole or not at all; a run cut off after its commit is completed.
+        """Add a run, which becomes visible as a whole or not at all.
 
-        Raises Locked, NotChanged, NoSpace, NotKafkaLayout (no directory), Refused, HalfPublished.
+        An earlier run that was cut off after its commit is completed first. Raises Locked, NotChanged, NoSpace,
+        NotKafkaLayout (no directory), Refused, HalfPublished.
         """
         import pyarrow.parquet as pq
 

@@ -1,10 +1,11 @@
-"""The one kind of warning that the library gives."""
+"""The library's only warning."""
 
 from __future__ import annotations
 
 
 class LogWarning(UserWarning):
-    """What lies beside a log (a transaction index, say) is not as the log says; what is read is right all the same.
+    """A file beside a log (such as a transaction index) disagrees with the log; the records read are right all the
+    same.
 
-    Of an append: what its command tells on standard error.
+    For an append: a message that `kafkalog append` prints on standard error.
     """

@@ -56,7 +56,7 @@ def _cores() -> int:
 
 
 def _end_in_time(parent: int, stop: Event) -> None:
-    """End this process when it is to stop, or the one that began it is gone: killed, that cannot say so."""
+    """Start a thread that ends this process if `stop` is set or the parent is gone (a killed parent cannot set it)."""
 
     def watch() -> None:
         while os.getppid() == parent and not stop.is_set():

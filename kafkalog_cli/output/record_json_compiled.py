@@ -20,8 +20,7 @@ IS_PLAIN_CASE = "kafkalog_cli.output.kernels.ndjson:is_plain_case"
 OUT_BYTES = 1 << 20
 """The size of the buffer for batch lines without records."""
 SCRATCH_RECORDS = (1 << 12) + 8
-"""The most records of a batch to decode and render in one step; with a power of two, columns would share cache lines.
-"""
+"""The most records of a batch to decode and render at once; with a power of two, columns would share cache lines."""
 TEMPLATE_BYTES = 1024
 """Room for the parts that the lines of a batch share."""
 

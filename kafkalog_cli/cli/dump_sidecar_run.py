@@ -107,8 +107,7 @@ class SidecarDump:
         return None
 
     def snapshot(self, path: str) -> str | None:
-        """Print a `.snapshot` file; return the message for stderr if it is corrupt. The real tool does not abort there.
-        """
+        """Print a `.snapshot` file; return the message for stderr if it is corrupt: the real tool does not abort."""
         entries, faults = producer_snapshot.decode(read_all(self._fs, path))
         for entry in entries:
             self._out.write(producer_line(entry, self._options.version))

@@ -31,7 +31,7 @@ LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 class LogRange(NamedTuple):
     """A range of offsets of a partition: `first` inclusive, `end` exclusive (None: the log's end).
 
-    `log_end` is the log's end at the time of planning, `view` is the state of its broker.
+    `log_end` is the log's end at the time of planning, `view` is the state and checkpoints of its broker then.
     """
 
     partition: Partition

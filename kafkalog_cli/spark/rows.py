@@ -227,7 +227,7 @@ def _headers_are_enough(chunk: Chunk) -> bool:
 
 
 def _late(part: Any) -> Any:
-    """Return a mask of timestamps too large for Spark's microseconds; None if all fit or the column is not read."""
+    """Return a mask of timestamps outside Spark's range of microseconds; None if all fit or none are read."""
     if "timestamp" not in part.schema.names:
         return None
     import pyarrow as pa

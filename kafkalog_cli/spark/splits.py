@@ -144,7 +144,7 @@ class _Sizes:
         return self._starts[-1]
 
     def before(self, offset: int) -> int:
-        """Return the bytes before `offset`, as far as the index tells: up to the index entry before it."""
+        """Return the number of bytes before `offset`, as precisely as the offset index allows."""
         at = bisect_right(self._bases, offset) - 1
         if at < 0:
             return 0

@@ -5,6 +5,6 @@
 - `memory.py`: intrinsics that copy blocks of bytes and compare them with ranges.
 
 A function `put…(out, at, …)` writes to `out` from index `at` on and returns the next index. It checks no bounds: its
-caller reserves the room. Some functions store or load whole blocks, so arrays need room after their contents. Rows of
-matrices are those of the reader's `BatchColumns` and `RecordColumns`.
+caller reserves the room. Some functions store whole blocks, so `out` needs room after the contents. Rows of matrices
+are those of the reader's `BatchColumns` and `RecordColumns`.
 """

@@ -52,7 +52,7 @@ def put_number(out, at, value):
 
 @kernel
 def _put_large(out, at, rest):
-    """Append a number of more than sixteen digits without its last eight, which the caller appends."""
+    """Append all but the last eight digits of a number with more than sixteen; `rest` lacks those eight already."""
     high = rest // _EIGHT_DIGITS
     at = _put_to_eight(out, at, high)
     store_u64_le(out, at, _digits(rest - high * _EIGHT_DIGITS) | _ASCII_ZEROS)

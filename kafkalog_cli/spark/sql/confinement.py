@@ -115,7 +115,7 @@ def _is_known(spark: SparkSession, name: str) -> bool:
 
 
 def _check_files_are_no_tables(spark: SparkSession) -> None:
-    """Raise UsageError unless Spark itself never takes a name for a file: an expression's name is unknown before."""
+    """Raise UsageError unless Spark takes no name for a file: a name from an expression cannot be checked before."""
     if spark.conf.get(FILES_AS_TABLES) != "false":
         raise UsageError(reason=f"no expression may make the name of a view where {FILES_AS_TABLES} is true")
 

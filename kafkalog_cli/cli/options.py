@@ -181,7 +181,7 @@ Now = Annotated[
 
 
 def _warn_of_seconds(context: typer.Context, settings: list[str] | None) -> list[str] | None:
-    """Warn of each time span that seems to be in seconds, because Kafka takes milliseconds."""
+    """Warn of each time span that seems to be in seconds: Kafka's unit is milliseconds."""
     from kafkalog_cli.actions.time_spec import days_in_seconds
 
     for setting in settings or ():

@@ -37,7 +37,7 @@ class StandardTerminal:
 
 
 def standard_terminal() -> Terminal | None:
-    """Return the terminal if standard input and standard error are both one, else None."""
+    """Return the user's terminal if standard input and standard error are both terminals, else None."""
     streams = (sys.stdin, sys.stderr)
     if any(stream is None or stream.closed or not stream.isatty() for stream in streams):
         return None
@@ -55,7 +55,7 @@ def styles_as_wanted() -> Iterator[None]:
     if not (before["TERMINAL_WIDTH"] or "").isdecimal():
         os.environ.pop("TERMINAL_WIDTH", None)
     if not has_styles():
-        os.environ["COLUMNS"] = str(terminal_columns())  # rich takes 80 for a dumb one
+        os.environ["COLUMNS"] = str(terminal_columns())  # rich takes 80 for a dumb terminal
         os.environ["TERM"] = "dumb"
     try:
         yield

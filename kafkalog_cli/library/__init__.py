@@ -2,8 +2,7 @@
 
 Files:
 - `logs.py`: LogDirectory and PartitionLog, which read a partition, and the functions that open them.
-- `verbs.py`: the verbs of the command line (verify, recover, roll, retain, compact, …) as functions that return a
-  `Run`.
+- `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
 - `times.py`: datetimes and epoch milliseconds.
 - `warning.py`: LogWarning, the library's only warning.

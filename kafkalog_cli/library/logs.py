@@ -45,7 +45,9 @@ class Offsets(NamedTuple):
 
 
 class PartitionLog(OnPath):
-    """One partition on disk. Each call reads the disk again. Nothing is locked, and only `append` changes anything."""
+    """One partition on disk. Each call reads the disk again; only `append` and the verbs of OnPath lock or change
+    anything.
+    """
 
     def __init__(self, partition: Partition, new: NewPartition | None = None) -> None:
         self._partition = partition

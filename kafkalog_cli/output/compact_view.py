@@ -33,7 +33,7 @@ def compact_view(
     rows: list[CompactPlan] = []
 
     def lines(changed: Changed[CompactPlan]) -> Iterable[str]:
-        """Return the lines of a partition; none for a topic that is not compacted, unless the command line names it."""
+        """Return a partition's lines; none for a topic that is not compacted, unless it was named or has remarks."""
         plan = changed.plan
         if plan.choice is Choice.NOT_COMPACTED and not plan.remarks and not changed.is_named:
             return

@@ -88,7 +88,7 @@ def _widths(table: Table) -> list[int]:
 
 
 def _with_values(table: Table) -> Table:
-    """Return the table without columns that are empty in every row."""
+    """Return the table without the columns that are empty in every row; columns of rank 0 always stay."""
     kept = []
     for index, column in enumerate(table.columns):
         empty = (NOTHING, "0") if column.is_count else (NOTHING,)

@@ -1,6 +1,8 @@
 """Spark: log directories as DataFrames, and kafkalog's verbs as jobs of Spark.
 
-Programs use three names: `KafkalogDataSource` (to register), `session` (starts a session) and `audit` (audits). Files:
+Programs use three names: `KafkalogDataSource` (to register), `session` (starts a session) and `audit` (audits).
+
+Files:
 - `source.py`, `table_source.py`, `stream.py`: the data sources, which `options.py` and `schema.py` describe.
 - `offsets.py`, `splits.py`, `offset_limits.py`, `partition_counts.py`: offsets, and the pieces of logs that tasks read.
 - `rows.py`, `record_range.py`: the rows of a task.

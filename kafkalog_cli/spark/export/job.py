@@ -107,7 +107,8 @@ class Export:
     def _completed(self, out: OutputDirectory) -> tuple[Record | None, tuple[MadeFile, ...]]:
         """Complete the commit of an earlier run; return its record, and the files that the earlier run did not report.
 
-        Returns (None, ()) for an empty output without a record.
+        Returns (None, ()) for an empty output without a record. Raises Refused if an output without a record has files,
+        and UsageError or Refused if its record is another command's.
         """
         record = out.record()
         if record is None:

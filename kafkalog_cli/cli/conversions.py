@@ -18,8 +18,9 @@ _PLAIN_FLOAT = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?", re.ASCII)
 
 
 def convert_without_pydantic(command: Any) -> None:
-    """Give each parameter of a command this module's conversion; older typer versions have fast conversions of their
-    own.
+    """Give each parameter of a command this module's conversion.
+
+    Commands of older typer versions stay unchanged: these have fast conversions of their own.
     """
     if not hasattr(TyperOption, "get_runtime_param") or "get_params" in vars(command):
         return

@@ -59,8 +59,9 @@ class ExportRun:
         self._messages = Messages(environment.stderr, as_json=options.is_json)
 
     def run(self, paths: list[str]) -> int:
-        """Export; return the exit code. Raises as `exported_partitions` and as `Export.run`, but reports DamagedLog
-        itself.
+        """Export; return the exit code.
+
+        Raises as `exported_partitions` and as `Export.run`, but reports DamagedLog itself.
         """
         options, environment = self._options, self._environment
         if not paths or options.output is None:

@@ -58,8 +58,9 @@ def engine_of(  # noqa: PLR0913
     io_bytes_per_s: str | None = None,
     assume_offline: bool = False,
 ) -> Engine:
-    """Return the engine of these options. Raises UsageError for options that exclude each other, KafkalogError without
-    PySpark.
+    """Return the engine of these options.
+
+    Raises UsageError for options that exclude each other, KafkalogError without PySpark.
     """
     from kafkalog_cli.actions.engine import THREADS
 

@@ -77,8 +77,9 @@ class Consent:
         self._asking = Lock()
 
     def need(self, path: str, what: str) -> None:
-        """Ask before `what` happens to a partition. Raises NotChanged if the user refuses, and the exceptions of
-        `poll`.
+        """Ask before `what` happens to a partition.
+
+        Raises NotChanged if the user refuses, and the exceptions of `poll`.
         """
         with self._asking:
             if self._is_for_all:

@@ -96,8 +96,9 @@ def run_verb(  # noqa: PLR0913, PLR0917
     takes_one: bool = False,
     **what: Any,
 ) -> int:
-    """Run a verb on logs; return the exit code. `request` is the type of its request, `what` has the verb's own
-    options.
+    """Run a verb on logs; return the exit code.
+
+    `request` is the type of its request, `what` has the verb's own options.
     """
     run = begin(environment, verb, view, options, printing)
     session, metrics = run.session, None if options.dry_run else metrics

@@ -53,8 +53,9 @@ class VerifyOptions:
 
 
 def jobs_at(level: Level) -> int:
-    """Return the partitions at a time: one per core, or half as many at level deep, which reads records in more
-    threads.
+    """Return the number of partitions at a time: one per core, at level deep half as many.
+
+    At level deep, each partition's records are read in threads of their own.
     """
     return max(1, default_jobs() // 2) if level is Level.DEEP else default_jobs()
 

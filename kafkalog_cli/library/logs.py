@@ -45,8 +45,9 @@ class Offsets(NamedTuple):
 
 
 class PartitionLog(OnPath):
-    """One partition on disk. Each call reads the disk again; only `append` and the verbs of OnPath lock or change
-    anything.
+    """One partition on disk.
+
+    Each call reads the disk again; only `append` and the verbs of OnPath lock or change anything.
     """
 
     def __init__(self, partition: Partition, new: NewPartition | None = None) -> None:

@@ -64,8 +64,9 @@ class VerbOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Run(Generic[ResultT]):
-    """The outcome of a verb. `results` are in the order of the partitions; `errors` are those of partitions that
-    failed.
+    """The outcome of a verb.
+
+    `results` are in the order of the partitions; `errors` are those of partitions that failed.
 
     `exit_code` is the command's. `notes` are the facts beside the results; each was a LogWarning too. `not_done` are
     the partitions that the time budget left unchanged: not started, or stopped before any change.
@@ -228,8 +229,9 @@ def compact(
     delay_ms: int | None = None,
     **options: Unpack[VerbOptions],
 ) -> Run[Changed[CompactPlan]]:
-    """Compact logs as `kafkalog compact` does, the dirtiest first. `passes` None: repeat until nothing changes any
-    more.
+    """Compact logs as `kafkalog compact` does, the dirtiest first.
+
+    `passes` None: repeat until nothing changes any more.
 
     Raises as `recover`.
     """
@@ -277,8 +279,9 @@ def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
 
 
 def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[VerbOptions]) -> Run[PurgePlan]:
-    """Permanently remove files whose delay is over, and files kept by runs older than `older_than_ms`. Raises as
-    `recover`.
+    """Permanently remove files whose delay is over, and the files that old runs keep. Raises as `recover`.
+
+    `older_than_ms`: the age from which a run's files are removed.
     """
     from kafkalog_cli.actions.purge import PURGE, PurgeRequest
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 
 class LogWarning(UserWarning):
-    """A file beside a log (such as a transaction index) disagrees with the log; the records read are right all the
-    same.
+    """A file beside a log (such as a transaction index) disagrees with the log.
+
+    The records read are right all the same.
 
     For an append: a message that `kafkalog append` prints on standard error.
     """

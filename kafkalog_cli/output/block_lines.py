@@ -33,8 +33,9 @@ class BlockRenderer(Protocol):
         """Return the function that renders this block."""
 
     def at_once(self, out: Any) -> AtOnce | None:
-        """Return the function that decodes batches and renders them into `out` as RenderedBlock; None without such a
-        kernel.
+        """Return the function that decodes batches and renders them into `out`; None without such a kernel.
+
+        The function's results are RenderedBlocks.
         """
 
 
@@ -97,8 +98,9 @@ class RenderedBlock(RecordBlock):
 
 
 def can_render(block: RecordBlock) -> bool:
-    """Whether compiled kernels can render the block, or have rendered it; a block with large records is rendered in
-    pieces.
+    """Whether compiled kernels can render the block, or have rendered it.
+
+    A block with large records is rendered in pieces.
     """
     if isinstance(block, RenderedBlock) and block.lines is not None:
         return True

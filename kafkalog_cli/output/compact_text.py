@@ -57,8 +57,9 @@ _COLUMNS = (
 
 
 def dry_run_table(plans: Sequence[CompactPlan]) -> Table:
-    """Return a table of each log's dirtiness and whether it would be cleaned; record counts only if they were
-    estimated.
+    """Return a table of each log's dirtiness and whether it would be cleaned.
+
+    Record counts are shown only if they were estimated.
 
     REMOVED: the most segments that retention removes afterwards, for a topic whose policy includes delete.
     """

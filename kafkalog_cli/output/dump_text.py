@@ -173,8 +173,9 @@ class LogText:
         yield "\n"
 
     def _indent(self, *, is_first: bool) -> str:
-        """Return the text before a key or a payload; the Scala tool never indents a payload, not even one without a
-        key.
+        """Return the text before a key or a payload.
+
+        The Scala tool never indents a payload, not even one without a key.
         """
         return "| " if self._skip_metadata and is_first else " "
 

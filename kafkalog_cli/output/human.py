@@ -38,8 +38,9 @@ class Table:
 
 
 def write_table(out: ResultStream, table: Table) -> None:
-    """Write the whole table in a pipe; on a terminal only columns that have values and fit, and a line about the
-    others.
+    """Write a table: all of it in a pipe, on a terminal only the columns that have values and fit.
+
+    A last line on the terminal names columns that do not fit.
     """
     if not out.is_terminal:
         out.write(_plain(table))

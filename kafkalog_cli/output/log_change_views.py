@@ -59,8 +59,9 @@ def roll_view() -> View[Changed[RollPlan]]:
 
 
 def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
-    """Return the View of retain. `explains`: each segment's fate is shown. `keeps`: removed files are kept, not
-    unlinked.
+    """Return the View of retain.
+
+    `explains`: each segment's fate is shown. `keeps`: removed files are kept, not unlinked.
     """
 
     def lines(changed: Changed[RetainPlan]) -> Iterable[str]:

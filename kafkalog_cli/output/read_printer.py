@@ -26,8 +26,9 @@ class RecordPrinter(Protocol):
 
 
 class ReadPrinter:
-    """Prints the text of kafka-console-consumer; `compiled` renders blocks in matrices; None: all is rendered by
-    `text`.
+    """Prints the text of kafka-console-consumer.
+
+    `compiled` renders blocks in matrices; None: all is rendered by `text`.
     """
 
     def __init__(self, out: ResultStream, text: ReadText, compiled: CompiledReadText | None) -> None:

@@ -94,7 +94,7 @@ class ReadText:
             yield from map(bytes, pieces(data))
 
     def _headers(self, headers: Iterator[Header]) -> bytes:
-        """Keys are strings to a consumer, which is where bytes that are not UTF-8 are replaced."""
+        """Return the headers as text: consumers read keys as strings and replace bytes that are not UTF-8."""
         keys = ((java_string(header.key), header.value) for header in headers)
         texts = ((printable(key) if self._escape else key, value) for key, value in keys)
         return b",".join(key.encode() + b":" + self._shown(value) for key, value in texts)

@@ -54,9 +54,7 @@ class JsonPrinter:
             self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 
     def ending(self, fault: Fault | None, valid_bytes: int) -> None:
-        """Set `aborted` for damage, but not for trailing bytes after the last batch: the caller reports those, as in
-        text.
-        """
+        """Set `aborted` for damage, but not for trailing bytes: the caller reports these, as in text."""
         del valid_bytes
         if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
             self.aborted = Abort(fault.position, fault.message, fault.kind.value)

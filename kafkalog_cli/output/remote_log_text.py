@@ -41,8 +41,9 @@ def remote_log_text(record: ApiMessage) -> str | Unreadable:
 
 
 def _segment_problem(record: ApiMessage, state: str | None) -> str | None:
-    """Return the exception message of the segment classes' constructors, apart from an invalid state; None if they
-    accept it.
+    """Return the exception message of the segment classes' constructors; None if they accept the record.
+
+    An invalid state is checked by the caller.
 
     RemoteLogSegmentMetadata is first constructed with another state, so its own checks come before the check of the
     state.

@@ -13,8 +13,9 @@ _CODEC_OBJECTS = {0: "NoCompressionCodec", 1: "GZIPCompressionCodec", 2: "Snappy
 
 
 class SevenText:
-    """Renders lines of messages; a compressed message is followed by its inner messages, which the old tool did not
-    show.
+    """Renders lines of messages.
+
+    A compressed message is followed by its inner messages, which the old tool did not show.
     """
 
     def __init__(self, *, deep: bool, contents: bool) -> None:

@@ -111,8 +111,9 @@ def _maps(array: Any) -> list[Any]:
 
 
 def _time(micros: int | None, *, is_utc: bool) -> str | None:
-    """Return ISO 8601 in milliseconds, or microseconds if needed; outside of the years 1 to 9999, microseconds since
-    1970.
+    """Return a time in ISO 8601, with milliseconds, or microseconds if needed.
+
+    Outside of the years 1 to 9999, the result is the number of microseconds since 1970.
     """
     if micros is None:
         return None

@@ -32,8 +32,9 @@ def arrow_of(kind: Any) -> Any:
 
 
 def _field(name: str, kind: Any, *, nullable: bool) -> Any:
-    """Return a pyarrow.Field. A null type is always nullable: Spark allows a non-null element in `array()`, Arrow does
-    not.
+    """Return a pyarrow.Field.
+
+    A null type is always nullable: Spark allows a non-null element in `array()`, Arrow does not.
     """
     import pyarrow as pa
 

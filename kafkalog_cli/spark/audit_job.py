@@ -43,8 +43,9 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """The options of an audit of the selected partitions. `top`: how many keys per partition; None: no keys are
-    counted.
+    """The options of an audit of the selected partitions.
+
+    `top`: how many keys per partition; None: no keys are counted.
     """
 
     selection: Selection
@@ -109,8 +110,9 @@ class Audit:
 
 
 def _grouped(sizes: Sequence[int]) -> list[list[int]]:
-    """Group sizes (bytes) into tasks: lists of indexes into `sizes`, from the largest size on; small sizes share a
-    list.
+    """Group sizes (bytes) into tasks.
+
+    The result has lists of indexes into `sizes`, from the largest size on; small sizes share a list.
     """
     groups: list[list[int]] = []
     room = 0
@@ -164,8 +166,9 @@ class AuditWork:
 
 
 def _audited(means: Means, fs: WritableFilesystem, task: AuditTask, sights: Sights) -> Audited:
-    """Audit one partition, if the worker sees the same directory as the driver: another disk, or none, may be mounted
-    here.
+    """Audit one partition, after a check that the worker sees the same directory as the driver.
+
+    Another disk, or none, may be mounted on the worker.
     """
     try:
         if task.seen is not None:

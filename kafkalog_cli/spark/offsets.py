@@ -239,8 +239,9 @@ def _on_disk(log: _Log, side: str, offset: int, options: SourceOptions) -> int:
 
 
 def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
-    """Return the first record at or after the limit's time for the partition; None if there is none and `or_latest` is
-    set.
+    """Return the first record at or after the limit's time for the partition.
+
+    None if there is none and `or_latest` is set.
 
     Raises UsageError if there is none otherwise.
     """

@@ -20,8 +20,7 @@ _MOST_MS = ((1 << 63) - 1) // 1000
 
 
 class TableDataSource(DataSource):
-    """Options: `table` (a name), `paths` (a JSON list of partition directories) and `mode` (failfast or another of
-    Mode).
+    """Options: `table` (a name), `paths` (a JSON list of partition directories) and `mode` (a Mode).
 
     In every mode but failfast, unreadable data is left out.
     """

@@ -48,9 +48,7 @@ class ExportResult:
 
     @property
     def exit_code(self) -> ExitCode:
-        """FAILURE for a batch that is too large to read, CORRUPTION for other damage, WARNINGS for a torn tail or a
-        gap.
-        """
+        """FAILURE for a batch too large to read, CORRUPTION for other damage, WARNINGS for a torn tail or a gap."""
         if ExitCode.FAILURE in self.codes:
             return ExitCode.FAILURE
         if ExitCode.CORRUPTION in self.codes:

@@ -43,10 +43,10 @@ class ExportPlan(NamedTuple):
 
 
 def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selection) -> list[Partition]:
-    """Return the selected partitions, sorted by topic and number, without those that a broker is removing or has set
-    aside.
+    """Return the selected partitions, sorted by topic and number.
 
-    Raises as `select_partitions`, NothingSelected for none, UsageError if one is found twice.
+    Partitions that a broker is removing or has set aside are left out. Raises as `select_partitions`, NothingSelected
+    for none, UsageError if one is found twice.
     """
     full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
     found = served_partitions(fs, full, selection)

@@ -196,9 +196,7 @@ class Import:
         return sorted(tasks(jobs, work, Watch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
 
     def _of_times(self, done: Sequence[JobDone]) -> list[Note]:
-        """Return notes on timestamps in another unit than ms, and on partitions that retention empties at a broker's
-        start.
-        """
+        """Return notes on timestamps in another unit than ms, and on partitions that retention will empty."""
         found = []
         for one in done:
             path = f"{self._new.log_dir}/{one.topic}-{one.partition}"

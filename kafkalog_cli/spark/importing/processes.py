@@ -24,8 +24,9 @@ _LOOK_SECONDS = 0.2
 
 
 def built(jobs: Sequence[Job], work: Callable[[Job], JobDone]) -> list[JobDone]:
-    """Return the results of `work` for the jobs, in their order, from several processes: the kernels are only a part of
-    it.
+    """Return the results of `work` for the jobs, in their order, from several processes.
+
+    Processes are used, not threads, because compiled kernels do only a part of the work.
 
     Each process takes the locks that it needs. When one fails, the others end. Raises the exceptions of `work`, and
     NotChanged if a process was killed; directories that were started are then left behind.
@@ -57,7 +58,7 @@ def _cores() -> int:
 
 
 def _end_in_time(parent: int, stop: Event) -> None:
-    """End this process when it is to stop, or the one that began it is gone: killed, that cannot say so."""
+    """Start a thread that ends this process if `stop` is set or the parent is gone (a killed parent cannot set it)."""
 
     def watch() -> None:
         while os.getppid() == parent and not stop.is_set():

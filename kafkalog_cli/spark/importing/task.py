@@ -36,8 +36,9 @@ class Where(NamedTuple):
 
     @contextmanager
     def staged(self, fs: WritableFilesystem, topic: str, partition: int, attempt_name: str) -> Iterator[str]:
-        """Yield a name for this attempt's staging directory, with the log directory locked; remove it after an
-        exception.
+        """Yield a name for this attempt's staging directory, which is removed after an exception.
+
+        The log directory is locked meanwhile.
         """
         name = staged_name(topic, partition, self.run, attempt_name)
         with lock_log_dir(fs, self.log_dir, self.policy) or nullcontext():

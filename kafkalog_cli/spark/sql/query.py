@@ -145,8 +145,9 @@ def _check_form(parsed: Any, catalog: Catalog) -> None:
 
 
 def _planned(spark: SparkSession, parsed: Any, allowed: frozenset[Allowed]) -> Any:
-    """Return the optimised plan of a query. Nothing is run, not even a command. Raises UsageError for anything but a
-    query.
+    """Return the optimised plan of a query.
+
+    Nothing is run, not even a command. Raises UsageError for anything but a query.
     """
     jvm: Any = spark._jvm
     session = spark._jsparkSession
@@ -242,8 +243,9 @@ def _reason(error: Any, catalog: Catalog) -> str:
 
 
 def _arrow_schema(columns: Sequence[ResultColumn], schema: Any) -> Any:
-    """Return the result's schema in Arrow, its columns c0, c1, …. Raises UsageError for a type that Arrow does not
-    have.
+    """Return the result's schema in Arrow, its columns c0, c1, ….
+
+    Raises UsageError for a type that Arrow does not have.
     """
     import pyarrow as pa
 

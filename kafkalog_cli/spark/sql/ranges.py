@@ -155,8 +155,9 @@ class _Condition:
 
 
 def _whole_milliseconds(micros: int) -> tuple[int, int, int]:
-    """Return the first millisecond at or after a time, twice, and the first one after it: records have whole
-    milliseconds.
+    """Return the first millisecond at or after a time, twice, and the first after it.
+
+    Records have whole milliseconds.
     """
     not_before = -(-micros // 1000)
     return not_before, not_before, micros // 1000 + 1

@@ -221,10 +221,9 @@ def _is_passed_over(text, at, names):
 
 @kernel
 def _line(text, at, names, out, to, rows, row):
-    """Read the object of one line, up to its closing brace, into the row.
+    """Read the object of one line into the row, whose timestamp stays if the line has none.
 
-    Returns (the position after it or ODD, the position in `out`, whether it is a record). The row's timestamp is not
-    set if the line has none.
+    Returns (the position after it or ODD, the position in `out`, whether it is a record).
     """
     is_record, seen = True, np.int64(0)
     at = behind_blanks(text, at + 1)

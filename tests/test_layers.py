@@ -77,7 +77,7 @@ LARGE_FUNCTIONS = {
     "cli/compact.py:compact": "declares its options, one a line",
 }
 MOST_LINES_OF_A_FUNCTION = 60
-MOST_LINES_OF_A_FILE = 420
+MOST_LINES_OF_A_FILE = 450
 
 
 def name_of(path):

@@ -1,4 +1,4 @@
-"""Makes the changes of a plan, with the marker of a clean shutdown kept away meanwhile where it must be."""
+"""Applies the changes of a plan, and removes the clean shutdown marker during the change where that is necessary."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _ROOM_BYTES = 1 << 30
 
 @unique
 class MarkerUse(Enum):
-    """What becomes of the marker of a clean shutdown (safety.md)."""
+    """How a change treats the clean shutdown marker (safety.md)."""
 
-    LEFT = "left"  # whole closed segments go
-    GIVEN_BACK = "given-back"  # an active segment is touched, nothing is lost
-    DROPPED = "dropped"  # records below the log's end go
+    LEFT = "left"  # only whole closed segments are removed
+    GIVEN_BACK = "given-back"  # an active segment is changed, no record is lost
+    DROPPED = "dropped"  # records below the log end are removed
 
 
 @unique
 class Marker(Enum):
-    """What became of the marker of a clean shutdown."""
+    """The state of the clean shutdown marker after a change."""
 
-    NONE = "none"  # there was none, or another run waits for it
+    NONE = "none"  # there was no marker, or another run still needs it removed
     BACK = "back"
     AWAY = "away"
 
@@ -48,7 +48,7 @@ MARKER_STAYS_AWAY = (
 
 
 class Applied(NamedTuple):
-    """Changes that were made."""
+    """The manifest of a run whose changes were made, and the state of the clean shutdown marker after it."""
 
     manifest: Manifest
     marker: Marker
@@ -64,9 +64,9 @@ def apply_changes(  # noqa: PLR0913
     discard: bool = False,
     held: LockHandle | None,
 ) -> Applied | None:
-    """Make the changes of a plan; None if there are none. `held` is the lock of the partition.
+    """Make the changes of a plan, and return None if it has none. `held` is the lock of the partition.
 
-    Raises Refused if the partition is not what the plan was made for, and what `journal.apply` raises.
+    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
     """
     if not plan.has_work:
         return None
@@ -92,10 +92,10 @@ def apply_changes(  # noqa: PLR0913
 def marker_after(
     fs: WritableFilesystem, plan: ChangePlan, run_id: str, settings: LoadSettings, *, since: int | None = None
 ) -> Marker:
-    """Put the marker back that a run held while it lost nothing, if the partition is sound.
+    """Restore the clean shutdown marker that a run removed, if the partition is sound and the run lost no record.
 
-    `since`: the segments that end before that offset were not touched, and are left alone. What is latent in them is no
-    worse than it was, and a broker that finds the marker does not look at them either. Raises MarkerLeftAway, NoSpace.
+    `since` (an offset): segments that end before it are not checked, as the run did not change them. Damage in them is
+    no worse than before, and a broker that finds the marker does not check them either. Raises MarkerLeftAway, NoSpace.
     """
     if plan.log_dir is None:
         return Marker.NONE
@@ -108,12 +108,12 @@ def marker_after(
 
 
 def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
-    """After an error that left all as it was there is no run that has to be undone, and that the marker waits for.
+    """Restore the clean shutdown marker after an error that left all files unchanged: then there is no run to undo.
 
-    Where a sync failed nothing is given back: what the disk has is not known. Raises MarkerKept, or NoSpace with its
-    words, where it is not given back: `undo` does that then, though the run may have left nothing else.
+    After a failed sync nothing is restored, because the contents of the disk are not known. Raises MarkerKept, or
+    NoSpace with its text, if the marker is not restored. `undo` then restores it, even if the run left nothing else.
     """
-    if plan.log_dir is None or is_half_changed(error):  # undo puts back both
+    if plan.log_dir is None or is_half_changed(error):  # undo restores the files and the marker
         return
     failed: OSError | KafkalogError
     if is_of_a_sync(error) and isinstance(error, KafkalogError):
@@ -130,11 +130,11 @@ def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, erro
 
 
 def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:
-    """Whether nothing is wrong with the partition, looked at again: every CRC, index, epoch and snapshot."""
-    from kafkalog_cli.actions.recover.repair import Scope, plan_repair  # much, and most runs leave the marker alone
+    """Whether a second check of the partition finds no fault: every CRC, index, epoch and snapshot is checked."""
+    from kafkalog_cli.actions.recover.repair import Scope, plan_repair  # a heavy import that most runs do not need
     from kafkalog_cli.storage.log.log_loader import StartState
 
-    # With room for all entries: one made full under another setting is still right.
+    # Room for all entries: an index that was filled under another setting is not a fault.
     roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
     again = plan_repair(
         fs, open_partition(fs, path), StartState(is_clean=False), roomy, Scope(since=since, with_inexact=False)

@@ -1,4 +1,4 @@
-"""What a broker takes of a partition's files: where its log begins and ends, and which indexes it believes."""
+"""A broker's view of a partition's files: where its log starts and ends, and which indexes it trusts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kafkalog_cli.storage.segments.log_end import segment_end
 
 
 class LogBounds(NamedTuple):
-    """Where a log begins and ends: `start` inclusive, `end` the offset after the last batch.
+    """Where a log starts and ends: `start` is inclusive, `end` is the offset after the last batch.
 
-    `high_watermark` is None where no checkpoint has it. `broker_end` is what a broker takes for the end, where that
-    is not `end`: it believes the last index entry, and what it cannot reach from there is lost to it.
+    `high_watermark` is None if no checkpoint has the partition. `broker_end` is the end that a broker would find, None
+    if it is `end`. A broker trusts the last index entry, and loses the batches that it cannot reach from there.
     """
 
     start: int
@@ -28,21 +28,21 @@ class LogBounds(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset that a broker gives to the next record."""
+        """The offset that a broker assigns to the next record."""
         return self.end if self.broker_end is None else self.broker_end
 
 
 class BrokerView(NamedTuple):
-    """How a broker looks at a partition: how it stopped (or runs), and its checkpoints' lines."""
+    """A broker's knowledge of a partition: how the last broker stopped (or that it runs), and its checkpoints."""
 
     shutdown: Shutdown = Shutdown.UNKNOWN
     offsets: CheckpointedOffsets = CheckpointedOffsets()
 
     def believes_indexes(self, partition: Partition, segment: Segment) -> bool:
-        """Whether it takes the indexes of `segment` as they lie, every byte of them.
+        """Whether the broker uses the indexes of `segment` as they are on disk.
 
-        It does not where it makes them anew: of a segment without offset index, and after an unclean stop of
-        those from the recovery point on. Nor where it has them in memory: those of the segment that it appends to.
+        A broker rebuilds the indexes of a segment without an offset index. After an unclean shutdown it also rebuilds
+        those of the segments from the recovery point on. A running broker has the active segment's indexes in memory.
         """
         if segment.offset_index is None or partition.directory.is_metadata_log:
             return False
@@ -55,14 +55,14 @@ class BrokerView(NamedTuple):
 
 
 class BrokerViews:
-    """The views of many partitions, for a moment: the files of each log directory are read once."""
+    """The views of many partitions at one moment: the files of each log directory are read once."""
 
     def __init__(self, fs: Filesystem) -> None:
         self._fs = fs
         self._roots: dict[str, RootState | None] = {}
 
     def of(self, partition: Partition) -> BrokerView:
-        """What the root of the log directory tells; of a partition directory that was copied out of one, nothing."""
+        """Return the view of a partition from its log directory's files; an empty view outside a log directory."""
         path = os.path.dirname(os.path.abspath(partition.path))  # noqa: PTH100, PTH120 (a name, links are not followed)
         if path not in self._roots:
             self._roots[path] = broker_root(self._fs, path)
@@ -75,14 +75,14 @@ class BrokerViews:
 
 
 def broker_view(fs: Filesystem, partition: Partition) -> BrokerView:
-    """The view of one partition."""
+    """Return the view of one partition."""
     return BrokerViews(fs).of(partition)
 
 
 def log_bounds(fs: Filesystem, partition: Partition, view: BrokerView | None = None) -> LogBounds:
-    """Earliest and latest offset, by the checkpoints beside the partition and the batches of its last segment.
+    """Return the earliest and latest offset, from checkpoints and from the last segment's batches.
 
-    Raises NothingSelected for a partition without segments, and what `open_read` raises.
+    Raises NothingSelected for a partition without segments, and the exceptions of `open_read`.
     """
     if not partition.segments:
         raise NothingSelected(reason=f"{partition.path} has no segments")

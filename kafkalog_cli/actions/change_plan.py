@@ -1,4 +1,4 @@
-"""What every plan that changes a partition says, and what the partition was like when it was made."""
+"""The base class of all plans that change a partition, and the fingerprints of its files when a plan was made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkalog_cli.storage.settings.topic_config import Setting
 
 
 class Remark(NamedTuple):
-    """Something that a plan says of a file: `code` WARNINGS, CORRUPTION, or REFUSED where it stands in the way."""
+    """A plan's remark on a file. `code` is WARNINGS, CORRUPTION, or REFUSED if the remark prevents the change."""
 
     path: str
     message: str
@@ -24,7 +24,7 @@ class Remark(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """What a file was when a plan was made; looked at again before anything is changed."""
+    """A file's state when a plan was made. It is compared again before anything is changed."""
 
     name: str
     size_bytes: int
@@ -34,10 +34,10 @@ class Fingerprint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """What is to be done to one partition, and what that leaves; offsets are None where a plan is refused.
+    """The changes to one partition, and the log that they leave. Offsets are None if the plan is refused.
 
-    `is_refused`: nothing may be done, and a remark says why. `settings` are those that were followed, `log_dir` is
-    where the checkpoints with the partition's lines are, None if it lies in no log directory.
+    `is_refused`: nothing may be done, and a remark says why. `settings` are the settings that were used. `log_dir` is
+    the log directory whose checkpoints have the partition's lines, None if the partition is in no log directory.
     """
 
     path: str
@@ -55,22 +55,22 @@ class ChangePlan:
 
     @property
     def name(self) -> str:
-        """The partition's directory."""
+        """The name of the partition's directory."""
         return self.path.rpartition("/")[2]
 
     @property
     def has_work(self) -> bool:
-        """Whether anything is to be changed."""
+        """Whether the plan changes anything."""
         return not self.is_refused and bool(self.changes or self.line_edits)
 
     @property
     def drops_valid(self) -> bool:
-        """Whether valid records go, so that whoever is there is asked first."""
+        """Whether valid records are removed, so that the user is asked first."""
         return False
 
     @property
     def exit_code(self) -> ExitCode:
-        """REFUSED, or what the damage amounts to that remarks tell of; OK if all was well."""
+        """REFUSED if the plan is refused, else the worst code of the remarks on damage; OK without any."""
         if self.is_refused:
             return ExitCode.REFUSED
         codes = {remark.code for remark in self.remarks}
@@ -78,12 +78,12 @@ class ChangePlan:
 
 
 def in_place(plan: ChangePlan) -> frozenset[str]:
-    """The files whose bytes change where they lie."""
+    """Return the names of the files that are cut in place."""
     return frozenset(change.name for change in plan.changes if isinstance(change, Cut))
 
 
 def fingerprints_of(fs: Filesystem, directory: str) -> tuple[Fingerprint, ...]:
-    """What the regular files of a directory are now."""
+    """Return the fingerprints of a directory's regular files."""
     return tuple(_fingerprint(status) for status in fs.list_directory(directory) if status.is_file)
 
 
@@ -92,7 +92,7 @@ def _fingerprint(status: FileStatus) -> Fingerprint:
 
 
 def describe(changes: Iterable[Change]) -> list[str]:
-    """The changes as sentences, for people."""
+    """Describe the changes as sentences, for people."""
     return [_sentence(change) for change in changes]
 
 

@@ -1,4 +1,4 @@
-"""A run that was cut off half way, by a power cut or a kill: taken back before the next one looks at the partition."""
+"""Undoes a run that was interrupted by a power cut or a kill, before the next run reads the partition."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kafkalog_cli.storage.partition import Partition
 
 
 def cut_off_run(fs: WritableFilesystem, partition: Partition) -> str | None:
-    """The partition's last run, if it did not come to its end; None if it did, or there is none.
+    """Return the id of the partition's last run if it was interrupted; None if it ended, or there is no run.
 
-    An earlier one does not count: whoever came after it has found the partition well, or made it so.
+    Earlier runs are ignored: any later run found the partition sound, or repaired it.
     """
     names = run_ids(fs, partition.path) if partition.runs else []
     if not names:
@@ -30,5 +30,5 @@ def cut_off_run(fs: WritableFilesystem, partition: Partition) -> str | None:
 def take_back(
     fs: WritableFilesystem, partition: Partition, run_id: str, clock: Clock, places: Places | None = None
 ) -> None:
-    """Put back what was before the run, under the locks of log directory and partition. Raises as undo does."""
+    """Undo the run, under the locks of log directory and partition. Raises as `plan_undo` and `apply_undo`."""
     apply_undo(fs, plan_undo(fs, partition, run_id, clock, places))

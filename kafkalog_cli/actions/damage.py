@@ -1,4 +1,4 @@
-"""Whether damage in a segment is a torn tail or corruption (product.md, "Exit codes")."""
+"""Decides whether damage in a segment is a torn tail or corruption (product.md, "Exit codes")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOWHERE = -1
 
 
 def damaged_log(path: str, fault: Fault) -> DamagedLog:
-    """What programs get of a fault in a segment file."""
+    """Return the DamagedLog that programs get for a fault in a segment file."""
     return DamagedLog(
         path=path, position=fault.position, kind=fault.kind.value, message=fault.message,
         first_offset=fault.base_offset, last_offset=fault.last_offset,
@@ -23,17 +23,17 @@ def damaged_log(path: str, fault: Fault) -> DamagedLog:
 
 
 class DamageSeen:
-    """Gathers what one pass over a segment sees: where the first bad byte is, and where the last good batch."""
+    """Collects where the first bad byte and the last good batch are, during one pass over a segment."""
 
     def __init__(self) -> None:
         self.first_bad: int | None = None
         self._last_good = NOWHERE
         self._seen_end = 0
         self._chain_broke = False
-        self._is_in_batch = False  # what is bad first lies in a batch whose CRC holds
+        self._is_in_batch = False  # the first bad byte is inside a batch whose CRC is valid
 
     def batches(self, batches: BatchColumns) -> None:
-        """Look at the CRCs of some batches, in file order."""
+        """Note the CRC results of some batches. Call it in file order."""
         rows = len(batches)
         if not rows:
             return
@@ -47,14 +47,18 @@ class DamageSeen:
         self._seen_end = int(batches.position[rows - 1]) + int(batches.size_bytes[rows - 1])
 
     def fault(self, fault: Fault) -> None:
-        """Note a fault; one of a record may come when the CRCs of later batches were looked at already."""
+        """Note a fault. A record's fault may arrive after the CRCs of later batches were noted."""
         if self.first_bad is None or fault.position < self.first_bad:
             self._is_in_batch = fault.position < self._seen_end
         self._note(fault.position)
         self._chain_broke |= fault.position >= self._seen_end
 
     def exit_code(self, fs: Filesystem, file: ReadableFile, scanned_bytes: int, limits: Limits) -> ExitCode:
-        """WARNINGS for tail damage: the last segment, and no good batch behind the first bad byte; else CORRUPTION."""
+        """WARNINGS for tail damage, CORRUPTION for any other damage, OK for none.
+
+        Tail damage is in the last segment, with no good batch after the first bad byte. Damage that a broker has cut
+        off or overwritten since the file was read (`is_overtaken`) gives WARNINGS too.
+        """
         if self.first_bad is None:
             return ExitCode.OK
         from kafkalog_cli.storage.reading.resync import is_overtaken, next_good_batch
@@ -65,7 +69,7 @@ class DamageSeen:
         if self._last_good > self.first_bad or not is_last_segment(fs, file.path):
             return ExitCode.CORRUPTION
         start = self.first_bad + 1
-        if not self._chain_broke:  # else a damaged length may have led it across good batches
+        if not self._chain_broke:  # else a damaged length may have led the scan across good batches
             start = max(scanned_bytes, self._seen_end, start)
         behind = next_good_batch(file, start, limits, seven=seven, broken_at=self.first_bad)
         return ExitCode.WARNINGS if behind is None else ExitCode.CORRUPTION
@@ -75,7 +79,7 @@ class DamageSeen:
 
 
 def is_last_segment(fs: Filesystem, path: str) -> bool:
-    """Whether no log with a larger offset, but empty ones, lies beside a file of a segment."""
+    """Whether no other non-empty log file in the directory has a larger base offset."""
     parent, slash, name = path.rpartition("/")
     own = classify_file(name)
     try:

@@ -1,4 +1,4 @@
-"""Moves the start of a log forward, as a client's DeleteRecords does; whole segments below it go."""
+"""Moves the start of a log forward, as a client's DeleteRecords does, and removes whole segments below it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition
 
 HIGH_WATERMARK = -1
-"""As the offset: everything that is replicated (DeleteRecordsRequest.HIGH_WATERMARK)."""
+"""As an offset: delete all replicated records (DeleteRecordsRequest.HIGH_WATERMARK)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsRequest(LogRequest):
-    """What to delete: the records below `before_offset`.
+    """Delete the records below `before_offset`.
 
-    `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says. `keeps`: what goes is not
-    `.deleted` but kept by the run.
+    `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms says. `keeps`: removed files are kept by
+    the run instead of renamed to `.deleted`.
     """
 
     before_offset: int = 0
@@ -44,10 +44,10 @@ class DeleteRecordsRequest(LogRequest):
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsPlan(LogPlan):
-    """A plan to let the log start at `log_start_offset`; it started at `old_start_offset`.
+    """A plan to move the log start from `old_start_offset` to `log_start_offset`.
 
-    `removed` are base offsets of segments that go, `removed_bytes` the sizes of their logs. Records below the start
-    that share a segment with later ones stay on the disk, and no client is given them.
+    `removed` contains the base offsets of the removed segments, `removed_bytes` is the size of their logs. Records
+    below the start that share a segment with later records stay on disk, but clients do not get them.
     """
 
     old_start_offset: int | None = None
@@ -64,10 +64,11 @@ class DeleteRecordsPlan(LogPlan):
 def plan_delete_records(
     fs: Filesystem, partition: Partition, root: RootState, before_offset: int, request: DeleteRecordsRequest
 ) -> DeleteRecordsPlan:
-    """What goes of the records before `before_offset` (`HIGH_WATERMARK`: all that are replicated).
+    """Plan the removal of the records before `before_offset` (`HIGH_WATERMARK`: of all replicated records).
 
-    Nothing where the log starts there or later. Raises OffsetOutOfRange for an offset above the high watermark,
-    UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and what opening the files raises.
+    The plan has no changes if the log already starts there or later. Raises OffsetOutOfRange for an offset above the
+    high watermark, UnsupportedFormat for 0.7, the exceptions of `SettingsSource.metadata`, and those of opening the
+    files.
     """
     config = request.settings.topic_config(root.log_dir, partition.topic)
     plan = DeleteRecordsPlan(
@@ -112,9 +113,9 @@ def apply_delete_records(
     *,
     held: LockHandle | None,
 ) -> Applied | None:
-    """Make the changes; None if there are none. Segments that go wait for `plan.delay_ms` as `.deleted`.
+    """Make the changes, and return None if there are none. Removed segments stay for `plan.delay_ms` as `.deleted`.
 
-    Raises Refused if the partition is not what the plan was made for, and what `journal.apply` raises.
+    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
     """
     run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
     settings = request.load_settings(plan.log_dir, plan.topic)

@@ -1,4 +1,4 @@
-"""Where the work on partitions is done: in threads here, or wherever an engine carries it."""
+"""Where the work on partitions runs: in threads of this process, or in another engine such as Spark."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ ResultT = TypeVar("ResultT")
 
 
 class Place(NamedTuple):
-    """The partition that an item is about, as it lies on the disk of whoever plans.
+    """The partition that an item is about, as the planning process sees it.
 
-    `log_dir` None: it lies in none. `is_locked`: nobody else changes it, so that it must be found as it is.
+    `log_dir` is None if the partition is in no log directory. `is_locked`: nobody else changes the partition, so the
+    worker must find it exactly as planned.
     """
 
     fs: Filesystem
@@ -26,24 +27,24 @@ class Place(NamedTuple):
 
 
 class Engine(Protocol):
-    """Work on partitions: what is done to one is a function of an item, and what comes back is a value."""
+    """Runs work on partitions: a function takes an item and returns a value."""
 
     @property
     def is_here(self) -> bool:
-        """Whether `do` calls the function in this process; else it is pickled, and so are item and result."""
+        """Whether `do` calls the function in this process; otherwise function, item and result are pickled."""
 
     def at_a_time(self, jobs: int) -> int:
-        """How many tasks run at a time where so many are wanted."""
+        """Return how many tasks run at a time if `jobs` are wanted."""
 
     def in_order(self, tasks: Iterable[Sized[ResultT]], jobs: int, name: str) -> InOrder[ResultT]:
-        """Runs tasks, which call `do`, several at a time; their results in their order."""
+        """Run tasks, which call `do`, several at a time, and return their results in order."""
 
     def do(self, work: Callable[[ItemT], ResultT], item: ItemT, place: Place) -> ResultT:
-        """`work(item)`. Raises what that raises, and KafkalogError where it cannot be carried to where it is done."""
+        """Return `work(item)`. Raises the exceptions of `work`, and KafkalogError if the item cannot be sent or run."""
 
 
 class Threads:
-    """The engine that is here."""
+    """The engine that runs work in threads of this process."""
 
     is_here = True
 
@@ -52,7 +53,7 @@ class Threads:
         return jobs
 
     def in_order(self, tasks: Iterable[Sized[ResultT]], jobs: int, name: str) -> InOrder[ResultT]:
-        """See Engine; `jobs` threads."""
+        """See Engine. Uses `jobs` threads."""
         return InOrder((task.run for task in tasks), jobs, name)
 
     def do(self, work: Callable[[ItemT], ResultT], item: ItemT, place: Place) -> ResultT:
@@ -65,6 +66,6 @@ THREADS = Threads()
 
 
 def log_bytes(partition: Partition, wanted: frozenset[str] | None = None) -> int:
-    """Bytes of a partition's log files, or of those that are wanted."""
+    """Return the bytes of a partition's log files; `wanted` limits the sum to these file names."""
     names = ((segment.log.path.rpartition("/")[2], segment.log.size_bytes) for segment in partition.segments)
     return sum(size_bytes for name, size_bytes in names if wanted is None or name in wanted)

@@ -1,4 +1,4 @@
-"""Runs tasks in threads, some at a time, and gives their results in the order of the tasks."""
+"""Runs tasks in threads, several at a time, and returns their results in the order of the tasks."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AHEAD = 2
-"""Tasks that are begun or waiting for each thread: one that takes long holds up no more results than that."""
+"""Tasks started or queued per thread: the results that a slow task can hold up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sized(Generic[T]):
-    """A task, and how much it is; None: its result is known already."""
+    """A task and its size in bytes. `size_bytes` is None if the result is already known."""
 
     run: Callable[[], T]
     size_bytes: int | None
 
 
 class InOrder(Generic[T]):
-    """Iterate in its context for the results; with one job the tasks run when their results are asked for.
+    """Iterates over the results of tasks, in its context. With one job, a task runs when its result is requested.
 
-    What a task raises is raised when its turn comes. An interrupt (Ctrl-C) loses no result: iteration may go on.
+    An exception of a task is raised when its result is due. An interrupt (Ctrl-C) loses no result: iteration may
+    continue.
     """
 
     def __init__(self, tasks: Iterable[Callable[[], T]], jobs: int, name: str) -> None:
@@ -41,7 +42,7 @@ class InOrder(Generic[T]):
         self._running: deque[Future[T]] = deque()
 
     def stop(self) -> None:
-        """Begin no more tasks; the results of those that were begun still come."""
+        """Start no more tasks. Results of tasks that were already started still follow."""
         self._tasks = iter(())
         self._running = deque(future for future in self._running if not future.cancel())
 
@@ -80,7 +81,7 @@ class InOrder(Generic[T]):
             self._running.append(self._pool.submit(task))
 
     def _wait(self, future: Future[T]) -> T:
-        """The result; a failed task is done with, an interrupt of the waiting is not its end."""
+        """Return the result. A task that failed is removed; an interrupt while waiting leaves it in the queue."""
         try:
             return future.result()
         except BaseException as error:

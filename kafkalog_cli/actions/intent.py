@@ -1,4 +1,4 @@
-"""What a writer is about to do to a partition, and what the command line says about it."""
+"""The action that a writer plans on a partition, and the options of the command line about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum, unique
 
 @unique
 class Action(Enum):
-    """What changes a partition. The value is the command."""
+    """An action that changes a partition. The value is the name of the command."""
 
     RECOVER = "recover"
     ROLL = "roll"
@@ -24,12 +24,13 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is about to be done, and what the command line says about it.
+    """A planned action, and the options of the command line about it.
 
-    `is_named`: by `--topic`, or as `is_named_alone`: `--topic` or paths of partitions name the partition's topic, and
-    no other. `in_place`: names of the files whose bytes change where they lie; None: not planned yet, so it may be
-    any. `has_own_limit`: `--free-bytes`. `makes_directory`: of a new partition, with `topic_id` if one is known.
-    `drops_records`: below the log end, in a log directory with the marker of a clean shutdown.
+    `is_named`: `--topic` names the topic, or `is_named_alone` is true. `is_named_alone`: `--topic` or the paths of
+    partitions name the partition's topic and no other. `in_place`: names of the files that are changed in place; None:
+    not planned yet, so it may be any file. `has_own_limit`: `--free-bytes` is given. `makes_directory`: a new partition
+    is created, with `topic_id` if a topic id is known. `drops_records`: records below the log end are removed, in a log
+    directory with the clean shutdown marker.
     """
 
     action: Action

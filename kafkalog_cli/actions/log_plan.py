@@ -1,4 +1,4 @@
-"""What plans of roll, retain, truncate and delete-records share: logs that may be changed at all, and their ends."""
+"""Shared by plans of roll, retain, truncate and delete-records: checks whether a log may be changed, finds its end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ RECOVER_FIRST = "recover it first"
 
 @dataclass(frozen=True, slots=True)
 class LogPlan(ChangePlan):
-    """A plan that goes by what is replicated."""
+    """A plan that depends on which records are replicated."""
 
     high_watermark: HighWatermark | None = None
 
 
 class Unready(Exception):
-    """The log is not in a state in which it may be changed; the remark says why."""
+    """The log is in a state in which it must not be changed. The remark says why."""
 
     def __init__(self, path: str, message: str, position: int | None = None) -> None:
         self.remark = Remark(path, message, ExitCode.REFUSED, position, RECOVER_FIRST)
@@ -32,7 +32,7 @@ class Unready(Exception):
 
 
 def check_logs(partition: Partition) -> None:
-    """Raises UnsupportedFormat where there are segments of 0.7, Unready as `check_finished` or if there are none."""
+    """Raise UnsupportedFormat for segments of 0.7, Unready if there are no segments, or as `check_finished` does."""
     if any(segment.is_seven for segment in partition.segments):
         raise UnsupportedFormat(path=partition.path, reason="a log of 0.7: of these commands only retain knows it")
     check_finished(partition)
@@ -41,21 +41,21 @@ def check_logs(partition: Partition) -> None:
 
 
 def check_finished(partition: Partition) -> None:
-    """Raises Unready where a cleaning or a split was cut off: what is in place may not be the log."""
+    """Raise Unready if a cleaning or a split was interrupted: the files in place may not be the log."""
     for file in partition.leftovers:
         if file.name.state in (WorkState.SWAP, WorkState.CLEANED) and file.name.offset is not None:
             raise Unready(file.status.path, "a cleaning or a split did not come to its end")
 
 
 def end_of(fs: Filesystem, partition: Partition, root: RootState) -> SegmentEnd:
-    """Where the log ends, as a broker would find it. Raises Unready if a checkpoint is damaged, as `open_read` does."""
+    """Return where a broker would find the log end. Raises Unready for damaged checkpoints, and as `open_read` does."""
     for path, fault in root.faults:
         raise Unready(path, f"what it says of the partition cannot be known: {fault.message}", fault.position)
     return segment_end(fs, partition.segments[-1], like_clean_start=root.is_clean)
 
 
 def whole_end_of(fs: Filesystem, partition: Partition, root: RootState) -> int:
-    """The log end offset. Raises Unready if the log is damaged at its end, or ends before it starts."""
+    """Return the log end offset. Raises Unready if the log is damaged at its end, or ends before it starts."""
     end = end_of(fs, partition, root)
     last = partition.segments[-1]
     for fault in end.faults:

@@ -1,4 +1,4 @@
-"""Which offsets a partition's log holds: read from the end of its last segment, whatever its index says."""
+"""Finds the offsets in a partition's log, from the batches of its last segment and not from its index alone."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kafkalog_cli.storage.reading.scan import Scan, scan_of
 from kafkalog_cli.storage.segments.index_end import last_entries
 
 TRIED_ENTRIES = 16
-"""Entries from the end of the index that may point at no good batch before the whole segment is read."""
+"""Index entries to try from the end, before the whole segment is read: any of them may not point at a good batch."""
 
 
 class LogRange(NamedTuple):
-    """The offsets of a partition's log: the base offset of its first segment, and what the next record gets."""
+    """The offsets of a partition's log: the base offset of its first segment, and the offset of the next record."""
 
     first: int
     end: int
@@ -32,10 +32,10 @@ UNKNOWN_RANGE = LogRange(0, (1 << 63) - 1)
 def log_range(
     fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS, choice: KernelChoice | None = None
 ) -> LogRange | None:
-    """The offsets that the batches themselves tell; None where there is no segment.
+    """Return the offset range that the batches give; None if there is no segment.
 
-    Of a damaged last segment the end of the last batch that can be found (a broker may take an earlier offset for
-    the end). In 0.7 the offsets are byte positions. Raises what `open_read` raises.
+    In a damaged last segment, the range ends after the last batch that can be found. A broker may end the log earlier.
+    In 0.7 the offsets are byte positions. Raises the exceptions of `open_read`.
     """
     if not partition.segments:
         return None
@@ -59,7 +59,7 @@ def _end_offset(
 
 
 def good_start(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
-    """The position of an index entry near the end where a batch with a good CRC starts, else 0."""
+    """Return the position of an index entry near the end where a batch with a valid CRC starts; 0 if there is none."""
     if segment.offset_index is None:
         return 0
     index, _ = last_entries(fs, segment.offset_index.path, OffsetIndex, segment.base_offset, in_use=True)

@@ -1,4 +1,4 @@
-"""At which time a command acts on logs, and by which settings: what the requests of all of them share."""
+"""The base class of requests on logs: the time at which a command acts, and the settings that it uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEVER_TIERED = ("__consumer_offsets", "__transaction_state", "__share_group_sta
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """At which time to act, and with settings from where."""
+    """The time at which to act, and the source of settings."""
 
     now_ms: int
     settings: SettingsSource
@@ -25,34 +25,35 @@ class LogRequest:
     kernels: KernelChoice | None = None
 
     def used_settings(self, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
-        """What decides how segments are opened, each with its origin. Raises as `SettingsSource.metadata` does."""
+        """Return the settings for opening segments, each with its origin. Raises as `SettingsSource.metadata` does."""
         config = self.settings.topic_config(log_dir, topic)
         broker = self.settings.broker_settings(log_dir)
         used = config["segment.index.bytes"], config["index.interval.bytes"], broker["producer.id.expiration.ms"]
         return (*used, config[_TIERED]) if _is_tiered(topic, config, broker) else used
 
     def load_settings(self, log_dir: str | None, topic: str) -> LoadSettings:
-        """The same for those who open segments."""
+        """Return the settings for opening segments, as LoadSettings."""
         return self.load_settings_of(self.used_settings(log_dir, topic))
 
     def load_settings_of(self, used: tuple[Setting, ...]) -> LoadSettings:
-        """The same of `used_settings`, as a plan keeps them."""
+        """Convert the settings of `used_settings`, which a plan keeps, to LoadSettings."""
         return load_settings_of(self.now_ms, used, self.limits, self.kernels)
 
 
 def load_settings_of(
     now_ms: int, used: tuple[Setting, ...], limits: Limits = DEFAULT_LIMITS, kernels: KernelChoice | None = None
 ) -> LoadSettings:
-    """The settings of those who open segments, of `LogRequest.used_settings`."""
+    """Convert the settings of `LogRequest.used_settings` to LoadSettings."""
     index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used[:3])
     is_tiered = any(setting.name == _TIERED for setting in used[3:])
     return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, kernels, is_tiered)
 
 
 def _is_tiered(topic: str, config: TopicConfig, broker: BrokerSettings) -> bool:
-    """Whether a broker keeps older segments of the topic elsewhere (UnifiedLog.isRemoteLogEnabled).
+    """Whether a broker keeps older segments of the topic in remote storage (UnifiedLog.isRemoteLogEnabled).
 
-    A broker without remote storage does not start while a topic has it, so only a setting that says so rules it out.
+    A broker without remote storage does not start while a topic uses it. So only a setting that disables remote storage
+    rules it out.
     """
     system = "remote.log.storage.system.enable"
     is_ruled_out = broker.is_configured(system) and not broker.remote_storage_system_enable

@@ -1,4 +1,4 @@
-"""What is known of a partition that a writer is about to change: replicas, places, links, settings, the newest file."""
+"""Facts about a partition that a writer is about to change: replicas, places, links, settings, the newest file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Places = Mapping[tuple[str, int], tuple[str, ...]]
 
 
 class Replication(NamedTuple):
-    """A partition's replicas as the metadata log has them; `broker_id` is this broker, None if it is not known."""
+    """A partition's replicas in the metadata log. `broker_id` is this broker, None if it is not known."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -33,7 +33,7 @@ class Replication(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For people: leader, in-sync replicas, and the place of this broker among them."""
+        """Describe the replicas for people: leader, in-sync replicas, and this broker's place among them."""
         leader = f"leader {self.leader}" if self.leader >= 0 else "no leader"
         in_sync = f"in sync: {_numbers(self.isr)}" if self.isr else "none in sync"
         return f"replicas {_numbers(self.replicas)}; {leader}; {in_sync}; {self._place()}"
@@ -49,7 +49,7 @@ class Replication(NamedTuple):
 
 
 class NewestFile(NamedTuple):
-    """The file that was written last, `mtime_ms` in epoch milliseconds."""
+    """The file that was written last. `mtime_ms` is in epoch milliseconds."""
 
     name: str
     mtime_ms: int
@@ -57,14 +57,14 @@ class NewestFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """The facts that refusals and warnings go by.
+    """The facts on which refusals and warnings depend.
 
-    `replication` None: not known, `unknown_because` says why. `tiered_because` says why the partition is taken for
-    tiered. `own` are the settings without those of the command line. `twins` are other directories of the same
-    partition, `linked` segment files that are symbolic links or have more than one name, `odd_files` what has the
-    name of one and is no file, `foreign` the program whose files these are, if not Kafka. `other_topic_because` says
-    why the metadata log's topic of that name is another one, "" if it is not. `resolved_path` is where a path with
-    symbolic links leads to, None without any.
+    `replication` is None if it is not known; `unknown_because` says why. `tiered_because` says why the partition counts
+    as tiered. `own` contains the settings without those of the command line. `twins` are other directories of the same
+    partition. `linked` are segment files that are symbolic links or have several hard links. `odd_files` have the names
+    of segment files but are not regular files. `foreign` is the program that wrote the files, if not Kafka.
+    `other_topic_because` says why the metadata log's topic of that name is a different topic; "" if it is not.
+    `resolved_path` is the target of a path with symbolic links, None without links.
     """
 
     path: str
@@ -88,9 +88,9 @@ class PartitionFacts:
 
 
 def places_of_partitions(fs: WritableFilesystem, log_dirs: Sequence[str]) -> Places:
-    """Where each (topic, partition) lies in the log directories given, links resolved: more than one place is a fault.
+    """Return the real directories of each (topic, partition) in the given log directories; more than one is a fault.
 
-    A directory that cannot be listed has none.
+    A log directory that cannot be listed is skipped.
     """
     found: dict[tuple[str, int], list[str]] = {}
     for log_dir in log_dirs:
@@ -117,7 +117,10 @@ def gather_facts(  # noqa: PLR0913
     checkpoints: RootCheckpoints | None = None,
     places: Places | None = None,
 ) -> PartitionFacts:
-    """The facts of a partition by names, small files and the metadata log. Raises as `SettingsSource.metadata` does."""
+    """Gather the facts of a partition from file names, small files and the metadata log.
+
+    Raises as `SettingsSource.metadata` does.
+    """
     metadata = source.metadata(log_dir)
     config = source.topic_config(log_dir, partition.topic)
     replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
@@ -148,7 +151,7 @@ def gather_facts(  # noqa: PLR0913
 def facts_of_new(
     fs: WritableFilesystem, partition: Partition, log_dir: str | None, source: SettingsSource, places: Places
 ) -> PartitionFacts:
-    """The facts of a partition that is to be made in `log_dir`; None: in no log directory.
+    """Return the facts of a partition that is to be created in `log_dir` (None: in no log directory).
 
     Raises as `SettingsSource.metadata` does.
     """
@@ -174,7 +177,7 @@ def facts_of_new(
 def _replication(
     fs: WritableFilesystem, partition: Partition, metadata: ClusterMetadata | None, broker_id: int | None
 ) -> tuple[Replication | None, str]:
-    """The replicas, or why they are not known."""
+    """Return the replicas, or None and the reason why they are not known."""
     if metadata is None:
         return None, "there is no metadata log to ask"
     if not metadata.is_complete:
@@ -190,7 +193,7 @@ def _replication(
 
 
 def _other_topic(fs: Filesystem, partition: Partition, metadata: ClusterMetadata | None) -> str:
-    """Why the metadata log's topic of that name is not this directory's; "" if nothing says so."""
+    """Return why the metadata log's topic of that name is not this directory's topic; "" if no topic id differs."""
     topic = None if metadata is None else metadata.topics.get(partition.topic)
     own = None if topic is None else topic_id_of(fs, partition)
     if topic is None or own is None or own == topic.topic_id:
@@ -199,7 +202,7 @@ def _other_topic(fs: Filesystem, partition: Partition, metadata: ClusterMetadata
 
 
 def topic_id_of(fs: Filesystem, partition: Partition) -> str | None:
-    """The topic id that `partition.metadata` has; None where the file is missing or cannot be read."""
+    """Return the topic id in `partition.metadata`; None if the file is missing or unreadable."""
     if partition.metadata is None:
         return None
     try:
@@ -215,13 +218,13 @@ def _tiered(
     if config.remote_storage_enable:
         return config[_TIERED].explanation
     if metadata is not None and metadata.is_complete and partition.topic in metadata.topics:
-        return ""  # it would say so
+        return ""  # the metadata log would have the setting
     if config.is_configured(_TIERED):
         return ""
     log_start = _line(checkpoints, FileKind.LOG_START_CHECKPOINT, partition)
     if log_start is None or not partition.segments or log_start >= partition.segments[0].base_offset:
         return ""
-    # So it does as well where a broker was killed, or freeing was cut off, before the checkpoint was written.
+    # The log start is also lower if a broker was killed, or freeing was interrupted, before the checkpoint was written.
     first = partition.segments[0].base_offset
     return f"the log starts at {log_start}, below the first segment here ({first}), and no --config {_TIERED}=false"
 

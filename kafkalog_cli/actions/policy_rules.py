@@ -1,4 +1,7 @@
-"""Refusals by settings: whether retention and compaction know what a broker would do, and do no more than that."""
+"""Refusals by settings: retention and compaction must know what a broker would do, and must not do more.
+
+A rule is a function (`Rule.find`) that returns the reason for the refusal, None if the rule does not apply.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ RETENTION_LIMITS = ("retention.ms", "retention.bytes")
 
 
 def _limits(facts: PartitionFacts) -> list[Setting]:
-    """The limits that a broker has too, or that the command line sets."""
+    """Return the retention limits that the broker also uses or that the command line sets."""
     return [facts.config[name] for name in RETENTION_LIMITS if facts.config.is_known(name)]
 
 
 def no_policy(facts: PartitionFacts, intent: Intent) -> str | None:
-    """Whether no source says what to do with old records; retain may assume `delete` of a topic that is named."""
+    """Refuse if no source has the topic's cleanup.policy. Retain may assume `delete` for a topic that is named."""
     if facts.config.is_known(CLEANUP_POLICY):
         return None
     was_compacted = ""
     if intent.action is Action.RETAIN:
         if facts.is_in_cleaner_checkpoint:
             if intent.has_own_limit:
-                return None  # it is protected, and the plan says why
+                return None  # the plan leaves the topic unchanged, and says why
             was_compacted = ", and cleaner-offset-checkpoint lists it, so that it was compacted"
         elif intent.is_named and any(limit.origin is Origin.COMMAND_LINE for limit in _limits(facts)):
             return None
@@ -30,7 +33,7 @@ def no_policy(facts: PartitionFacts, intent: Intent) -> str | None:
 
 
 def _how_to_know(facts: PartitionFacts) -> str:
-    """Which options name the sources that were not read."""
+    """Return a sentence with the options that name the unread sources."""
     give = []
     own = next((source for source in facts.config.unread if source.is_of_topic), None)
     if own is not None:
@@ -42,7 +45,7 @@ def _how_to_know(facts: PartitionFacts) -> str:
 
 
 def no_limit(facts: PartitionFacts, intent: Intent) -> str | None:
-    """Whether no source says how long, or how much, a topic keeps."""
+    """Refuse if no source says how long, or how much, the topic keeps."""
     is_kept = facts.config.is_known(CLEANUP_POLICY) and not facts.config.is_deleted
     if intent.has_own_limit or is_kept or _limits(facts) or no_policy(facts, intent):
         return None
@@ -50,7 +53,7 @@ def no_limit(facts: PartitionFacts, intent: Intent) -> str | None:
 
 
 def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
-    """A policy of the command line that would delete from a compacted topic, or compact one that is not."""
+    """Refuse a command-line policy that deletes from a compacted topic, or compacts an uncompacted topic."""
     given, own = facts.config[CLEANUP_POLICY], facts.own[CLEANUP_POLICY]
     if given.origin is not Origin.COMMAND_LINE:
         return None
@@ -67,7 +70,7 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
     else:
         return None
     if intent.has_own_limit and intent.action is Action.RETAIN:
-        return None  # --free-bytes protects it whatever --config says, and the plan says why
+        return None  # --free-bytes protects the topic whatever --config says, and the plan says why
     option = f"--config {CLEANUP_POLICY}={given.text}"
     if intent.is_named_alone:
         return f"{option} overrides this topic's own policy: {because}"
@@ -78,7 +81,7 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
 
 
 def never_deletes(facts: PartitionFacts, _: Intent) -> str | None:
-    """A topic whose policy has no `delete`: a broker refuses DeleteRecords (Partition.deleteRecordsOnLeader)."""
+    """Refuse a topic whose policy has no `delete`, as a broker does (Partition.deleteRecordsOnLeader)."""
     policy = facts.config[CLEANUP_POLICY]
     if not policy.is_known or facts.config.is_deleted:
         return None
@@ -88,7 +91,7 @@ def never_deletes(facts: PartitionFacts, _: Intent) -> str | None:
 
 
 def other_topic(facts: PartitionFacts, intent: Intent) -> str | None:
-    """Whether settings would be followed that are those of another topic with the directory's name."""
+    """Refuse if the settings in use belong to another topic with the directory's name."""
     sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)
     is_used = any(facts.config.is_known(n) and facts.config[n].origin not in sure for n in _used(facts, intent))
     if facts.other_topic_because == "" or not is_used:
@@ -97,19 +100,19 @@ def other_topic(facts: PartitionFacts, intent: Intent) -> str | None:
 
 
 def _used(facts: PartitionFacts, intent: Intent) -> list[str]:
-    """The settings that decide what goes."""
+    """Return the names of the settings that decide which records are removed."""
     return [CLEANUP_POLICY, *(RETENTION_LIMITS if intent.action is Action.RETAIN else ())]
 
 
 def illegal_setting(facts: PartitionFacts, intent: Intent) -> str | None:
-    """Values in the metadata log that no broker takes."""
+    """Refuse values in the metadata log that no broker accepts."""
     used = _used(facts, intent)
     found = [problem for problem in facts.config.problems if problem.name in used]
     return "; ".join(f"{p.origin.words}: {p.reason}" for p in found) if found else None
 
 
 def outdated_settings(facts: PartitionFacts, intent: Intent) -> str | None:
-    """Settings that later records of a damaged metadata log may have changed."""
+    """Refuse settings that later records of a damaged metadata log may have changed."""
     if not facts.metadata_is_damaged:
         return None
     sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)

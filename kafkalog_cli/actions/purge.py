@@ -1,4 +1,4 @@
-"""Removing for good what writers keep: files that are due (`.deleted`), old runs, and what killed imports left."""
+"""Permanently removes the files that writers keep: due `.deleted` files, old runs, and leftovers of killed imports."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from kafkalog_cli.storage.publishing.new_partitions import is_staged
 DEFAULT_OLDER_THAN = "7d"
 DELAY = "file.delete.delay.ms"
 DEFAULT_DELAY_MS = 60_000
-"""Kafka's default of it: so long a broker waits between the renaming of a file and its end."""
+"""Kafka's default of file.delete.delay.ms: the time between the renaming and the removal of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueFile:
-    """A `.deleted` file, due at `due_ms`; `run_id` None: a broker's, or of a run that is purged."""
+    """A `.deleted` file that is due at `due_ms`. `run_id` is None if a broker or a purged run renamed it."""
 
     file: FileStatus
     due_ms: int
@@ -49,13 +49,16 @@ class DueFile:
 
     @property
     def name(self) -> str:
-        """Its name without the directory."""
+        """The file's name without its directory."""
         return self.file.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class OldRun:
-    """A run: `files` and `size_bytes` are what it keeps, the manifest counted; `state` None: it never began."""
+    """A run that can be removed. `files` and `size_bytes` count the kept files and the manifest.
+
+    `state` is None if the run never started.
+    """
 
     run_id: str
     state: RunState | None
@@ -65,7 +68,7 @@ class OldRun:
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """A run that stays though it is old, and why."""
+    """An old run that is not removed, and the reason."""
 
     run_id: str
     reason: str
@@ -73,7 +76,7 @@ class KeptRun:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A directory that an import built and did not commit: all of it goes."""
+    """A directory that an import built and did not commit. It is removed completely."""
 
     files: int
     size_bytes: int
@@ -81,9 +84,9 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """What goes of one partition; `waiting` is what is not due or old enough yet, by number.
+    """The files and runs to remove from one partition. `waiting` counts those that are not due or old enough yet.
 
-    `leftover`: the directory is none of a partition, and goes itself.
+    `leftover`: the directory is an import's leftover and not a partition, and is removed itself.
     """
 
     path: str
@@ -96,17 +99,17 @@ class PurgePlan:
 
     @property
     def has_work(self) -> bool:
-        """Whether anything goes."""
+        """Whether anything is removed."""
         return bool(self.files or self.runs or self.leftover)
 
     @property
     def exit_code(self) -> ExitCode:
-        """WARNINGS where an old run stays."""
+        """WARNINGS if an old run is kept, else OK."""
         return ExitCode.WARNINGS if self.kept else ExitCode.OK
 
     @property
     def size_bytes(self) -> int:
-        """The sizes of all that goes; a file that has another name elsewhere frees nothing."""
+        """The size of all removed files. A file with another hard link frees no space."""
         found = sum(due.file.size_bytes for due in self.files) + sum(run.size_bytes for run in self.runs)
         return found + (0 if self.leftover is None else self.leftover.size_bytes)
 
@@ -114,7 +117,10 @@ class PurgePlan:
 def plan_purge(
     fs: WritableFilesystem, partition: Partition, older_than_ms: int, clock: Clock, places: Places | None = None
 ) -> PurgePlan:
-    """What is due and old at that time. Raises Refused, UnsupportedFormat, Unreadable, NotChanged."""
+    """Plan the removal of files that are due and runs that are old.
+
+    Raises Refused, UnsupportedFormat, Unreadable, NotChanged.
+    """
     if is_staged(partition.directory.name):
         return _plan_leftover(fs, partition, clock.now_ms)
     check_layout(fs, partition.path)
@@ -129,7 +135,7 @@ def plan_purge(
 
 
 def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
-    """Remove what the plan says, under the partition's lock. Raises Refused, NotChanged, SyncFailed."""
+    """Remove the planned files and runs, under the partition's lock. Raises Refused, NotChanged, SyncFailed."""
     log_dir = log_dir_of(fs, plan.path)
     for run in plan.runs:
         if log_dir is not None:
@@ -140,16 +146,16 @@ def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
 
 
 def apply_leftover(fs: WritableFilesystem, plan: PurgePlan, policy: LockPolicy) -> None:
-    """Remove what an import left, while none is at work. Raises Locked, Refused, NotChanged, PartlyRemoved."""
+    """Remove the leftover of an import, while no import runs. Raises Locked, Refused, NotChanged, PartlyRemoved."""
     log_dir, name = os.path.split(os.path.abspath(plan.path))  # noqa: PTH100 - links are not followed
     with lock_imports(fs, log_dir, policy) or Unlocked():
         if import_leftovers(fs, log_dir, [name]).place_of(name) is not None:
             raise Refused(path=plan.path, reason="an import was committed meanwhile, and waits for it")
-        remove_directory(fs, f"{log_dir}/{name}")  # in the directory that is held
+        remove_directory(fs, f"{log_dir}/{name}")  # in the log directory that is locked
 
 
 def _plan_leftover(fs: WritableFilesystem, partition: Partition, now_ms: int) -> PurgePlan:
-    """A directory of an import: it goes if no import is committed that waits for it, or at work."""
+    """Plan the removal of an import's directory: only if no committed import needs it, and no import runs."""
     path = partition.path
     log_dir, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - links are not followed
     left = import_leftovers(fs, log_dir, [name])
@@ -168,7 +174,7 @@ def _plan_leftover(fs: WritableFilesystem, partition: Partition, now_ms: int) ->
 
 
 class _Runs:
-    """The runs of a partition, their manifests read."""
+    """The runs of a partition, with their manifests."""
 
     def __init__(self, fs: WritableFilesystem, path: str) -> None:
         self._fs = fs
@@ -182,7 +188,10 @@ class _Runs:
                 self._unreadable[run_id] = str(error)
 
     def older_than(self, time_ms: int) -> tuple[list[OldRun], list[KeptRun], int]:
-        """Runs that ended at that time or before; those that stay all the same; how many are younger."""
+        """Return the runs that can be removed, the runs that must be kept, and the number of younger runs.
+
+        A run can be removed if it ended at `time_ms` or before, and is neither interrupted nor foreign.
+        """
         old, young = [], 0
         kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]
         for run_id, manifest in self.manifests.items():
@@ -201,7 +210,7 @@ class _Runs:
 
 
 def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms: int) -> tuple[list[DueFile], int]:
-    """The `.deleted` files that are due, and how many are not; those of a run that did not end are none."""
+    """Return the `.deleted` files that are due, and the number that are not. Files of unfinished runs are ignored."""
     made: dict[str, Manifest] = {}
     for manifest in runs.manifests.values():
         if manifest is not None and manifest.state is not RunState.UNDONE:
@@ -223,7 +232,7 @@ def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms
 
 
 def _filled(change: PlannedChange) -> str | None:
-    """The name that a file gets by a change: an index may be closed and renamed in one."""
+    """Return the name that a change gives to a file: an index may be closed and renamed in one change."""
     if change.kind is ChangeKind.PUT:
         return change.name
     return change.new_name if change.kind is ChangeKind.MOVE else None
@@ -240,11 +249,11 @@ def _delay_ms(manifest: Manifest) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PurgeRequest:
-    """Runs older than so many milliseconds go, and all `.deleted` files that are due."""
+    """Remove runs that are older than `older_than_ms`, and all `.deleted` files that are due."""
 
     older_than_ms: int
     one_leftover: Lock = field(default_factory=Lock)
-    """What imports left goes one by one: the lock that it needs is the log directory's."""
+    """Leftovers of imports are removed one at a time: each removal needs the log directory's lock for imports."""
 
 
 def _run(work: Work, request: PurgeRequest) -> PurgePlan:
@@ -264,7 +273,7 @@ def _run(work: Work, request: PurgeRequest) -> PurgePlan:
 
 
 def _locks_first(partition: Partition) -> bool:
-    """Nothing is left where there is nothing to purge: a lock would make `.kafkalog`."""
+    """Lock only partitions with something to purge: the lock would create `.kafkalog` in others."""
     return bool(partition.runs or partition.leftovers) and not is_staged(partition.directory.name)
 
 

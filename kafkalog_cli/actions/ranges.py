@@ -1,4 +1,4 @@
-"""Ranges of offsets and times: which bytes of a segment hold them, and records cut to them exactly."""
+"""Ranges of offsets, times and keys: finds the bytes of a segment that may contain a range, and cuts records to it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, first_b
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is wanted: from inclusive, to and until exclusive; None: open. `key`: records with this key only.
+    """A range of records. `from_offset` and `since_ms` are inclusive, `to_offset` and `until_ms` exclusive.
 
-    Times are epoch ms. A batch is in the range if it may hold a record that is.
+    None means no limit. `key`: only records with this key. Times are in epoch milliseconds. A batch is in the range if
+    it may contain a record of the range.
     """
 
     from_offset: int | None = None
@@ -32,9 +33,9 @@ class Range:
 
 
 def window(fs: Filesystem, segment: Segment, log: ReadableFile, wanted: Range) -> tuple[int, int] | None:
-    """The bytes of a segment (from, to) outside of which no batch is in the range; None if none can be.
+    """Return the bytes of a segment (from, to) that contain all batches of the range; None if there are none.
 
-    Found through the indexes where they hold; `until` cuts nothing here, for later batches may be older.
+    The indexes are used where they are valid. `until_ms` does not limit the bytes, because later batches may be older.
     """
     indexes = SegmentIndexes(fs, segment)
     first = segment.base_offset if wanted.from_offset is None else max(wanted.from_offset, segment.base_offset)
@@ -58,11 +59,11 @@ def window(fs: Filesystem, segment: Segment, log: ReadableFile, wanted: Range) -
 
 
 def batch_from_below(segment: Segment, log: ReadableFile, to_offset: int) -> Batch | None:
-    """The first batch of a segment if it holds records below `to_offset`, which is not above the segment's name.
+    """Return a segment's first batch if it contains records below `to_offset`, which is not above the base offset.
 
-    LogSegment.append looks at the largest offset of a batch only. So a segment may begin in the middle of a batch (a
-    follower that starts at the log start of its leader writes a message set so), and a fetch of an offset before the
-    name ends there: a segment without a batch that reaches the offset is passed over (LocalLog.read).
+    LogSegment.append checks only the largest offset of a batch. So a segment may start in the middle of a batch, for
+    example when a follower that starts at its leader's log start writes a message set. A fetch of an offset below the
+    base offset ends in that batch, as LocalLog.read skips a segment without a batch that reaches the offset.
     """
     if segment.is_seven:
         return None
@@ -70,23 +71,26 @@ def batch_from_below(segment: Segment, log: ReadableFile, to_offset: int) -> Bat
     if not isinstance(first, Batch):
         return None
     begins: int | None = first.base_offset
-    if begins == NO_OFFSET:  # only its records tell where a message set begins
+    if begins == NO_OFFSET:  # only the records of a message set have its first offset
         blocks = BatchRecords(log, first)
         begins = next((int(block.records.offset[0]) for block in blocks if len(block.records)), None)
     return first if begins is not None and begins < to_offset else None
 
 
 def begins_below(fs: Filesystem, segment: Segment, to_offset: int) -> bool:
-    """Whether the first batch of a segment that is named `to_offset` or above holds records below `to_offset`.
+    """Whether the first batch of a segment has records below `to_offset`, which is not above the base offset.
 
-    Raises what `open_read` raises.
+    Raises the exceptions of `open_read`.
     """
     with fs.open_read(segment.log.path) as log:
         return batch_from_below(segment, log, to_offset) is not None
 
 
 def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
-    """Nothing reaches so far: the end of the segment, or damage, which the caller shall see."""
+    """Return the bytes from the first damage on, None without damage.
+
+    Called if no batch reaches an offset: the segment ended before it, or damage follows, which the caller must see.
+    """
     chain = HeaderChain(log, position)
     for _ in chain:
         pass
@@ -94,12 +98,13 @@ def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
 
 
 def segments_in_range(fs: Filesystem, files: list[str], wanted: Range) -> list[str]:
-    """`files` without the segments that lie outside of the range, by their names and those of their neighbours.
+    """Return `files` without the segments outside the range, judged by their names and their neighbours' names.
 
-    The first segment named above the range stays if it begins in the range. Raises what `open_read` raises.
+    The first segment with a base offset above the range is kept if its first batch starts in the range. Raises the
+    exceptions of `open_read`.
     """
     kept = []
-    begins_in: str | None = None  # the folder in which a segment named above the range was looked at
+    begins_in: str | None = None  # the folder in which a segment with a base offset above the range was checked
     for path, following in zip_longest(files, files[1:]):
         folder, _, name = path.rpartition("/")
         base, end = offset_of_file_name(name), None
@@ -119,14 +124,14 @@ def segments_in_range(fs: Filesystem, files: list[str], wanted: Range) -> list[s
 
 
 def rows_in_range(batches: BatchColumns, wanted: Range) -> list[tuple[int, int]]:
-    """Runs (first, end) of the rows whose batches are in the range."""
+    """Return runs (first, end) of the rows whose batches are in the range."""
     if batches.matrix is not None:
         return _runs(_mask(batches, wanted).tolist())
     return _runs([in_range(batch, wanted) for batch in batches.rows()])
 
 
 def in_range(batch: Batch, wanted: Range) -> bool:
-    """Whether the batch may hold a record of the range, by its header."""
+    """Whether the batch may contain a record of the range, judged by its header."""
     if wanted.from_offset is not None and batch.last_offset < wanted.from_offset:
         return False
     first = batch.base_offset if batch.base_offset != NO_OFFSET else None
@@ -166,7 +171,7 @@ def _runs(flags: list[bool]) -> list[tuple[int, int]]:
 
 
 def cut(block: RecordBlock, wanted: Range, most_records: int | None = None) -> RecordBlock:
-    """The block with the records of the range only, at most `most_records` of them; its batches stay."""
+    """Return the block with only the records of the range, and no more than `most_records`. All batches stay."""
     if block.records.matrix is not None:
         return _cut_matrix(block, wanted, most_records)
     rows: list[tuple[int, ...]] = []
@@ -218,7 +223,7 @@ def _cut_matrix(block: RecordBlock, wanted: Range, most_records: int | None) -> 
 
 
 def _with_key(block: RecordBlock, mask: Any, key: bytes) -> Any:
-    """The mask without records that have another key. Byte by byte, so that a long key needs no more memory."""
+    """Remove records with other keys from the mask. Compares byte by byte, so that a long key needs no extra memory."""
     import numpy as np
 
     records: Any = block.records
@@ -234,7 +239,7 @@ def _with_key(block: RecordBlock, mask: Any, key: bytes) -> Any:
 
 
 def with_records(block: RecordBlock) -> list[RecordBlock]:
-    """The block without its batches that have no records, as blocks of consecutive ones."""
+    """Return the block without its empty batches, as blocks of consecutive batches."""
     ends = [0, *(int(end) for end in block.record_ends)]
     parts = []
     for first, end in _runs([after > before for before, after in pairwise(ends)]):

@@ -1,4 +1,4 @@
-"""When a writer refuses a partition or warns of it, and which flag lifts that: one table, and judging by it."""
+"""The table of refusals: when a writer refuses a partition or warns about it, and which option lifts the refusal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.actions.intent import Action as Action  # noqa: PLC0414  (the table and its words go together)
+from kafkalog_cli.actions.intent import Action as Action  # noqa: PLC0414  (re-exported with the table)
 from kafkalog_cli.actions.intent import Intent as Intent  # noqa: PLC0414
 from kafkalog_cli.actions.partition_facts import PartitionFacts
 from kafkalog_cli.actions.policy_rules import (
@@ -25,7 +25,7 @@ from kafkalog_cli.storage.names import DirectoryKind
 
 @unique
 class Outcome(Enum):
-    """What a rule that holds leads to."""
+    """The result of a rule that applies."""
 
     REFUSED = "refused"
     UNSUPPORTED = "unsupported"
@@ -33,17 +33,17 @@ class Outcome(Enum):
 
     @property
     def exit_code(self) -> ExitCode:
-        """The code of a partition to which that happened; a warning has none of its own."""
+        """The exit code of a partition to which the rule applies; OK for a warning."""
         codes = {Outcome.REFUSED: ExitCode.REFUSED, Outcome.UNSUPPORTED: ExitCode.UNSUPPORTED}
         return codes.get(self, ExitCode.OK)
 
 
 class Rule(NamedTuple):
-    """A row of the table: `when` it holds, in words, and what finds it; `find` returns the reason, None if not.
+    """A row of the table. `when` describes the rule in words; `find` returns the reason, None if it does not apply.
 
-    `skips`: the partition is said to be skipped, and the reason itself names the option. `flag` lifts it if
-    `is_lifted` finds it on the command line; "" if nothing does. Settings as flags need no `is_lifted`: with them the
-    rule does not hold.
+    `skips`: the partition is reported as skipped, and the reason itself names the option. `flag` is the option that
+    lifts the rule if `is_lifted` finds it on the command line; "" if no option does. Options that change settings need
+    no `is_lifted`: with them the rule does not apply.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Rule(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A rule that holds for a partition; lifted by its flag it is a warning."""
+    """A rule that applies to a partition. If its option lifts it, it is a warning."""
 
     rule: Rule
     path: str
@@ -66,20 +66,21 @@ class Verdict(NamedTuple):
 
     @property
     def outcome(self) -> Outcome:
-        """What it leads to."""
+        """The rule's outcome, or WARNING if the rule is lifted."""
         return Outcome.WARNING if self.is_lifted else self.rule.outcome
 
     @property
     def message(self) -> str:
-        """The reason, and the flag that would lift it."""
+        """The reason, and the option that would lift the rule."""
         needs_flag = self.rule.flag and not self.rule.skips and self.outcome is not Outcome.WARNING
         return f"{self.reason} (to go on: {self.rule.flag})" if needs_flag else self.reason
 
 
 def judge(facts: PartitionFacts, intent: Intent) -> tuple[Verdict, ...]:
-    """The rules that hold, in the order of the table.
+    """Return the rules that apply, in the order of the table.
 
-    Of a topic that is not compacted, compaction asks only whether that is sure: there is nothing else to do to it.
+    For compaction of a topic that is not compacted, only the rules about its policy are checked: nothing else would be
+    done to it.
     """
     found = []
     is_done_with = intent.action is Action.COMPACT and not facts.config.is_compacted
@@ -93,7 +94,7 @@ def judge(facts: PartitionFacts, intent: Intent) -> tuple[Verdict, ...]:
 
 
 def raise_refusals(verdicts: Iterable[Verdict]) -> None:
-    """Raises UnsupportedFormat or Refused with every reason, if one of the verdicts is not a mere warning."""
+    """Raise UnsupportedFormat, Skipped or Refused with all reasons, unless all verdicts are warnings."""
     found = [verdict for verdict in verdicts if verdict.outcome is not Outcome.WARNING]
     if not found:
         return
@@ -345,4 +346,4 @@ RULES = (
         _no_marker,
     ),
 )
-"""Every rule, in the order in which they are looked at; docs/refusals.md is written from it."""
+"""All rules, in the order in which they are checked. docs/refusals.md is generated from them."""

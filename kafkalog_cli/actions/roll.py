@@ -1,4 +1,4 @@
-"""Begins a new segment where a broker would at its next append, or because it is wanted."""
+"""Starts a new segment where a broker would at its next append, or on request."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from kafkalog_cli.storage.settings.topic_config import Setting, TopicConfig
 
 @dataclass(frozen=True, slots=True)
 class RollRequest(LogRequest):
-    """How to roll: `force` without a cause. `arriving_bytes`: of the records whose append a broker would ask for.
+    """`force`: roll without a cause. `arriving_bytes`: the size of the append for which a broker would check.
 
-    They come now, the log's end is their first and only offset.
+    The records of this append have the current time, and the log end offset as their only offset.
     """
 
     force: bool = False
@@ -46,10 +46,10 @@ class RollRequest(LogRequest):
 
 @dataclass(frozen=True, slots=True)
 class RollPlan(LogPlan):
-    """A plan to roll. `active` is the segment that is the last; None where the plan is refused.
+    """A plan to roll. `active` is the last segment, None if the plan is refused.
 
-    `cause` None: a broker would not roll. `is_empty`: there is nothing to roll. `due_ms`: when time is a cause, None
-    if the first batch has no timestamp: then a broker counts from its own start.
+    `cause` is None if a broker would not roll. `due_ms` is the time at which age becomes a cause. It is None if the
+    first batch has no timestamp: a broker then counts from its own start.
     """
 
     active: ActiveSegment | None = None
@@ -59,14 +59,14 @@ class RollPlan(LogPlan):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the active segment has no record."""
+        """Whether the active segment has no record, so that there is nothing to roll."""
         return self.active is not None and not self.active.size_bytes
 
 
 def plan_roll(fs: Filesystem, partition: Partition, root: RootState, request: RollRequest) -> RollPlan:
-    """Whether the active segment is rolled, and what that changes; reads headers and the indexes' ends.
+    """Decide whether to roll the active segment, and plan the changes. Reads headers and the ends of indexes.
 
-    Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and what opening the files raises.
+    Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and the exceptions of opening the files.
     """
     config = request.settings.topic_config(root.log_dir, partition.topic)
     plan = RollPlan(
@@ -110,9 +110,9 @@ def plan_roll(fs: Filesystem, partition: Partition, root: RootState, request: Ro
 def apply_roll(
     fs: WritableFilesystem, plan: RollPlan, run: RunInfo, request: RollRequest, *, held: LockHandle | None
 ) -> Applied | None:
-    """Make the changes; None if there are none. The marker of a clean shutdown is away meanwhile.
+    """Make the changes, and return None if there are none. The clean shutdown marker is removed meanwhile.
 
-    Raises Refused if the partition is not what the plan was made for, and what `journal.apply` raises.
+    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
     """
     settings = request.load_settings(plan.log_dir, plan.topic)
     return apply_changes(fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=held)
@@ -125,7 +125,7 @@ def _used(config: TopicConfig) -> tuple[Setting, ...]:
 
 def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
     segment = log.segments()[-1]
-    if not segment.size_bytes:  # a broker that was killed may not have made its indexes yet
+    if not segment.size_bytes:  # a broker that was killed may not have created its indexes yet
         return ActiveSegment(segment.base_offset, 0, NO_TIMESTAMP, now_ms, 0, 0)
     segment = log.active()
     with log.draft.reader(segment.log_name) as file:
@@ -134,7 +134,7 @@ def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
         segment.base_offset,
         segment.size_bytes,
         first.max_timestamp if isinstance(first, Batch) else NO_TIMESTAMP,
-        now_ms,  # without timestamps a broker that starts now counts from now
+        now_ms,  # without timestamps, a broker that starts now counts from now
         len(segment.offset_index()),
         len(segment.time_index()),
     )

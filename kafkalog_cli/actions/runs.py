@@ -1,4 +1,4 @@
-"""What `undo` and `purge` ask before they touch a partition: the table of refusals, without any settings."""
+"""The checks of `undo` and `purge` before they change a partition: the table of refusals, without any settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Now in epoch milliseconds, and whether the command line says so (`--now`)."""
+    """The current time in epoch milliseconds, and whether the command line sets it (`--now`)."""
 
     now_ms: int
     is_given: bool = False
@@ -27,7 +27,7 @@ def check_refusals(  # noqa: PLR0913, PLR0917
     places: Places | None = None,
     in_place: frozenset[str] = frozenset(),
 ) -> tuple[Verdict, ...]:
-    """The warnings that hold; raises Refused or UnsupportedFormat for the refusals. Reads no metadata log."""
+    """Return the warnings that apply. Raises Refused or UnsupportedFormat for refusals. Reads no metadata log."""
     facts = gather_facts(fs, partition, None, SettingsSource(fs, {}, {}), places=places)
     intent = Intent(action, clock.now_ms, now_is_given=clock.is_given, in_place=in_place)
     verdicts = judge(facts, intent)

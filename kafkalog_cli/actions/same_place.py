@@ -1,4 +1,4 @@
-"""Whether two processes mean the same partition directory by a path: a wrong mount, or a copy, is told before work."""
+"""Checks that two processes see the same directory under a path: finds a wrong mount or a copy before work."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
 
 Metas = dict[str, MetaProperties | None]
-"""What `meta.properties` of log directories say, by their paths."""
+"""The `meta.properties` of log directories, by their paths."""
 
 
 class SeenFile(NamedTuple):
-    """A file of a partition directory."""
+    """The size and inode of a file in a partition directory."""
 
     size_bytes: int
     inode: int
 
 
 class Sight(NamedTuple):
-    """What a partition directory is, as `host` sees it. `runs` are ours that left something in it.
+    """A partition directory as `host` sees it. `runs` are kafkalog runs that left files in it.
 
-    `files` and `runs` of one that is not locked are no more than its newest log file: its broker may be at work.
+    If the directory is not locked, `files` contains only its newest log file and `runs` is empty: its broker may be
+    running.
     """
 
     host: str
@@ -40,10 +41,10 @@ class Sight(NamedTuple):
     is_locked: bool
 
     def check(self, fs: Filesystem, host: str, *, is_again: bool = False, metas: Metas | None = None) -> None:
-        """Look at it from `host`. Raises Refused where it is another directory, PathNotFound where there is none.
+        """Compare with the path on `host`. Raises Refused if the directory differs, PathNotFound if it is missing.
 
-        One that is locked must be as it was; `is_again`: unless an earlier try of the same work left its traces in it.
-        One that is only read may have grown, and lost old segments.
+        A locked directory must be unchanged, except with `is_again`: an earlier attempt at the same work may have
+        changed it. A directory that is only read may have grown, and old segments may be missing.
         """
         here = sight(Place(fs, self.path, self.log_dir, self.is_locked), host, metas)
         difference = self._of_the_whole(here)
@@ -72,7 +73,7 @@ class Sight(NamedTuple):
         return None
 
     def _of_newest(self, here: Sight) -> str | None:
-        """A broker makes newer log files, and cleans and deletes older ones; of the newest it takes nothing away."""
+        """Compare the newest log file only: a broker may add newer files, and clean and delete older files."""
         newest = max(here.files, default="")
         for name, theirs in self.files.items():
             ours = here.files.get(name)
@@ -82,7 +83,7 @@ class Sight(NamedTuple):
 
 
 class Sights:
-    """Partitions that are only read, as this process sees them for a moment: each log directory is looked at once."""
+    """Partition directories that are only read, as this process sees them now. Each log directory is read once."""
 
     def __init__(self, fs: Filesystem, host: str) -> None:
         self._fs = fs
@@ -91,19 +92,19 @@ class Sights:
         self._log_dirs: dict[str, str | None] = {}
 
     def of(self, path: str) -> Sight:
-        """What is there now, by an absolute path. Raises as `sight`."""
+        """Return what this process sees at an absolute path. Raises as `sight`."""
         parent = path.rpartition("/")[0]
         if parent not in self._log_dirs:
             self._log_dirs[parent] = log_dir_of(self._fs, path)
         return sight(Place(self._fs, path, self._log_dirs[parent], is_locked=False), self._host, self._metas)
 
     def check(self, seen: Sight) -> None:
-        """Whether it is what somebody else saw. Raises as `Sight.check`."""
+        """Compare with what another process saw. Raises as `Sight.check`."""
         seen.check(self._fs, self._host, metas=self._metas)
 
 
 def sight(place: Place, host: str, metas: Metas | None = None) -> Sight:
-    """What is there now; `metas`: what is known of log directories. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+    """Return what is at a place now; `metas` is a cache. Raises PathNotFound, NotKafkaLayout, Unreadable."""
     fs, path = place.fs, place.path
     status = fs.status(path)
     entries = {one.path.rpartition("/")[2]: one for one in fs.list_directory(path) if one.is_file}

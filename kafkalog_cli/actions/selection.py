@@ -1,4 +1,4 @@
-"""Which partitions and files a command works on: paths, globs, and choices of topics and partitions."""
+"""Chooses the partitions and files that a command works on: by paths, globs, topics and partition numbers."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing was chosen."""
+        """Whether nothing was chosen, so that all partitions are selected."""
         return not self.topics and not self.partitions and self.topic_pattern is None
 
     @property
     def text(self) -> str:
-        """What tells it from others, the same in every process: a set's own order is not."""
+        """A text that identifies the selection, equal in every process (unlike the order of a set)."""
         pattern = None if self.topic_pattern is None else self.topic_pattern.pattern
         return json.dumps([sorted(self.topics), sorted(self.partitions), pattern])
 
     def takes(self, directory: DirectoryName) -> bool:
-        """Whether the partition with this directory name is chosen."""
+        """Whether the partition with this directory name is selected."""
         topic = directory.topic if directory.topic is not None else directory.name
         if self.topics or self.topic_pattern is not None:
             by_pattern = self.topic_pattern is not None and self.topic_pattern.fullmatch(topic) is not None
@@ -54,9 +54,9 @@ class Selection:
 
 
 def expand(fs: Filesystem, paths: list[str]) -> list[str]:
-    """`paths` with globs replaced by what they match, in order; a path that exists is never a glob.
+    """Replace globs in `paths` by their matches, in order. A path that exists is never treated as a glob.
 
-    Raises PathNotFound for a path, NothingSelected for a glob that matches nothing.
+    Raises PathNotFound for a missing path, NothingSelected for a glob without matches.
     """
     found: list[str] = []
     for path in paths:
@@ -73,7 +73,7 @@ def expand(fs: Filesystem, paths: list[str]) -> list[str]:
 
 
 def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
-    """The partitions under `paths` (partition or log directories), as given, then by topic and number.
+    """Return the selected partitions in `paths` (partition or log directories), as given, then by topic and number.
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
@@ -84,9 +84,9 @@ def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) ->
 
 
 def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
-    """The partitions under `paths` that `takes` chooses by their directories' names; no others are opened.
+    """Return the partitions under `paths` whose directory names `takes` selects; other partitions are not opened.
 
-    Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected for a glob that matches nothing.
+    Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected for a glob without matches.
     """
     return [
         open_partition(fs, partition.path)
@@ -97,7 +97,7 @@ def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Par
 
 
 def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list[str]:
-    """Segment files under `paths`: files as they are, directories as their segments by base offset.
+    """Return the segment files under `paths`: files as given, and the segments of directories by base offset.
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
@@ -117,7 +117,7 @@ def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list
 
 
 def partition_paths(fs: Filesystem, path: str, takes: Takes | None = None) -> Iterator[PartitionPath]:
-    """The partition directories that `path` is, or holds and `takes` chooses.
+    """Yield `path` if it is a partition directory, else the partition directories in it that `takes` selects.
 
     Raises PathNotFound, NotKafkaLayout, Unreadable.
     """
@@ -137,7 +137,7 @@ def partition_paths(fs: Filesystem, path: str, takes: Takes | None = None) -> It
 
 
 def _directory(fs: Filesystem, path: str) -> str:
-    """`path`, where it is no file. Raises NotKafkaLayout, which names the directory that may be meant."""
+    """Return `path` if it is not a file. Raises NotKafkaLayout, which names the directory that may be meant."""
     status = fs.status(path)
     if status is not None and not status.is_directory and not status.is_symlink:
         parent = path.rpartition("/")[0] or "."
@@ -150,7 +150,7 @@ def _directory_of(path: str) -> DirectoryName:
 
 
 def _matches(fs: Filesystem, pattern: str) -> Iterator[str]:
-    """Paths that match a glob, component by component."""
+    """Yield the paths that match a glob, component by component."""
     parent, _, last = pattern.rpartition("/")
     if not last:
         yield from _matches(fs, parent)

@@ -1,4 +1,4 @@
-"""Which settings hold for a topic in a log directory: the sources that a command was given, and the metadata log."""
+"""The settings of a topic in a log directory, from the command line, server.properties and the metadata log."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ BROKER_CONFIG, METADATA = "--broker-config FILE", "--metadata DIR"
 
 
 class SettingsSource:
-    """Settings by log directory (None: a partition that lies in none) and topic; each is worked out once.
+    """Settings by topic and log directory (None: the partition is in no log directory). Each is resolved once.
 
-    `command_line` and `broker_properties` (empty: not given) are name to text, `metadata_path` is what `--metadata`
-    says, `log_dirs` are all log directories of the run: a broker with several keeps its metadata log in one of them.
-    Threads share it.
+    `command_line` and `broker_properties` (empty: not given) map names to texts. `metadata_path` is the value of
+    `--metadata`. `log_dirs` are all log directories of the run: a broker with several keeps its metadata log in one of
+    them. Threads share this object.
     """
 
     def __init__(  # noqa: PLR0913
@@ -57,7 +57,7 @@ class SettingsSource:
         self._without_command_line: dict[tuple[str | None, str], TopicConfig] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: with all that is worked out."""
+        """Return the state to pickle, with everything that was resolved."""
         return {name: value for name, value in self.__dict__.items() if name != "_working"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -71,11 +71,11 @@ class SettingsSource:
 
     @property
     def metadata_option(self) -> str | None:
-        """What `--metadata` says, None without it."""
+        """The value of `--metadata`, None without it."""
         return self._metadata_path
 
     def meta(self, log_dir: str | None) -> MetaProperties | None:
-        """The `meta.properties` of a log directory, None if it has none that can be read."""
+        """Return the `meta.properties` of a log directory, None if the file is missing or unreadable."""
         if log_dir is None:
             return None
         with self._working:
@@ -84,14 +84,14 @@ class SettingsSource:
             return self._meta[log_dir]
 
     def broker_id(self, log_dir: str | None) -> int | None:
-        """The broker that a log directory belongs to, None if it does not say."""
+        """Return the id of the broker that owns a log directory, None if it is not known."""
         meta = self.meta(log_dir)
         return None if meta is None else meta.node_id
 
     def metadata(self, log_dir: str | None) -> ClusterMetadata | None:
-        """What the metadata log says: that of `--metadata`, the one beside, or in another directory of this broker.
+        """Return the metadata log of `--metadata`, of this log directory, or of another directory of this broker.
 
-        Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError where `--metadata` is of another cluster.
+        Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError if `--metadata` belongs to another cluster.
         """
         path = self._metadata_log(log_dir)
         if path is None:
@@ -102,7 +102,7 @@ class SettingsSource:
             return self._metadata[path]
 
     def topic_config(self, log_dir: str | None, topic: str) -> TopicConfig:
-        """The settings of a topic. Raises as `metadata` does."""
+        """Return the settings of a topic. Raises as `metadata` does."""
         key = (log_dir, topic)
         with self._working:
             if key not in self._topics:
@@ -110,7 +110,7 @@ class SettingsSource:
             return self._topics[key]
 
     def config_without_command_line(self, log_dir: str | None, topic: str) -> TopicConfig:
-        """The settings of a topic as a broker has them, without `--config`. Raises as `metadata` does."""
+        """Return the settings of a topic as a broker has them, without `--config`. Raises as `metadata` does."""
         key = (log_dir, topic)
         with self._working:
             if key not in self._without_command_line:
@@ -119,7 +119,7 @@ class SettingsSource:
             return self._without_command_line[key]
 
     def broker_settings(self, log_dir: str | None) -> BrokerSettings:
-        """The settings of the broker as a whole. Raises as `metadata` does."""
+        """Return the settings of the broker itself. Raises as `metadata` does."""
         return resolve_broker_settings(self._layers(log_dir, None))
 
     def _layers(self, log_dir: str | None, topic: str | None) -> ConfigLayers:
@@ -146,7 +146,7 @@ class SettingsSource:
         return ()
 
     def _settings_broker_id(self, log_dir: str | None) -> int | None:
-        """The broker whose settings count: that of the log directory, else that of its server.properties."""
+        """Return the broker id for settings: from the log directory, else from server.properties, else None."""
         found = self.broker_id(log_dir)
         if found is not None:
             return found
@@ -163,7 +163,7 @@ class SettingsSource:
             return own
         cluster, broker = self._cluster(log_dir), self.broker_id(log_dir)
         for other in self._log_dirs:
-            # Two brokers' directories may lie on one disk: only this broker's own will do.
+            # Directories of two brokers may be on one disk: only a directory of the same broker will do.
             is_same = cluster is not None and cluster == self._cluster(other) and broker == self.broker_id(other)
             found = metadata_log_in(self._fs, other) if is_same else None
             if found is not None:
@@ -186,7 +186,7 @@ class SettingsSource:
 
 
 def _unread_in(metadata: ClusterMetadata | None, topic: str | None) -> tuple[UnreadSource, ...]:
-    """Why the metadata log does not tell all settings of a topic (None: of the broker); nothing where it does."""
+    """Return why the metadata log does not have all settings of a topic (None: of the broker); empty if it has."""
     if metadata is None:
         why = "no metadata log was found"
     elif not metadata.is_complete:
@@ -199,7 +199,7 @@ def _unread_in(metadata: ClusterMetadata | None, topic: str | None) -> tuple[Unr
 
 
 def read_meta(fs: Filesystem, log_dir: str) -> MetaProperties | None:
-    """The `meta.properties` of a log directory, None if it has none that can be read."""
+    """Return the `meta.properties` of a log directory, None if the file is missing or unreadable."""
     try:
         found, _ = meta_properties.decode(read_all(fs, f"{log_dir.rstrip('/')}/{FileKind.META_PROPERTIES.value}"))
     except (KafkalogError, OSError):

@@ -1,4 +1,4 @@
-"""Sizes on the command line: bytes, or a number with a unit."""
+"""Parses sizes on the command line: bytes, or a number with a unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,9})?(?:[eE]\+?\d{1,2})?) ?([A-Za-z]*)")
 
 
 def parse_size_bytes(text: str) -> int:
-    """`1048576`, `1e6`, `50MiB` (1024) or `50MB` (1000) in bytes. Raises UsageError."""
+    """Parse `1048576`, `1e6`, `50MiB` (1024) or `50MB` (1000) into bytes. Raises UsageError."""
     found = _SIZE.fullmatch(text)
     unit = None if found is None else _UNIT_BYTES.get(found[2].lower())
     if found is None or unit is None:

@@ -1,4 +1,4 @@
-"""Times on the command line: epoch milliseconds, ISO 8601, or so long before now."""
+"""Parses times on the command line: epoch milliseconds, ISO 8601, or a span before now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INTEGER = re.compile(r"-?\d{1,19}")
 
 
 def parse_time_ms(text: str, now_ms: int) -> int:
-    """`text` in epoch milliseconds: an integer as it is, ISO 8601 (no zone: UTC), or `-90s -15m -2h -7d` before now.
+    """Parse an integer as epoch ms, ISO 8601 (UTC without a zone), or `-90s -15m -2h -7d` before now, into epoch ms.
 
     Raises UsageError.
     """
@@ -25,7 +25,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     from datetime import datetime, timezone
 
     try:
-        # Before Python 3.11 fromisoformat knows no Z.
+        # Before Python 3.11, fromisoformat does not accept Z.
         moment = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text))
     except ValueError as error:
         reason = f"{text!r} is no time: want epoch ms, ISO 8601, or -90s, -15m, -2h, -7d"
@@ -37,7 +37,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
 
 
 def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
-    """An integer that seems to be a time in another unit: itself, the words for the unit, and that time in ms."""
+    """Return an integer that looks like a time in another unit, with the unit's name and the time in ms; else None."""
     from kafkalog_cli.actions.verify.times import Unit, unit_of
 
     number = int(text) if _INTEGER.fullmatch(text) else 0
@@ -50,10 +50,10 @@ def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
 
 
 def days_in_seconds(text: str) -> int | None:
-    """Whole days, if a number of milliseconds can only be a number of seconds by mistake; else None.
+    """Return whole days if a number of milliseconds is probably a number of seconds; else None.
 
-    As milliseconds it would be an odd part of a day: 604800 is 7 days in seconds, and 10 min 4.8 s in milliseconds. A
-    whole number of minutes may be meant (43200000: 12 hours, or 500 days in seconds).
+    In milliseconds it would be an odd part of a day: 604800 is 7 days in seconds, but 10 min 4.8 s in milliseconds. A
+    whole number of minutes may be intended (43200000: 12 hours, or 500 days in seconds).
     """
     number = int(text) if _INTEGER.fullmatch(text) else 0
     day_s = _UNIT_MS["d"] // 1000
@@ -63,7 +63,7 @@ def days_in_seconds(text: str) -> int | None:
 
 
 def parse_duration_ms(text: str) -> int:
-    """`90s`, `15m`, `2h` or `7d` in milliseconds. Raises UsageError."""
+    """Parse `90s`, `15m`, `2h` or `7d` into milliseconds. Raises UsageError."""
     ago = _AGO.fullmatch(f"-{text}")
     if not ago:
         raise UsageError(reason=f"{text!r} is no span of time: want 90s, 15m, 2h, 7d")
@@ -71,7 +71,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """`90s`, `15m`, `2h`, `7d`, or a number of seconds. Raises UsageError."""
+    """Parse `90s`, `15m`, `2h`, `7d`, or a number of seconds into seconds. Raises UsageError."""
     if _SECONDS.fullmatch(text):
         return float(text)
     return parse_duration_ms(text) / 1000

@@ -1,4 +1,4 @@
-"""Cuts a log at its end, as a follower does that has to give up what its leader does not have."""
+"""Cuts a log at its end, as a follower does with records that its leader does not have."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class TruncateRequest(LogRequest):
-    """Where to cut: `target_offset` is the first offset that is gone. `discard`: what goes is not kept."""
+    """Where to cut: `target_offset` is the first offset to remove. `discard`: removed data is not kept for undo."""
 
     target_offset: int = 0
     discard: bool = False
@@ -35,11 +35,11 @@ class TruncateRequest(LogRequest):
 
 @dataclass(frozen=True, slots=True)
 class TruncatePlan(LogPlan):
-    """A plan to cut a log at `target_offset`, the first offset that is gone; `old_end_offset` is where it ended.
+    """A plan to cut a log at `target_offset`, the first removed offset. `old_end_offset` is the log end before.
 
-    `removed` are base offsets of segments that go whole, `cut_bytes` those of the segment that is the last then.
-    `cut_batch` is the batch that the target lies in: its records below the target go too, so that
-    `log_end_offset` is below the target.
+    `removed` contains the base offsets of segments that are removed whole. `cut_bytes` are cut from the segment that is
+    last afterwards. `cut_batch` is the batch that contains the target. It is removed whole, so `log_end_offset` is then
+    below the target.
     """
 
     target_offset: int = 0
@@ -50,7 +50,7 @@ class TruncatePlan(LogPlan):
 
     @property
     def drops_records(self) -> bool:
-        """Whether records go: then the marker of a clean shutdown stays away."""
+        """Whether records are removed: then the clean shutdown marker is not restored."""
         return bool(self.removed or self.cut_bytes)
 
     @property
@@ -62,10 +62,11 @@ class TruncatePlan(LogPlan):
 def plan_truncate(
     fs: Filesystem, partition: Partition, root: RootState, target_offset: int, request: LogRequest
 ) -> TruncatePlan:
-    """What goes from `target_offset` on; reads headers, indexes and producer snapshots, and batches behind these.
+    """Plan the removal of the records from `target_offset` on.
 
-    Raises OffsetOutOfRange for an offset below the log's start or above its end, UnsupportedFormat for 0.7, as
-    `SettingsSource.metadata` does, and what opening the files raises.
+    Reads headers, indexes and producer snapshots, and the batches after a snapshot. Raises OffsetOutOfRange for an
+    offset below the log start or above the log end, UnsupportedFormat for 0.7, the exceptions of
+    `SettingsSource.metadata`, and those of opening the files.
     """
     plan = TruncatePlan(
         partition.path,
@@ -114,10 +115,10 @@ def apply_truncate(  # noqa: PLR0913
     discard: bool = False,
     held: LockHandle | None,
 ) -> Applied | None:
-    """Make the changes; None if there are none. What goes is kept for undo, unless `discard`.
+    """Make the changes, and return None if there are none. Removed data is kept for undo, unless `discard`.
 
-    If records go, the marker of a clean shutdown stays away. Raises Refused if the partition is not what the plan
-    was made for, and what `journal.apply` raises.
+    If records are removed, the clean shutdown marker is not restored. Raises Refused if a file has changed since the
+    plan was made, and the exceptions of `journal.apply`.
     """
     marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
     settings = request.load_settings(plan.log_dir, plan.topic)
@@ -125,7 +126,10 @@ def apply_truncate(  # noqa: PLR0913
 
 
 def _line_edits(root: RootState, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:
-    """No line says more than there is, the cleaner's no more than the active segment's base (LogManager.truncateTo)."""
+    """Lower checkpoint lines to the new log end, and the cleaner's line to the active segment's base offset.
+
+    See LogManager.truncateTo.
+    """
     end_offset, first_base_offset = truncated.log_end_offset, min(base_offsets)
     is_told = truncated.log_start_offset <= first_base_offset
     log_start = root.edit(FileKind.LOG_START_CHECKPOINT, None) if is_told and truncated.removed else ()

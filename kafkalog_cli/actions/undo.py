@@ -1,4 +1,4 @@
-"""Taking a run on a partition back: what there was before it, file for file, and its lines in the checkpoints."""
+"""Undoes a run on a partition: restores its files and its checkpoint lines to their state before the run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """One thing that is taken back. `what` is a word for programs: restore, cut, rename, remove or checkpoint.
+    """One step of an undo. `what` is a word for programs: restore, cut, rename, remove or checkpoint.
 
-    `size_bytes` is what comes back into the file, or what is left of it; `to` the name or text that is there
-    afterwards.
+    `size_bytes` is the number of bytes restored to the file, or the size to which it is cut. `to` is the file's name or
+    the checkpoint's line afterwards.
     """
 
     what: str
@@ -36,9 +36,9 @@ class UndoStep:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """A run and what undoing it does, last change first; no `manifest`: it ended before it changed anything.
+    """A run and the steps to undo it, last change first. `manifest` is None if the run changed nothing.
 
-    `log_dir` None: the partition lies in none. `moves_marker`: the clean-shutdown marker was taken away by the run.
+    `log_dir` is None if the partition is in no log directory.
     """
 
     path: str
@@ -51,27 +51,27 @@ class UndoPlan:
 
     @property
     def has_work(self) -> bool:
-        """Whether the run was not taken back before."""
+        """Whether the run has not been undone yet."""
         return self.manifest is None or self.manifest.state is not RunState.UNDONE
 
     @property
     def moves_marker(self) -> bool:
-        """Whether the marker of a clean shutdown waits for this run."""
+        """Whether the run removed the clean shutdown marker."""
         return self.log_dir is not None and self.manifest is not None and self.manifest.run.holds_marker
 
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """`marker`: whether the clean-shutdown marker is there again; None if the run had not taken it away."""
+    """The result of an undo. `marker`: whether the clean shutdown marker is back; None if the run did not remove it."""
 
     undone: bool
     marker: bool | None = None
 
 
 def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
-    """Whether the partition has a directory of that run, or the marker of the clean shutdown is away for it.
+    """Whether the partition has a directory of that run, or the clean shutdown marker waits for the run.
 
-    A run that could change nothing may have left only that (`MarkerKept`).
+    A run that changed nothing may have left only the removed marker (`MarkerKept`).
     """
     if run_id in run_ids(fs, partition.path):
         return True
@@ -80,12 +80,12 @@ def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
 
 
 def last_first(fs: Filesystem, partitions: Sequence[Partition], run_id: str) -> list[Partition]:
-    """Partitions of one run so that each finds the checkpoints as it left them: the last change first."""
+    """Sort the partitions of a run, last change first: so each undo finds the checkpoints as its change left them."""
 
     def place(numbered: tuple[int, Partition]) -> tuple[int, int]:
         try:
             manifest = read_manifest(fs, numbered[1].path, run_id)
-        except (KafkalogError, OSError):  # said when its turn comes
+        except (KafkalogError, OSError):  # the error is reported when the partition is processed
             manifest = None
         return 0 if manifest is None else manifest.order, numbered[0]
 
@@ -95,7 +95,7 @@ def last_first(fs: Filesystem, partitions: Sequence[Partition], run_id: str) -> 
 def plan_undo(
     fs: WritableFilesystem, partition: Partition, run_id: str, clock: Clock, places: Places | None = None
 ) -> UndoPlan:
-    """What there is to take back. Raises NothingSelected (no such run), Refused (not as the run left it)."""
+    """Plan the undo of a run. Raises NothingSelected (no such run), Refused (changed since the run)."""
     path = partition.path
     if not has_run(fs, partition, run_id):
         raise NothingSelected(reason=f"{path} has no run {run_id}")
@@ -113,7 +113,7 @@ def plan_undo(
 
 
 def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
-    """Do what the plan says, under the locks of log directory and partition; a second call completes a first.
+    """Apply the plan, under the locks of log directory and partition. A second call completes an interrupted one.
 
     Raises HalfChanged, MarkerLeftAway, NotChanged, NoSpace.
     """
@@ -129,7 +129,7 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
         raise half_changed(plan.path, run_id, error, without_marker=True) from error
     try:
         undo(fs, plan.path, manifest, log_dir)
-    except (HalfChanged, Refused):  # no undo can do better, or it says so itself
+    except (HalfChanged, Refused):  # the error is already the right one
         raise
     except (OSError, KafkalogError) as error:
         raise half_changed(plan.path, run_id, error, without_marker=is_held) from error
@@ -139,7 +139,7 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
 
 
 def _retire(fs: WritableFilesystem, plan: UndoPlan) -> None:
-    """The run made the partition: it goes too."""
+    """Remove the partition directory if the run created it."""
     if plan.manifest is None or not plan.manifest.run.makes_directory:
         return
     try:
@@ -149,9 +149,9 @@ def _retire(fs: WritableFilesystem, plan: UndoPlan) -> None:
 
 
 def _finish_earlier(fs: WritableFilesystem, plan: UndoPlan) -> bool | None:
-    """Remove what a run left that had not begun, or one that was undone; its marker may still wait.
+    """Remove the leftovers of a run that did not start or was already undone, and restore its marker.
 
-    Whether the marker is there again; None if it did not wait for this run.
+    Returns whether the clean shutdown marker was restored; None if it did not wait for this run.
     """
     try:
         sweep(fs, plan.path)
@@ -163,7 +163,7 @@ def _finish_earlier(fs: WritableFilesystem, plan: UndoPlan) -> bool | None:
 
 
 def _release(fs: WritableFilesystem, plan: UndoPlan, log_dir: str) -> bool:
-    """See `release_marker`. Raises MarkerLeftAway, NoSpace."""
+    """Restore the clean shutdown marker, see `release_marker`. Raises MarkerLeftAway, NoSpace."""
     try:
         return release_marker(fs, log_dir, plan.run_id, [plan.name])
     except (OSError, KafkalogError) as error:

@@ -1,4 +1,4 @@
-"""The verb `undo`: takes one run back, on all partitions that have it, the last change first."""
+"""The verb `undo`: undoes one run, on all partitions that have it, the last change first."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError
 from kafkalog_cli.storage.partition import Partition
 
 MOST_RUNS = 5
-"""Runs that a message names."""
+"""Number of runs that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What became of one partition; `result` None: a dry run."""
+    """The result for one partition. `result` is None in a dry run."""
 
     plan: UndoPlan
     result: UndoResult | None
 
     @property
     def exit_code(self) -> ExitCode:
-        """Always OK: what cannot be undone raises."""
+        """Always OK: if a run cannot be undone, an exception is raised."""
         return ExitCode.OK
 
 
 def partitions_to_undo(session: Session, path: str, run_id: str) -> list[Partition]:
-    """The partitions under a path that have the run, the last change first.
+    """Return the partitions under a path that have the run, the last change first.
 
-    Raises UsageError without a run, NothingSelected where no partition has it, and as `Session.partitions`.
+    Raises UsageError without a run, NothingSelected if no partition has it, and the exceptions of `Session.partitions`.
     """
     found = session.partitions([path])
     if not run_id:
@@ -47,7 +47,7 @@ def partitions_to_undo(session: Session, path: str, run_id: str) -> list[Partiti
 
 
 def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
-    """Which runs there are, the latest first: their names begin with their time."""
+    """List the runs under a path, newest first: a run's name starts with its time."""
     runs = Counter(run for partition in partitions for run in partition.runs)
     if not runs:
         return f"no partition under {path} has any"

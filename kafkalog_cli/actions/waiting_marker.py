@@ -1,4 +1,4 @@
-"""The marker of a clean shutdown that an earlier run took away and could not put back: the next writer does."""
+"""Restores the clean shutdown marker that an earlier run removed and could not restore."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kafkalog_cli.storage.partition import Partition
 
 
 def settled_runs(fs: Filesystem, partition: Partition, log_dir: str) -> list[Manifest]:
-    """The runs that the marker is away for though they came to an end, and dropped no record or were undone.
+    """Return the runs for which the marker is still removed, though they ended and lost no record, or were undone.
 
-    A run without a manifest is none of them: somebody may have removed what a truncation had left.
+    A run without a manifest is not returned: the leftovers of a truncation may have been removed.
     """
     found = []
     for run_id in runs_waiting(fs, log_dir, partition.name):
         try:
             manifest = read_manifest(fs, partition.path, run_id)
-        except (OSError, KafkalogError):  # said by what works with that run
+        except (OSError, KafkalogError):  # reported by commands that work with that run
             continue
         if manifest is not None and manifest.run.holds_marker and _may_be_settled(manifest):
             found.append(manifest)
@@ -32,9 +32,9 @@ def settled_runs(fs: Filesystem, partition: Partition, log_dir: str) -> list[Man
 
 
 def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, now_ms: int) -> str | None:
-    """Give the marker back if the log is as those runs left it; what there is to tell. The caller locks the partition.
+    """Restore the marker if the log is as those runs left it. Returns a message, None if there is nothing to report.
 
-    Raises NotChanged for a failed sync: nothing may follow then.
+    The caller locks the partition. Raises NotChanged for a failed sync: no change may follow it.
     """
     command = f"kafkalog recover {quote(partition.path)}"
     try:
@@ -60,7 +60,7 @@ def _may_be_settled(manifest: Manifest) -> bool:
 
 
 def _is_as_left(fs: WritableFilesystem, path: str, log_dir: str, manifest: Manifest, now_ms: int) -> bool:
-    """Whether the log is what the run left, and sound, or, where the run was undone, what it found."""
+    """Whether the log is sound and as the run left it or, if the run was undone, as it was before the run."""
     if manifest.state is RunState.UNDONE:
         return difference_of_files(manifest.before.files, snapshot(fs, path).files) is None
     found = snapshot(fs, path, log_dir, manifest.edits)
@@ -70,6 +70,6 @@ def _is_as_left(fs: WritableFilesystem, path: str, log_dir: str, manifest: Manif
 
 
 def _first_touched(manifest: Manifest) -> int | None:
-    """Where an append began, as `marker_after` has it: the base offset of the segment that grew."""
+    """Return the base offset of the segment that an append extended, for `marker_after`; None if there is none."""
     grown = [change.name.partition(".")[0] for change in manifest.changes if change.kind is ChangeKind.GROW]
     return min((int(base) for base in grown if base.isdecimal()), default=None)

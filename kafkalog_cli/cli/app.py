@@ -44,11 +44,11 @@ COMMANDS = {
     "audit": "kafkalog_cli.cli.audit",
     "warmup": "kafkalog_cli.cli.warmup",
 }
-"""Subcommand to the module whose `command` is its Typer application."""
+"""The module of each subcommand; its `command` is a Typer application."""
 
 
 class CommandGroup(TyperGroup):
-    """Imports a subcommand's module when it is asked for: a small dump must start at once."""
+    """Imports a subcommand's module when it is requested: a small dump must start at once."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: D102
         return list(COMMANDS)
@@ -87,7 +87,7 @@ def _kafkalog(
 
 
 def run(argv: list[str], environment: Environment | None = None) -> int:
-    """Run one command line; the exit code. Never raises for what a user can do wrong."""
+    """Run one command line; return the exit code. Never raises for a user's mistake."""
     environment = environment or Environment()
     stdout = io.TextIOWrapper(environment.stdout, "utf-8", "surrogateescape", write_through=True)
     stderr = io.TextIOWrapper(environment.stderr, "utf-8", "surrogateescape", write_through=True)
@@ -103,7 +103,7 @@ def _run(argv: list[str], environment: Environment) -> int:
     command = typer.main.get_command(app)
     convert_without_pydantic(command)
     environment.kernels.complain = partial(_complain, environment, argv)
-    if argv[:1] == ["sql"]:  # a comment before a query is no option
+    if argv[:1] == ["sql"]:  # an SQL comment before the query is not an option
         argv = [f" {word}" if word.startswith("-- ") else word for word in argv]
     try:
         result = command.main(
@@ -118,7 +118,7 @@ def _run(argv: list[str], environment: Environment) -> int:
     except BrokenPipeError:
         return _closed_pipe(environment)
     except SystemExit as stop:
-        # typer takes a closed pipe for itself and ends the process with 1.
+        # typer handles a closed pipe itself and ends the process with 1.
         if isinstance(stop.__context__, BrokenPipeError):
             return _closed_pipe(environment)
         raise
@@ -137,18 +137,18 @@ def _run(argv: list[str], environment: Environment) -> int:
 
 
 def _complain(environment: Environment, argv: list[str], text: str, step: str) -> None:
-    """Compiled kernels do not load: the run goes on without them."""
+    """Report that the compiled kernels do not load; the run continues without them."""
     Messages(environment.stderr, as_json=_wants_json(argv)).tell("no-compiled-kernels", text, next_step=step)
 
 
 def _wants_json(argv: list[str]) -> bool:
-    """Whether the command line asks for machine output; its parser may not have come that far."""
-    name = "--report" if argv[:1] == ["export"] else "--format"  # which says there what files are made
+    """Whether the command line requests JSON output; its parser may have failed before that option."""
+    name = "--report" if argv[:1] == ["export"] else "--format"  # export's --format is the format of its files
     return any(f"{name}={word}" in argv or (name, word) in pairwise(argv) for word in ("json", "ndjson"))
 
 
 def _unexpected(error: Exception, environment: Environment, argv: list[str]) -> int:
-    """What the option parser says of the command line; anything else is a bug, told in one line."""
+    """Report an error of the option parser; any other exception is a bug, reported in one line."""
     if hasattr(error, "format_message"):
         if _wants_json(argv):
             Messages(environment.stderr, as_json=True).exception(UsageError(reason=error.format_message()))
@@ -165,12 +165,12 @@ def _unexpected(error: Exception, environment: Environment, argv: list[str]) -> 
 def _tell(  # noqa: PLR0913, PLR0917
     environment: Environment, argv: list[str], kind: str, text: str, code: ExitCode, step: str = ""
 ) -> None:
-    """A message about the whole run: one line for people, one object for programs."""
+    """Report a message about the whole run: a line for people, an object for programs."""
     Messages(environment.stderr, as_json=_wants_json(argv)).tell(kind, text, exit_code=code, next_step=step)
 
 
 def _os_error_text(error: OSError) -> str:
-    """What went wrong, and with what: standard output, and a file that is open, have no name."""
+    """Return the error and its file; standard output and open files have no name."""
     if error.filename is None:
         where = "where output goes" if error.errno == errno.ENOSPC else "where output goes, or where a file is read"
         return f"{error.strerror or error} ({where})"
@@ -178,7 +178,7 @@ def _os_error_text(error: OSError) -> str:
 
 
 def _closed_pipe(environment: Environment) -> int:
-    """The reader has gone (`| head`): end without a word, and keep the interpreter from flushing into it."""
+    """End silently after the reader closed the pipe (`| head`); keep the interpreter from flushing into it."""
     if environment.stdout is sys.__stdout__.buffer:  # type: ignore[union-attr]
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return int(ExitCode.OK)

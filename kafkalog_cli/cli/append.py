@@ -1,4 +1,4 @@
-"""`kafkalog append`: put records behind a log's end."""
+"""`kafkalog append`: append records to a log."""
 
 from contextlib import ExitStack, closing
 from enum import Enum
@@ -173,7 +173,7 @@ def _append(
     partitions: "list[Partition]",
     metrics: str | None,
 ) -> int:
-    """Read the input first where it is for several partitions, then append; an interrupted run says how to go on."""
+    """Append; if there are several partitions, sort the input first. An interrupted run reports how to continue."""
     from kafkalog_cli.actions.append.inputs import InputCutOff
     from kafkalog_cli.actions.session.verb import Summary
 

@@ -59,7 +59,7 @@ class AuditOptions:
 
 
 class AuditRun:
-    """Audits paths; what fails ends only its path or partition."""
+    """Audits paths; a failure ends only its path or partition."""
 
     def __init__(self, environment: Environment, options: AuditOptions) -> None:
         self._environment = environment
@@ -68,7 +68,7 @@ class AuditRun:
         self._messages = Messages(environment.stderr, as_json=options.json)
 
     def run(self, paths: list[str]) -> int:
-        """Audit what `paths` name; the exit code. Raises UsageError, and KafkalogError without Spark."""
+        """Audit the `paths`; return the exit code. Raises UsageError, and KafkalogError without Spark."""
         environment, options = self._environment, self._options
         if not paths:
             raise UsageError(reason="audit needs a LOG_DIR; see kafkalog audit --help")
@@ -91,7 +91,7 @@ class AuditRun:
         return int(self._tell(audited, found, failure))
 
     def _history(self, audit: Audit) -> History | None:
-        """The history; whatever would be written lies outside of log directories. Raises UsageError, Refused."""
+        """Return the history; check that no output is in a log directory. Raises UsageError, Refused."""
         fs, options = self._environment.fs, self._options
         if options.output is not None:
             check_outside(fs, options.output, "the output", audit.partitions)
@@ -103,14 +103,14 @@ class AuditRun:
         return History(fs, os.path.abspath(options.history), options.selection.text)  # noqa: PTH100
 
     def _compared_ms(self, now_ms: int) -> int | None:
-        """Up to when a run may be that is compared, None: none is. Raises UsageError."""
+        """Return the latest time of the run to compare with; None for no comparison. Raises UsageError."""
         wanted = self._options.compare
         if wanted is None or wanted == PREVIOUS:
             return None if wanted is None else now_ms
         return time_of(self._environment, wanted, str(now_ms))
 
     def _keep(self, audited: Sequence[Audited], run: Run, history: History | None) -> KafkalogError | None:
-        """Write what is to be kept; why it could not be: the results, which took long, are told all the same."""
+        """Write the history and the output; return an error instead of raising it, so the results are still printed."""
         try:
             if history is not None:
                 history.append(audited, run)
@@ -137,7 +137,7 @@ class AuditRun:
         for one in audited:
             if isinstance(one.result, Failed):
                 self._messages.exception(one.result.error)
-            elif one.result.target is Target.PARTITION:  # of a log directory a finding tells
+            elif one.result.target is Target.PARTITION:  # a log directory has a finding for its lock
                 locks.about_partition(one.path)
         code = combined_exit_code([one.exit_code for one in audited]) if failure is None else failure.exit_code
         if self._options.json:
@@ -173,7 +173,7 @@ class AuditRun:
 
 
 def _replaced(audit: Audit, history: History, run: Run) -> dict[str, str]:
-    """The log directories that are not what they were, and what is to be said of each. Raises UnsupportedFormat."""
+    """Return the replaced log directories, each with a reason. Raises UnsupportedFormat."""
     known = history.before(audit.log_dirs, run.host, run.time_ms)
     told = {}
     for path, (log_dir, count) in audit.log_dirs.items():

@@ -1,4 +1,4 @@
-"""`kafkalog compact`: keep the last record of each key, as a broker's cleaner does."""
+"""`kafkalog compact`: keep only the last record of each key, as a broker's log cleaner does."""
 
 from typing import Annotated
 

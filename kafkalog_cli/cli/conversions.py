@@ -1,7 +1,7 @@
-"""Values of options converted without Pydantic, which typer 0.29 and later import at the first value.
+"""Converts option values without Pydantic, which typer 0.29 and later import at the first value.
 
-That import and its validators take 0.1 to 0.2 s, half of the time of a small dump. Values that are plainly right are
-converted here; typer converts all others, so its messages and its limits stay.
+That import and its validators take 0.1 to 0.2 s, half of the time of a small dump. This module converts values that are
+clearly valid; typer converts all others, so its messages and limits stay.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ _PLAIN_FLOAT = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?", re.ASCII)
 
 
 def convert_without_pydantic(command: Any) -> None:
-    """Give each parameter of a command this module's conversion; older versions of typer have their own fast ones."""
+    """Give each parameter of a command this module's conversion.
+
+    Commands of older typer versions stay unchanged: these have fast conversions of their own.
+    """
     if not hasattr(TyperOption, "get_runtime_param") or "get_params" in vars(command):
         return
     typers_own = command.get_params
 
-    def get_params(context: Any) -> list[Any]:  # --help is made here and is not among command.params
+    def get_params(context: Any) -> list[Any]:  # --help is created here and is not in command.params
         params: list[Any] = typers_own(context)
         for param in params:
             if "get_runtime_param" not in vars(param):
@@ -44,7 +47,7 @@ class _Conversion:
         return self
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value in its parameter's type, or typer's own error."""
+        """Return the value in its parameter's type, or raise typer's own error."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         try:
@@ -54,7 +57,7 @@ class _Conversion:
 
 
 class _NotPlainError(Exception):
-    """The value is not plainly right: typer decides."""
+    """The value is not clearly valid: typer decides."""
 
 
 def _converted(value: Any, annotation: Any, info: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`kafkalog delete-records`: move a log's start forward."""
+"""`kafkalog delete-records`: move the log start offset forward."""
 
 from typing import Annotated
 

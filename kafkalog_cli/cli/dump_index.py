@@ -1,4 +1,4 @@
-"""`kafkalog dump-index`: every index and sidecar file, its entries checked against the log."""
+"""`kafkalog dump-index`: print index and sidecar files, with each entry checked against the log."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""One run of `kafkalog dump-index`: each report printed, what fails told on stderr, the exit code gathered."""
+"""One run of `kafkalog dump-index`: prints each report, reports failures on stderr, and combines the exit codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafkalog_cli.output.stream import ResultStream
 
 
 class DumpIndexRun:
-    """Reports in order; what fails ends only its file or partition."""
+    """Prints reports in order; a failure ends only its file or partition."""
 
     def __init__(self, environment: Environment, *, json: bool) -> None:
         self._environment = environment
@@ -26,7 +26,7 @@ class DumpIndexRun:
         self._json = IndexJson(JsonLines(self._out)) if json else None
 
     def run(self, paths: list[str], selection: Selection, limits: Limits) -> int:
-        """Report on what `paths` select; the exit code."""
+        """Report on the files that `paths` select; return the exit code."""
         if not paths:
             raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
         means = Means(self._environment.fs, limits, self._environment.kernels, self._environment.sleep)

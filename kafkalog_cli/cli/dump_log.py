@@ -1,4 +1,4 @@
-"""`kafkalog dump-log`: kafka-dump-log's options and text, on files, directories and globs."""
+"""`kafkalog dump-log`: kafka-dump-log's options and text, for files, directories and globs."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,12 +41,13 @@ _TOOL = "Options of kafka-dump-log"
 
 
 class DumpLogCommand(TyperCommand):
-    """Keeps what the real tool's parser (jopt-simple) allows and click does not."""
+    """Accepts what the real tool's parser (jopt-simple) allows and click does not."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """A decoder option may stand alone: its argument is optional, and what looks like an option is none.
+        """Rewrite the arguments for click, and parse them.
 
-        --version comes last: --kafka-version decides what it prints, wherever it stands.
+        A decoder option's argument is optional: a word that looks like an option is not its argument. --version moves
+        to the end, because --kafka-version decides what it prints, in any order.
         """
         for name in _ONCE:
             if sum(argument == name or argument.startswith(f"{name}=") for argument in args) > 1:

@@ -1,4 +1,4 @@
-"""One run of `kafkalog dump-log`: each file by its suffix, then the final reports."""
+"""One run of `kafkalog dump-log`: dumps each file by its suffix, then prints the final reports."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SIDECAR_SUFFIXES = (".index", ".timeindex", ".snapshot", ".txnindex")
 
 
 class DumpRequest(NamedTuple):
-    """The options of one run, as kafka-dump-log understands them."""
+    """The options of one run, with kafka-dump-log's meanings."""
 
     contents: bool
     deep: bool
@@ -71,7 +71,7 @@ class DumpRequest(NamedTuple):
 
     @property
     def is_plain_strings(self) -> bool:
-        """Whether keys and payloads print as strings, or not at all: what the compiled renderer can do."""
+        """Whether keys and payloads are printed as strings or not at all: the compiled renderer supports only this."""
         strings = (STRING_DECODER, "string")
         plain = (
             self.topic_decoder is None
@@ -100,7 +100,7 @@ class DumpLogRun:
         self._sidecars: SidecarDump | None = None
 
     def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:
-        """Dump `files` (comma separated, as they are) and what `paths` select; the exit code."""
+        """Dump `files` (comma separated, unchanged) and the files that `paths` select; return the exit code."""
         request = self._request
         named = java_split(files) if files is not None else []
         if not named and not paths:
@@ -122,7 +122,7 @@ class DumpLogRun:
     def _select(self, paths: list[str], selection: Selection | None) -> list[str]:
         if not paths:
             return []
-        # Imported here, as the sidecars below: a third of the start-up of a small dump.
+        # Imported here, like the sidecars below: these take a third of the start-up of a small dump.
         from kafkalog_cli.actions.selection import Selection, select_files
 
         files = select_files(self._fs, paths, selection or Selection())
@@ -165,7 +165,7 @@ class DumpLogRun:
             options = SidecarOptions(
                 request.sanity_only, request.verify_only, request.max_message_bytes, request.limits, request.version
             )  # fmt: skip
-            # The text has no place among objects: what is wrong is found as for text, and told on stderr.
+            # JSON output has no place for this text: the checks still run as for text, and report problems on stderr.
             out = ResultStream(io.BytesIO()) if request.is_json else self._out
             self._sidecars = SidecarDump(self._fs, out, self._reports, options, self._shown_path)
         if self._request.is_json:
@@ -178,9 +178,9 @@ class DumpLogRun:
             self._messages.mirrored(f"{problem}\n")
 
     def _sidecar_objects(self, path: str) -> None:
-        """The entries of an index or a snapshot, each checked, and the file, as dump-index prints them.
+        """Print the checked entries of an index or snapshot, and an object for its file, as dump-index does.
 
-        Only what is wrong with --verify-index-only, and only the file with --index-sanity-check.
+        With --verify-index-only only wrong entries are printed, with --index-sanity-check only the object of the file.
         """
         from kafkalog_cli.actions.reports.index_verdict import FileReport
         from kafkalog_cli.actions.reports.root_reports import index_reports
@@ -246,7 +246,7 @@ class DumpLogRun:
                 self._fail(path, part.position, part.message, part.kind.value)
             elif isinstance(part, RecordBlock):
                 gave_up = gave_up and part.begun > 0
-                if gave_up:  # at a record of the same batch
+                if gave_up:  # a later part of the batch whose record made it give up
                     continue
                 printer.block(part)
             else:
@@ -269,13 +269,13 @@ class DumpLogRun:
             return
         for part in dump.batches():
             if self._request.resync and not isinstance(part, Fault):
-                # One by one: printing stops at a batch that cannot be shown.
+                # One batch at a time: printing stops at a batch that cannot be shown.
                 yield from (part.part(row, row + 1) for row in range(len(part)))
             else:
                 yield part
 
     def _options(self, path: str, file: ReadableFile, seven_base_offset: int | None) -> DumpOptions | None:
-        """What to read of the file; None if nothing of it is wanted."""
+        """Return which part of the file to read; None if none of it is in the range."""
         request = self._request
         start, end = 0, request.max_bytes
         if request.wanted is not None:
@@ -338,7 +338,7 @@ class DumpLogRun:
         return self._compiled
 
     def _decoder(self) -> KeyValueDecoder | str:
-        """The decoder of this run, or the name that is none."""
+        """Return the decoder of this run, or the unknown decoder's name."""
         if self._request.topic_decoder is not None:
             from kafkalog_cli.output.topic_decoders import topic_decoder
 
@@ -357,11 +357,11 @@ class DumpLogRun:
         return RedactingDecoder(decoder, self._request.redaction)
 
     def _shown_path(self, path: str) -> str:
-        """The path as the real tool prints it; for a terminal without control characters."""
+        """Return the path as the real tool prints it; on a terminal without control characters."""
         return printable(path) if self._out.is_terminal or self._messages.is_terminal else path
 
     def _title(self, text: str) -> None:
-        """A line about the file, which machine output has in each object."""
+        """Print a line about the file; JSON output has this in each object."""
         if not self._request.is_json:
             self._out.write(text)
 
@@ -380,7 +380,7 @@ class DumpLogRun:
 
 
 def java_split(text: str) -> list[str]:
-    """`text.split(",")` of Java: empty strings at the end are dropped."""
+    """Split as Java's `text.split(",")`, which drops empty strings at the end."""
     parts = text.split(",")
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -388,7 +388,7 @@ def java_split(text: str) -> list[str]:
 
 
 def segment_header(name: str) -> str | None:
-    """The line under `Dumping`, None where the real tool cannot read the name."""
+    """Return the line after `Dumping …`; None if the real tool cannot parse the name."""
     base = name.split(".", maxsplit=1)[0]
     if name.endswith((".log", ".kafka")):
         offset = parse_long(base)

@@ -1,4 +1,4 @@
-"""The indexes and snapshots in one run of `kafkalog dump-log`."""
+"""The indexes and snapshots of one run of `kafkalog dump-log`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kafkalog_cli.storage.fs import Filesystem, read_all
 
 @dataclass(frozen=True, slots=True)
 class SidecarOptions:
-    """Options of kafka-dump-log for indexes; `max_message_bytes` are read at an entry's position."""
+    """kafka-dump-log's options for indexes; `max_message_bytes` are read at an entry's position."""
 
     sanity_only: bool
     verify_only: bool
@@ -32,7 +32,7 @@ class SidecarOptions:
 
 
 class SidecarDump:
-    """Prints one sidecar file; methods give what the real tool aborts with, None if it does not."""
+    """Prints one sidecar file; methods return the error with which the real tool aborts, None if it does not."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SidecarDump:
         return self.snapshot(path) if suffix == ".snapshot" else self.txn_index(path, name)
 
     def offset_index(self, path: str, name: str) -> GivesUp | None:
-        """An `.index` file (DumpLogSegments.dumpIndex)."""
+        """Print an `.index` file (DumpLogSegments.dumpIndex)."""
         base, base_offset = _base_of(path, name)
         if base_offset is None:
             return _bad_name()
@@ -80,7 +80,7 @@ class SidecarDump:
         return None
 
     def time_index(self, path: str, name: str) -> GivesUp | None:
-        """A `.timeindex` file (DumpLogSegments.dumpTimeIndex); it needs the segment and its offset index."""
+        """Print a `.timeindex` file (DumpLogSegments.dumpTimeIndex); it needs the segment and its offset index."""
         base, base_offset = _base_of(path, name)
         if base_offset is None:
             return _bad_name()
@@ -107,14 +107,14 @@ class SidecarDump:
         return None
 
     def snapshot(self, path: str) -> str | None:
-        """A `.snapshot` file; of a corrupt one the message for stderr, with which the real tool goes on."""
+        """Print a `.snapshot` file; return the message for stderr if it is corrupt: the real tool does not abort."""
         entries, faults = producer_snapshot.decode(read_all(self._fs, path))
         for entry in entries:
             self._out.write(producer_line(entry, self._options.version))
         return next((fault.message for fault in faults if fault.kind is not FaultKind.TRAILING_BYTES), None)
 
     def txn_index(self, path: str, name: str) -> GivesUp | None:
-        """A `.txnindex` file; the real tool prints nothing of one that holds an unknown version."""
+        """Print a `.txnindex` file; if it has an unknown version, the real tool prints none of it."""
         base_offset = parse_long(name.split(".", maxsplit=1)[0])
         if base_offset is None:
             return _bad_name()
@@ -134,7 +134,7 @@ class SidecarDump:
 
 
 def _base_of(path: str, name: str) -> tuple[str, int | None]:
-    """The path without suffix, and the base offset of its name."""
+    """Return the path without its suffix, and the base offset in its name."""
     number = name.split(".", maxsplit=1)[0]
     return path[: len(path) - len(name)] + number, parse_long(number)
 

@@ -1,4 +1,4 @@
-"""What a command may touch: the disk, the streams, the clock; handed in, so that tests can hand in others."""
+"""The outside world of a command: the disk, the streams, the clock. A parameter, so that tests can replace it."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ def _announce_compilation(seconds: float) -> None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Environment:
-    """Streams are binary: what is printed are bytes, whatever the locale says."""
+    """The disk, streams and clock of a command. Streams are binary: output is bytes, independent of the locale."""
 
     stdout: BinaryIO = field(default_factory=lambda: sys.stdout.buffer)
     stderr: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     fs: WritableFilesystem = field(default_factory=RealFilesystem)
     now_ms: Callable[[], int] = wall_clock_ms
     clock: Callable[[], float] = time.monotonic
-    """Seconds from any moment on, for what takes long."""
+    """Seconds since an arbitrary moment, for durations."""
     sleep: Callable[[float], None] = time.sleep
     kernels: KernelChoice = field(default_factory=_kernel_choice)
     terminal: Terminal | None = field(default_factory=standard_terminal)
-    """Where to ask before valid data go; None: nobody is there."""
+    """Where to ask before valid data are removed; None: no user is present."""
     stdin: BinaryIO = field(default_factory=lambda: sys.stdin.buffer)
     wants_json: bool = False
-    """Whether messages are to be objects."""
+    """Whether messages are JSON objects."""
     argv: tuple[str, ...] = ()
-    """The command line without the program's name, for messages that say how it goes on."""
+    """The command line without the program's name, for messages with a command to continue."""
 
     @property
     def context(self) -> Context:
-        """What a session works with."""
+        """The part of the environment that a session uses."""
         from kafkalog_cli.actions.session.options import Context
 
         return Context(self.fs, self.kernels, self.now_ms, self.clock, self.sleep)
 
 
 def environment_of(context: typer.Context) -> Environment:
-    """The environment of a running command."""
+    """Return the environment of a running command."""
     environment = context.find_object(Environment)
     return environment if environment is not None else Environment()

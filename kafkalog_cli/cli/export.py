@@ -1,4 +1,4 @@
-"""`kafkalog export`: the records of logs as Parquet, Arrow or NDJSON files."""
+"""`kafkalog export`: write the records of logs as Parquet, Arrow or NDJSON files."""
 
 from enum import Enum
 from typing import Annotated
@@ -28,7 +28,7 @@ from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_s
 
 
 class Files(Enum):
-    """What files are made; NDJSON has two names."""
+    """The file format; NDJSON has two names."""
 
     PARQUET = "parquet"
     ARROW = "arrow"
@@ -37,7 +37,7 @@ class Files(Enum):
 
 
 class FileCodec(Enum):
-    """How files are packed."""
+    """The compression of the files."""
 
     NONE = "none"
     SNAPPY = "snappy"
@@ -47,7 +47,7 @@ class FileCodec(Enum):
 
 
 class Damage(Enum):
-    """What becomes of records that cannot be read."""
+    """How unreadable records are handled."""
 
     FAILFAST = "failfast"
     DROPMALFORMED = "dropmalformed"

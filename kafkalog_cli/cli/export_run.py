@@ -28,7 +28,7 @@ from kafkalog_cli.spark.sessions import command_session
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """The command line of export, as it is."""
+    """The options of export, as given."""
 
     selection: Selection | None
     output: str | None
@@ -51,7 +51,7 @@ class ExportOptions:
 
 
 class ExportRun:
-    """Exports once."""
+    """Runs one export."""
 
     def __init__(self, environment: Environment, options: ExportOptions) -> None:
         self._environment = environment
@@ -59,7 +59,10 @@ class ExportRun:
         self._messages = Messages(environment.stderr, as_json=options.is_json)
 
     def run(self, paths: list[str]) -> int:
-        """Export; the exit code. Raises what `Export.run` raises, and what choosing the partitions does."""
+        """Export; return the exit code.
+
+        Raises as `exported_partitions` and as `Export.run`, but reports DamagedLog itself.
+        """
         options, environment = self._options, self._environment
         if not paths or options.output is None:
             what = "a LOG_DIR" if not paths else "--output DIR"
@@ -125,7 +128,7 @@ class ExportRun:
         out.flush()
 
     def _write_objects(self, lines: JsonLines, result: ExportResult) -> None:
-        """All files that nobody was told of before, those of a run that was cut off first."""
+        """Write an object for each file not reported before; those of an earlier, cut-off run come first."""
         output = self._options.output
         assert output is not None
         for files, of_earlier_run in ((result.completed, True), (result.files, False)):

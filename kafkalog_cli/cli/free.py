@@ -1,4 +1,4 @@
-"""`kafkalog retain --free-bytes`: room on a full disk."""
+"""`kafkalog retain --free-bytes`: make room on a full disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def free(  # noqa: PLR0913, PLR0917
     printing: Printing,
     metrics: str | None,
 ) -> int:
-    """Unlink until there is room: `room` is what --free-bytes, --keep-bytes and --keep-ms say; the exit code."""
+    """Unlink segments until there is room; return the exit code.
+
+    `room` has the values of --free-bytes, --keep-bytes and --keep-ms.
+    """
     wanted_bytes, keep_ms = parse_size_bytes(room[0]), room[2]
     keep_bytes = 0 if room[1] is None else parse_size_bytes(room[1])
     is_dry = options.dry_run

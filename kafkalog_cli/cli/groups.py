@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Which topics and partitions."""
+    """The selected topics and partitions."""
 
     topic: TopicOption = None
     topic_pattern: TopicPatternOption = None
@@ -47,7 +47,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class OneTopic:
-    """The same where one partition, or those of one topic, are meant."""
+    """The selection for a command on one partition, or on the partitions of one topic."""
 
     topic: TopicOption = None
     partition: PartitionOption = None
@@ -55,7 +55,7 @@ class OneTopic:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the settings of topics and of the broker come from."""
+    """The sources of topic and broker settings."""
 
     config: ConfigOption = None
     broker_config: BrokerConfigOption = None
@@ -83,7 +83,7 @@ class Pacing:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """Whether the work is done by tasks of Spark."""
+    """Whether tasks of Spark do the work."""
 
     engine: EngineOption = EngineName.LOCAL
     master: Master = DEFAULT_MASTER
@@ -99,7 +99,7 @@ class Printing:
 
 
 def grouped(function: Callable[..., int]) -> Callable[..., int]:
-    """A command for typer: a parameter whose type is a group becomes the options of the group."""
+    """Return a command for typer, in which each parameter whose type is a group becomes the options of that group."""
     signature = inspect.signature(function, eval_str=True)
     groups: dict[str, type[Any]] = {}
     options: list[inspect.Parameter] = []
@@ -137,7 +137,7 @@ def session_options(  # noqa: PLR0913
     single_replica: bool = False,
     changes: bool = True,
 ) -> SessionOptions:
-    """What the options say to a session; `pacing` None: one partition at a time. Raises UsageError."""
+    """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError."""
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.actions.session.options import Pace, SessionOptions
 

@@ -1,4 +1,4 @@
-"""`kafkalog import`: records of files as new partitions of a log directory."""
+"""`kafkalog import`: make new partitions of a log directory from the records of files."""
 
 from typing import Annotated
 

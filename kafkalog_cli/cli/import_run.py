@@ -30,7 +30,7 @@ from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, rea
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """The command line of import, as it is."""
+    """The options of import, as given."""
 
     log_dir: str
     request: ImportRequest
@@ -48,9 +48,9 @@ class ImportOptions:
 
 
 def shell_line(argv: Sequence[str], paths: Collection[str]) -> str:
-    """The command line, to be pasted into a shell in any directory: words that are one of `paths` become absolute.
+    """Return the command line for a shell in any directory: words in `paths` become absolute paths.
 
-    "" where the command line is not known.
+    Returns "" if the command line is not known.
     """
     words = []
     for word in argv:
@@ -65,7 +65,7 @@ def shell_line(argv: Sequence[str], paths: Collection[str]) -> str:
 
 
 class ImportRun:
-    """Imports once."""
+    """Runs one import."""
 
     def __init__(self, environment: Environment, options: ImportOptions) -> None:
         self._environment = environment
@@ -73,7 +73,7 @@ class ImportRun:
         self._messages = Messages(environment.stderr, as_json=options.is_json)
 
     def run(self, inputs: list[str]) -> int:
-        """Import; the exit code. Raises what `Import.run` raises, and what finding the files does."""
+        """Import; return the exit code. Raises as `Import.run` and as `input_files`."""
         options = self._options
         need_pyspark()
         options.request.check()

@@ -1,4 +1,4 @@
-"""`kafkalog lookup-offset`: the record at an offset."""
+"""`kafkalog lookup-offset`: find the record at an offset."""
 
 from typing import Annotated
 

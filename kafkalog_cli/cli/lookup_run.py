@@ -1,4 +1,4 @@
-"""What lookup-offset and lookup-time share: choosing the partition, printing what was found."""
+"""The common parts of lookup-offset and lookup-time: they select the partition and print the answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOKUP = "kafkalog.lookup/1"
 
 @dataclass(frozen=True, slots=True)
 class TimeQuestion:
-    """What lookup-time was asked; times in epoch ms."""
+    """The question of lookup-time; times in epoch ms."""
 
     time_ms: int | None
     earliest: bool
@@ -35,7 +35,7 @@ class TimeQuestion:
 def one_partition(
     environment: Environment, path: str, topics: list[str] | None, partitions: list[int] | None
 ) -> Partition:
-    """The one partition that is meant. Raises UsageError where several are, NothingSelected where none is."""
+    """Return the selected partition. Raises UsageError for several partitions, NothingSelected for none."""
     selection = Selection(frozenset(topics or ()), frozenset(partitions or ()))
     found = select_partitions(environment.fs, [path], selection)
     if len(found) > 1:
@@ -44,7 +44,7 @@ def one_partition(
 
 
 class LookupPrinter:
-    """Prints answers as text, or as one object a line."""
+    """Prints answers as text, or as one object per line."""
 
     def __init__(self, environment: Environment, partition: Partition, *, as_json: bool) -> None:
         self._out = ResultStream(environment.stdout)
@@ -55,7 +55,7 @@ class LookupPrinter:
         self._answers = 0
 
     def found(self, found: lookup.Found) -> None:
-        """A record or batch."""
+        """Print a record or batch."""
         if self._as_json:
             from kafkalog_cli.output.lookup_json import found_object
 
@@ -65,7 +65,7 @@ class LookupPrinter:
             self._out.write(piece)
 
     def found_by_time(self, answer: lookup_time.TimeFound, found: lookup.Found) -> None:
-        """A record, with what a broker would answer instead; `found` is that of `answer`."""
+        """Print a record, and a broker's answer if it differs; `found` is that of `answer`."""
         notes = answer.notes if answer.broker is None else (*answer.notes, broker_note(answer.broker))
         found = found.noted(*notes)
         if self._as_json:
@@ -77,7 +77,7 @@ class LookupPrinter:
             self.found(found)
 
     def fields(self, fields: dict[str, object]) -> None:
-        """An answer that is not a record: in text one `name: value` a line, and a line for each note."""
+        """Print an answer that is not a record; as text, one line `name: value` per field, and a line per note."""
         self._answers += 1
         if self._as_json:
             from kafkalog_cli.output.ndjson import JsonLines
@@ -89,7 +89,7 @@ class LookupPrinter:
                 self._out.write(f"{name.replace('_', ' ').removesuffix('s')}: {one}\n")
 
     def end(self, code: ExitCode) -> ExitCode:
-        """Write the summary, in machine output; the exit code."""
+        """Print the summary in JSON output; return the exit code."""
         if self._as_json:
             from kafkalog_cli.output.ndjson import JsonLines
 
@@ -99,7 +99,7 @@ class LookupPrinter:
 
 
 def answer_time(environment: Environment, partition: Partition, question: TimeQuestion, *, as_json: bool) -> ExitCode:
-    """Answer one question about time. Raises OffsetOutOfRange where no record is so late."""
+    """Answer one question about time. Raises OffsetOutOfRange if no record is at or after the time."""
     bounds = log_bounds(environment.fs, partition)
     printer = LookupPrinter(environment, partition, as_json=as_json)
     if question.before is not None:

@@ -1,4 +1,4 @@
-"""`kafkalog lookup-time`: the first record at or after a time, and the other questions about time."""
+"""`kafkalog lookup-time`: find the first record at or after a time, and answer other questions about time."""
 
 from typing import Annotated
 

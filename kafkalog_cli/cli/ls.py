@@ -1,4 +1,4 @@
-"""`kafkalog ls`: what lies in log directories, partition directories and files."""
+"""`kafkalog ls`: list log directories, partition directories and files."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""One run of `kafkalog ls`: each path listed and printed, faults told on stderr, the exit code gathered."""
+"""One run of `kafkalog ls`: lists and prints each path, reports faults on stderr, and combines the exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafkalog_cli.output.stream import ResultStream, printable
 
 @dataclass(frozen=True, slots=True)
 class LsRequest:
-    """The options of one run. `segments`: a row a segment, not a partition; `transactions`: look for open ones."""
+    """The options of one run. `segments`: a row per segment, not per partition; `transactions`: find the open ones."""
 
     selection: Selection
     segments: bool
@@ -42,7 +42,7 @@ class _Counts:
 
 
 class LsRun:
-    """Lists paths in order; what fails ends only its path or partition."""
+    """Lists paths in order; a failure ends only its path or partition."""
 
     def __init__(self, environment: Environment, request: LsRequest) -> None:
         self._fs = environment.fs
@@ -63,7 +63,7 @@ class LsRun:
         self._warned: set[str] = set()
 
     def run(self, paths: list[str]) -> int:
-        """List what `paths` name; the exit code."""
+        """List the `paths`; return the exit code."""
         if not paths:
             raise UsageError(reason="ls needs a PATH; see kafkalog ls --help")
         for path in paths:
@@ -118,7 +118,7 @@ class LsRun:
         counts.faults += len(listing.faults)
 
     def _warn_of_lock(self, root: RootState) -> None:
-        """Readers take no lock; they say who has it."""
+        """Warn about the lock's owner: readers take no lock."""
         owner = root.lock_owner
         if root.path in self._warned or (owner is None and root.lock_problem is None):
             return

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, each spelled once."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SPANS_OF_DAYS = {
 """Settings that are usually some days long."""
 
 MOST_JOBS = 4
-"""Each takes memory of its own, and more do not make a disk faster; --jobs may ask for more."""
+"""The most default jobs: each takes memory, and more do not make a disk faster; --jobs may ask for more."""
 
 MaxBatchBytes = Annotated[
     int,
@@ -80,7 +80,7 @@ MaxRatio = Annotated[
 
 
 class Input(Enum):
-    """What records come as; NDJSON has two names."""
+    """The format of input records; NDJSON has two names."""
 
     NDJSON = "ndjson"
     JSON = "json"
@@ -110,7 +110,7 @@ IsolationOption = Annotated[
 
 
 class CodecName(Enum):
-    """How batches are packed."""
+    """The compression of batches."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -120,7 +120,7 @@ class CodecName(Enum):
 
 
 class OutputFormat(Enum):
-    """What results are printed as; NDJSON has two names."""
+    """The format of the results; NDJSON has two names."""
 
     TEXT = "text"
     JSON = "json"
@@ -181,7 +181,7 @@ Now = Annotated[
 
 
 def _warn_of_seconds(context: typer.Context, settings: list[str] | None) -> list[str] | None:
-    """Warn of each span of time that was given in seconds where Kafka takes milliseconds."""
+    """Warn of each time span that seems to be in seconds: Kafka's unit is milliseconds."""
     from kafkalog_cli.actions.time_spec import days_in_seconds
 
     for setting in settings or ():
@@ -313,12 +313,12 @@ IoBytesPerS = Annotated[
 
 
 def default_jobs() -> int:
-    """Partitions at a time: one a core."""
+    """Return the default number of partitions at a time: one per core, at most MOST_JOBS."""
     return max(1, min(os.cpu_count() or 1, MOST_JOBS))
 
 
 def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> Pace:
-    """What the options want. Raises UsageError."""
+    """Return the Pace of these options. Raises UsageError."""
     from kafkalog_cli.actions.session.options import Pace
     from kafkalog_cli.actions.size_spec import parse_size_bytes
     from kafkalog_cli.actions.time_spec import parse_seconds
@@ -331,7 +331,7 @@ def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> P
 
 
 def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None) -> Selection | None:
-    """The partitions that the options choose, None if they choose none in particular. Raises UsageError."""
+    """Return the selection of these options; None without any of them. Raises UsageError."""
     if not topics and not partitions and topic_pattern is None:
         return None
     from kafkalog_cli.actions.selection import Selection
@@ -344,7 +344,7 @@ def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_p
 
 
 def time_of(environment: Environment, text: str, now: str | None) -> int:
-    """A time of the command line in epoch ms; an integer that seems to have another unit is told. Raises UsageError."""
+    """Return a time option in epoch ms; warn if an integer seems to have another unit. Raises UsageError."""
     from kafkalog_cli.actions.time_spec import parse_time_ms
 
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
@@ -357,9 +357,9 @@ def time_of(environment: Environment, text: str, now: str | None) -> int:
 
 
 def now_of(environment: Environment, text: str) -> int:
-    """What --now says, in epoch ms. Raises UsageError, also for an integer that seems to have another unit.
+    """Return the time of --now in epoch ms. Raises UsageError, also for an integer that seems to have another unit.
 
-    By a clock of the year 55000 every record is old.
+    A wrong unit is an error here: by a clock of the year 55000 every record is old.
     """
     from kafkalog_cli.actions.time_spec import parse_time_ms
 
@@ -370,7 +370,7 @@ def now_of(environment: Environment, text: str) -> int:
 
 
 def _other_reading(text: str) -> str | None:
-    """What an integer means in milliseconds, and what is probably meant; None where nothing else is."""
+    """Return a message with an integer's time in ms and its probable meaning; None if no other unit is probable."""
     from kafkalog_cli.actions.time_spec import as_if_milliseconds
     from kafkalog_cli.output.human import iso_time
 
@@ -393,7 +393,7 @@ def wanted_range(  # noqa: PLR0913, PLR0917 one for each option
     now: str | None,
     key: str | None = None,
 ) -> Range | None:
-    """The range that the options want, None if they want everything. Raises UsageError."""
+    """Return the range of these options; None without any of them. Raises UsageError."""
     if all(value is None for value in (from_offset, to_offset, since, until, key)):
         return None
     from kafkalog_cli.actions.ranges import Range
@@ -408,7 +408,7 @@ def wanted_range(  # noqa: PLR0913, PLR0917 one for each option
 
 
 def delay_ms_of(delay: str | None, *, keeps: bool) -> int | None:
-    """What --delay says, in ms; None without it. Raises UsageError, also where --keep leaves nothing to wait."""
+    """Return the delay of --delay in ms; None without it. Raises UsageError, also with --keep, which has no delay."""
     if delay is not None and keeps:
         raise UsageError(reason="--delay does not go with --keep: nothing is named .deleted")
     if delay is None:

@@ -1,4 +1,4 @@
-"""`kafkalog purge`: remove for good what is due, and what old runs keep."""
+"""`kafkalog purge`: permanently remove files whose delay is over, and files that old runs keep."""
 
 from typing import Annotated
 

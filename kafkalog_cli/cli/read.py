@@ -1,4 +1,4 @@
-"""`kafkalog read`: the records of a partition as a consumer gets them."""
+"""`kafkalog read`: print the records of a partition as a consumer would get them."""
 
 from enum import Enum
 from typing import Annotated
@@ -28,11 +28,11 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
 DEFAULT_CHUNK_BYTES = 2 << 20
 LARGEST_CHUNK_BYTES = (1 << 31) - 3
-"""What a fetch response can hold."""
+"""The most bytes that a fetch response can hold."""
 
 
 class Framing(Enum):
-    """How records are packed."""
+    """The form of the output: lines, or fetch responses."""
 
     LINES = "lines"
     FETCH = "fetch"

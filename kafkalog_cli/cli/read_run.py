@@ -1,4 +1,4 @@
-"""One run of `kafkalog read`: what the options want, the segments printed one after the other, the end."""
+"""One run of `kafkalog read`: turns the options into a request, prints one segment after another, then the summary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kafkalog_cli.storage.partition import Segment
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options as they were given."""
+    """The options as given."""
 
     start: str
     from_time: str | None
@@ -43,7 +43,7 @@ class ReadOptions:
 
 
 class ReadRun:
-    """Reads one partition. What cannot be read ends its segment at most, not the run."""
+    """Reads one partition. An unreadable part ends at most its segment, not the run."""
 
     def __init__(self, environment: Environment, options: ReadOptions) -> None:
         self._environment = environment
@@ -54,7 +54,7 @@ class ReadRun:
         self._failed = False
 
     def run(self, path: str, topics: list[str] | None, partitions: list[int] | None) -> int:
-        """Read; the exit code. Raises UsageError, OffsetOutOfRange, and what choosing the partition raises."""
+        """Read; return the exit code. Raises UsageError, OffsetOutOfRange, and the exceptions of `one_partition`."""
         self._check_framing()
         environment = self._environment
         request = self._request()

@@ -1,4 +1,4 @@
-"""`kafkalog recover`: repair partitions, or do to them what a broker would when it starts."""
+"""`kafkalog recover`: repair partitions, optionally exactly as a broker would at start-up."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,4 +1,4 @@
-"""`kafkalog retain`: remove what retention says, or what a full disk needs."""
+"""`kafkalog retain`: remove the segments past retention, or make room on a full disk."""
 
 from typing import Annotated
 

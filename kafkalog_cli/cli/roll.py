@@ -1,4 +1,4 @@
-"""`kafkalog roll`: begin a new segment where a broker would."""
+"""`kafkalog roll`: start a new segment where a broker would."""
 
 from typing import Annotated
 

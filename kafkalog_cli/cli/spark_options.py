@@ -1,4 +1,4 @@
-"""Options of Spark that several commands share, and the engine that they choose."""
+"""Options of Spark that several commands share, and the engine that they select."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFAULT_MASTER = "local[*]"
 
 
 class EngineName(Enum):
-    """What the work on partitions is done by."""
+    """The engine that works on the partitions."""
 
     LOCAL = "local"
     SPARK = "spark"
@@ -58,7 +58,10 @@ def engine_of(  # noqa: PLR0913
     io_bytes_per_s: str | None = None,
     assume_offline: bool = False,
 ) -> Engine:
-    """Where the work is done. Raises UsageError for what does not go with it, KafkalogError without PySpark."""
+    """Return the engine of these options.
+
+    Raises UsageError for options that exclude each other, KafkalogError without PySpark.
+    """
     from kafkalog_cli.actions.engine import THREADS
 
     if engine is EngineName.LOCAL:
@@ -81,7 +84,7 @@ def engine_of(  # noqa: PLR0913
 
 
 def spark_settings(conf: list[str] | None) -> dict[str, str]:
-    """What --conf says. Raises UsageError."""
+    """Return the settings of --conf. Raises UsageError."""
     settings = {}
     for one in conf or ():
         name, equals, value = one.partition("=")

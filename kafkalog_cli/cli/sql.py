@@ -1,4 +1,4 @@
-"""`kafkalog sql`: queries over log directories, on Spark."""
+"""`kafkalog sql`: SQL queries over log directories, on Spark."""
 
 from enum import Enum
 from typing import Annotated
@@ -18,7 +18,7 @@ from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_s
 
 
 class ModeOption(Enum):
-    """What becomes of records that cannot be read."""
+    """How unreadable records are handled."""
 
     FAILFAST = "failfast"
     DROPMALFORMED = "dropmalformed"

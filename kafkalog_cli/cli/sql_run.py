@@ -1,4 +1,4 @@
-"""One run of `kafkalog sql`: what can be refused without Spark, the query, its rows to where they are wanted."""
+"""One run of `kafkalog sql`: the checks that need no Spark, the query, and its output."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from kafkalog_cli.spark.sql.query import Result
 
 DEFAULT_MOST_ROWS = 1000
-"""Of a table: its columns are as wide as the widest of its cells, so all are held."""
+"""The default limit of a table: its columns are as wide as their widest cell, so all rows are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlOptions:
-    """The options as they were given."""
+    """The options as given."""
 
     query: str
     isolation: str
@@ -52,10 +52,10 @@ class SqlRun:
         self._messages = Messages(environment.stderr, as_json=options.is_json)
 
     def run(self, paths: list[str]) -> int:
-        """Answer it; the exit code.
+        """Answer the query; return the exit code.
 
-        Raises UsageError for what is no query that Spark understands, DamagedLog in mode failfast, Refused,
-        KafkalogError without Spark, and what choosing partitions raises.
+        Raises UsageError for text that is not a query of Spark, DamagedLog in mode failfast, Refused, KafkalogError
+        without Spark, and the exceptions of selecting partitions.
         """
         from kafkalog_cli.spark.java import need_pyspark
         from kafkalog_cli.spark.options import Mode
@@ -123,7 +123,7 @@ class SqlRun:
         return written
 
     def _check_output(self, path: str, paths: list[str]) -> None:
-        """Raises UsageError, Refused, PathNotFound."""
+        """Check that the output is a new file outside of the paths. Raises UsageError, Refused, PathNotFound."""
         from kafkalog_cli.storage.named_places import check_new_file
 
         fs, full_path = self._environment.fs, os.path.abspath(path)  # noqa: PTH100
@@ -137,7 +137,7 @@ class SqlRun:
 
 
 def _names(result: Result) -> list[str]:
-    """The names of the columns. Raises UsageError where two have the same."""
+    """Return the column names. Raises UsageError if two columns have the same name."""
     names = [column.name for column in result.columns]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

@@ -1,4 +1,4 @@
-"""The terminal of whoever calls: a question there, before what drops valid data; cron and pipes are never asked."""
+"""The user's terminal: a question before valid data are removed. Cron jobs and pipes are never asked."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ POLL_SECONDS = 0.1
 
 
 class Terminal(Protocol):
-    """Where somebody can be asked."""
+    """A terminal with a user who can answer."""
 
     def answer(self, question: str, poll: Callable[[], None]) -> str:
-        """The line that is typed, "" at the end of input; `poll` is called now and then, and may raise."""
+        """Ask, and return the typed line, "" at the end of input; `poll` is called repeatedly and may raise."""
 
 
 class StandardTerminal:
-    """Standard input and standard error."""
+    """The terminal of standard input and standard error."""
 
     def answer(self, question: str, poll: Callable[[], None]) -> str:
         """See Terminal."""
-        import select  # every command imports this module, hardly any asks
+        import select  # every command imports this module, few ask
 
         sys.stderr.write(question)
         sys.stderr.flush()
@@ -37,7 +37,7 @@ class StandardTerminal:
 
 
 def standard_terminal() -> Terminal | None:
-    """Standard input and error where both are a terminal, else None."""
+    """Return the user's terminal if standard input and standard error are both terminals, else None."""
     streams = (sys.stdin, sys.stderr)
     if any(stream is None or stream.closed or not stream.isatty() for stream in streams):
         return None
@@ -46,16 +46,16 @@ def standard_terminal() -> Terminal | None:
 
 @contextmanager
 def styles_as_wanted() -> Iterator[None]:
-    """Have rich print help and errors without escape codes where `has_styles` says so.
+    """Make rich print help and errors without escape codes if `has_styles` is false.
 
-    It leaves out colours with NO_COLOR, and keeps bold; to a dumb terminal it prints neither. Typer, besides, does not
-    survive a TERMINAL_WIDTH that is no number.
+    With NO_COLOR, rich leaves out colours but keeps bold; on a dumb terminal it prints neither. Typer crashes if
+    TERMINAL_WIDTH is not a number, so such a value is removed.
     """
     before = {name: os.environ.get(name) for name in ("TERM", "COLUMNS", "TERMINAL_WIDTH")}
     if not (before["TERMINAL_WIDTH"] or "").isdecimal():
         os.environ.pop("TERMINAL_WIDTH", None)
     if not has_styles():
-        os.environ["COLUMNS"] = str(terminal_columns())  # to rich, a dumb one has always 80
+        os.environ["COLUMNS"] = str(terminal_columns())  # rich takes 80 for a dumb terminal
         os.environ["TERM"] = "dumb"
     try:
         yield
@@ -68,7 +68,7 @@ def styles_as_wanted() -> Iterator[None]:
 
 
 class Consent:
-    """Asks once for each partition, or for all that are still to come; threads share it."""
+    """Asks once per partition, or once for all remaining partitions; threads share it."""
 
     def __init__(self, terminal: Terminal, poll: Callable[[], None]) -> None:
         self._terminal = terminal
@@ -77,7 +77,10 @@ class Consent:
         self._asking = Lock()
 
     def need(self, path: str, what: str) -> None:
-        """`what` is about to happen to a partition. Raises NotChanged if that is not wanted, and what `poll` raises."""
+        """Ask before `what` happens to a partition.
+
+        Raises NotChanged if the user refuses, and the exceptions of `poll`.
+        """
         with self._asking:
             if self._is_for_all:
                 return

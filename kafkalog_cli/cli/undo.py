@@ -1,4 +1,4 @@
-"""`kafkalog undo`: take a run back, as if it had never been."""
+"""`kafkalog undo`: restore the state before a run."""
 
 from typing import Annotated
 

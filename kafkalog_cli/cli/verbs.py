@@ -1,4 +1,4 @@
-"""Runs a verb for the command line: its session, what is printed of it, its exit code."""
+"""Runs a verb for the command line: starts its session, prints its results, and returns its exit code."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerbRun:
-    """A session, and who prints what it does."""
+    """A session, and the printer of its results."""
 
     session: Session
     printer: Printer
 
     def finish(self, summary: Summary, partitions: Sequence[Partition], metrics: str | None = None) -> int:
-        """Print what comes last; the exit code. Raises BrokenPipeError if nobody reads what is told."""
+        """Print the end of the output; return the exit code. Raises BrokenPipeError if the reader is gone."""
         printer = self.printer
         printer.view.last(printer.out)
         if metrics is not None:
@@ -48,7 +48,7 @@ class VerbRun:
         return int(summary.code)
 
     def check_metrics(self, path: str | None) -> None:
-        """Raises KafkalogError where the metrics cannot be written, before anything is changed."""
+        """Raise KafkalogError if the metrics file cannot be written, before anything is changed."""
         if path is not None:
             check_named_file(self.session.context.fs, path)
 
@@ -63,7 +63,7 @@ class VerbRun:
         metrics = RunMetrics(session.shared.verb.name, context.now_ms(), session.seconds, int(summary.code), counts)
         full_path = os.path.abspath(path)  # noqa: PTH100
         try:
-            # Who collects it is another user; a file that is there keeps its mode.
+            # The collector is another user, so a new file is readable for all; an existing file keeps its mode.
             is_there = context.fs.status(full_path) is not None
             readable = FileAttributes(0o644, os.geteuid(), os.getegid(), context.now_ms() * 1_000_000)
             replace_file(context.fs, full_path, metrics_text(metrics).encode(), None if is_there else readable)
@@ -74,7 +74,7 @@ class VerbRun:
 def begin(
     environment: Environment, verb: Verb[Any], view: View[Any], options: SessionOptions, printing: Printing
 ) -> VerbRun:
-    """A session that the command line prints."""
+    """Return a session whose results are printed on the command line."""
     interruptions = Interruptions()
     printer = Printer(environment, verb, view, printing, interruptions)
     session = Session(
@@ -96,7 +96,10 @@ def run_verb(  # noqa: PLR0913, PLR0917
     takes_one: bool = False,
     **what: Any,
 ) -> int:
-    """Run a verb on logs: `request` is the type of its request, `what` is what is the verb's own; the exit code."""
+    """Run a verb on logs; return the exit code.
+
+    `request` is the type of its request, `what` has the verb's own options.
+    """
     run = begin(environment, verb, view, options, printing)
     session, metrics = run.session, None if options.dry_run else metrics
     found = session.one_partition(paths[0]) if takes_one else session.writable_partitions(list(paths))
@@ -120,7 +123,7 @@ class Printer:
         as_json = printing.output.is_json
         stdout, stderr = environment.stdout, environment.stderr
         self._undisturbed = Undisturbed(stdout) if verb.changes else None
-        if self._undisturbed is not None:  # what changes logs goes on though nobody reads any more
+        if self._undisturbed is not None:  # a verb that changes logs continues if the reader is gone
             stdout, stderr = cast(BinaryIO, self._undisturbed), cast(BinaryIO, Undisturbed(stderr))
         self.out = ResultStream(stdout)
         self._json = JsonLines(self.out) if as_json else None
@@ -194,15 +197,15 @@ class Printer:
 
     @property
     def refused(self) -> int:
-        """Partitions that were looked at and left alone."""
+        """The number of partitions that were refused."""
         return self._counts[FAILED]
 
     def counts(self, partitions: int) -> dict[str, int]:
-        """The counts of the last line."""
+        """Return the counts of the summary."""
         return {"partitions": partitions, **{name: self._counts[name] for name in self.view.names}}
 
     def end(self, summary: Summary, partitions: int) -> None:
-        """The last line of machine output, and everything out. Raises BrokenPipeError, now that all is done."""
+        """Print the summary of JSON output, and flush. Raises BrokenPipeError only now, after all work is done."""
         if self._json is not None:
             not_done = [json_path(partition.path) for partition in summary.not_done]
             more = {"not_done": not_done} if not_done else {}

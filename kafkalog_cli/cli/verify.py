@@ -1,4 +1,4 @@
-"""`kafkalog verify`: check files, partitions and whole log directories, and say what each finding means."""
+"""`kafkalog verify`: check files, partitions and whole log directories, and explain each finding."""
 
 from enum import Enum
 from typing import Annotated
@@ -31,7 +31,7 @@ command = typer.Typer(add_completion=False)
 
 
 class LevelOption(Enum):
-    """How much is looked at."""
+    """How thorough the checks are."""
 
     QUICK = "quick"
     NORMAL = "normal"

@@ -1,4 +1,4 @@
-"""One run of `kafkalog verify`: each target verified and printed, the exit code gathered."""
+"""One run of `kafkalog verify`: checks and prints each target, and combines the exit codes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, rea
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """The options of one run. `jobs` 0: as many as there are cores."""
+    """The options of one run. `jobs` 0: the default of `jobs_at`."""
 
     selection: Selection
     level: Level
@@ -53,7 +53,10 @@ class VerifyOptions:
 
 
 def jobs_at(level: Level) -> int:
-    """Partitions at a time: one a core, and half as many where each has its records read in threads of its own."""
+    """Return the number of partitions at a time: one per core, at level deep half as many.
+
+    At level deep, each partition's records are read in threads of their own.
+    """
     return max(1, default_jobs() // 2) if level is Level.DEEP else default_jobs()
 
 
@@ -70,7 +73,7 @@ class _Counts:
 
 
 class VerifyRun:
-    """Verifies paths in order; what fails ends only its path or partition."""
+    """Checks paths in order; a failure ends only its path or partition."""
 
     def __init__(self, environment: Environment, options: VerifyOptions) -> None:
         self._environment = environment
@@ -84,7 +87,7 @@ class VerifyRun:
         self._erase: Callable[[], None] = lambda: None
 
     def run(self, paths: list[str]) -> int:
-        """Verify what `paths` name; the exit code."""
+        """Check the `paths`; return the exit code."""
         if not paths:
             raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
         environment, options = self._environment, self._options
@@ -112,7 +115,7 @@ class VerifyRun:
         return code
 
     def _compare(self, means: Means, request: VerifyRequest, paths: list[str], against: str) -> None:
-        """Verify both sides, and compare each partition with its replica on the other side."""
+        """Check both sides, and compare each partition with its replica on the other side."""
         ours = side_of(means.fs, paths, request.selection)
         theirs = side_of(means.fs, [against], request.selection)
         found = paired(ours, theirs)
@@ -141,7 +144,7 @@ class VerifyRun:
             self._codes.append(result.error.exit_code)
             self._messages.exception(result.error)
             return
-        if result.target is Target.PARTITION:  # of a log directory a finding tells
+        if result.target is Target.PARTITION:  # a log directory has a finding for its lock
             self._locks.about_partition(result.directory)
         self._codes.append(result.exit_code)
         self._count(result)

@@ -1,4 +1,4 @@
-"""`kafkalog warmup`: compile the fast kernels now, so that no later run has to."""
+"""`kafkalog warmup`: compile the fast kernels beforehand, so that no later run has to."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ def warmup(
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)
     try:
         warm_up_kernels()
-    except Exception as error:  # whatever it is, the commands go on with the plain kernels, and so say why here
+    except Exception as error:  # for any error, other commands use the plain kernels; this command reports why
         errors.write(f"kafkalog: the compiled kernels do not load, and plain Python is slower: {reason_of(error)}\n")
         errors.flush()
         return ExitCode.FAILURE

@@ -1,1 +1,12 @@
-"""Bytes to values and back for every file of a Kafka log directory; pure, no files, no clock."""
+"""The formats of every file in a Kafka log directory: decode bytes to values, encode values to bytes.
+
+The package is pure: it opens no files and reads no clock. It has one module per file format: `batch` and `records`
+(segments, v2), `legacy` and `seven` (older message formats), `index`, `timeindex`, `txnindex`, `producer_snapshot`,
+`checkpoint`, `partition_metadata`, `meta_properties`, `quorum_state` and `clean_shutdown`.
+
+Fixed binary structures are tables (`layout`), from which docs/format.md is generated. `compression` contains the
+codecs, `kernels` the hot loops, and `internal_topics` the record schemas of Kafka's own topics.
+
+Damaged bytes are not errors: a decoder returns or yields a `Fault` that says what is wrong and where. `Limits` bounds
+the memory that damaged or hostile bytes can make a reader allocate.
+"""

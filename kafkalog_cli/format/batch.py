@@ -1,6 +1,6 @@
 """Record batches v2 (DefaultRecordBatch): the header as a table, its bits, and batches as columns.
 
-Columns hold batches of every generation: one row a record batch v2, a message set entry v0 or v1
+The columns contain batches of every generation. A row is a record batch v2, an entry of a message set v0 or v1
 (LegacyRecord), or a message of Kafka 0.7.
 """
 
@@ -31,10 +31,10 @@ RECORD_BATCH = Layout(
 )
 
 LOG_OVERHEAD_BYTES = 12
-"""Offset and size, before every entry since 0.8 (Records.LOG_OVERHEAD)."""
+"""Bytes of the offset and size fields before every entry since 0.8 (Records.LOG_OVERHEAD)."""
 
 HEADER_SIZE_UP_TO_MAGIC_BYTES = 17
-"""What must be readable to tell the generations apart (Records.HEADER_SIZE_UP_TO_MAGIC)."""
+"""Bytes of an entry that must be readable to know its generation (Records.HEADER_SIZE_UP_TO_MAGIC)."""
 
 MINIMUM_ENTRY_SIZE = 14
 """Smallest legal size field: a v0 message without key and value (LegacyRecord.RECORD_OVERHEAD_V0)."""
@@ -46,7 +46,7 @@ CONTROL_MASK = 0x20
 DELETE_HORIZON_MASK = 0x40
 
 RECORD_BATCH_MAGIC = 2
-"""Of batches; messages of the old formats have 0 or 1."""
+"""Magic of record batches. Messages of the older formats have 0 or 1."""
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
@@ -64,12 +64,13 @@ class IntColumn(Protocol):
 
 
 class Batch(NamedTuple):
-    """One row of `BatchColumns`, for people and for code off the hot path.
+    """One row of `BatchColumns`, for display and for code outside the hot path.
 
-    `position` and `size_bytes` are in the file, `size_bytes` with the 12 bytes of overhead.
-    v0, v1 and 0.7: `base_offset` is -1 for a compressed set (known only after decompression),
-    `records_count` 1, or -1 for a compressed set. `valid` is 1 if the CRC holds, 0 if not. `attributes` is the
-    low byte (the broker uses no other).
+    `position` and `size_bytes` are bytes in the file; `size_bytes` includes the 12 bytes of overhead. `valid` is 1 if
+    the CRC is correct, else 0. `attributes` is the low byte: the broker uses no other bits.
+
+    In v0, v1 and 0.7, `records_count` is 1, or -1 for a compressed set. In v0 and v1, `base_offset` of a compressed set
+    is -1, because it is known only after decompression.
     """
 
     position: int
@@ -95,7 +96,7 @@ class Batch(NamedTuple):
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether every record's timestamp is `max_timestamp`, the broker's clock."""
+        """Whether every record has the timestamp `max_timestamp`, from the broker's clock."""
         return self.magic > 0 and self.attributes & TIMESTAMP_TYPE_MASK != 0
 
     @property
@@ -110,12 +111,12 @@ class Batch(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in the batch may go (KIP-534), None if not set."""
+        """Time (ms) from which the cleaner may remove the batch's tombstones and markers (KIP-534), None if not set."""
         return self.base_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON_MASK else None
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record, -1 if the batch has none."""
+        """Sequence of the last record, -1 if the batch has no sequence."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset - self.base_offset)
@@ -130,9 +131,9 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchColumns:
-    """Batches as columns of equal length; the columns are the fields of `Batch`.
+    """Batches as columns of equal length. The columns are the fields of `Batch`.
 
-    `matrix` holds the same columns as one numpy array where compiled kernels made them.
+    `matrix` contains the same columns as one numpy array if compiled kernels made them, else None.
     """
 
     position: IntColumn
@@ -157,32 +158,32 @@ class BatchColumns:
 
     @classmethod
     def from_rows(cls, rows: Iterable[tuple[int, ...]]) -> BatchColumns:
-        """Columns of the given rows, each in the order of `Batch`."""
+        """Return the columns of `rows`, each in the order of `Batch`."""
         columns = tuple(zip(*rows, strict=True))
         return cls(*(columns or ((),) * len(Batch._fields)))
 
     def rows(self, first: int = 0, end: int | None = None) -> Iterator[Batch]:
-        """Rows `first` to `end` (exclusive) as `Batch` values of plain Python integers."""
+        """Iterate over the rows `first` to `end` (exclusive) as `Batch` values of plain Python integers."""
         return map(Batch._make, zip(*(_integers(column, first, end) for column in self.columns()), strict=True))
 
     def row(self, index: int) -> Batch:
-        """One row."""
+        """Return one row."""
         return Batch._make(int(column[index]) for column in self.columns())
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> BatchColumns:
-        """Columns over a numpy matrix, which stays at hand for the kernels that take it whole."""
+        """Return columns over a numpy matrix; `matrix` keeps it for kernels that take all columns at once."""
         return cls(**dict(zip(Batch._fields, matrix, strict=True)), matrix=matrix)
 
     def part(self, first: int, end: int) -> BatchColumns:
-        """Rows `first` to `end` as columns of their own."""
+        """Return the rows `first` to `end` (exclusive) as columns."""
         if self.matrix is not None:
             return BatchColumns.from_matrix(self.matrix[:, first:end])
         columns: list[Any] = list(self.columns())
         return BatchColumns(*(column[first:end] for column in columns))
 
     def columns(self) -> list[IntColumn]:
-        """The columns in the order of `Batch`."""
+        """Return the columns in the order of `Batch`."""
         return [getattr(self, name) for name in Batch._fields]
 
 
@@ -195,9 +196,9 @@ _MAX_INT32 = (1 << 31) - 1
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """`sequence` + `increment` as a 31-bit counter that wraps to 0 (DefaultRecordBatch.incrementSequence).
+    """Add `increment` to a sequence, a 31-bit counter that wraps to 0 (DefaultRecordBatch.incrementSequence).
 
-    In Java's int arithmetic throughout, so that damaged headers print what the real tool prints.
+    The arithmetic is that of Java's int throughout, so that damaged headers give the values that Kafka's tool prints.
     """
     increment = wrap_int32(increment)
     if sequence > wrap_int32(_MAX_INT32 - increment):
@@ -206,10 +207,10 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 def wrap_int32(value: int) -> int:
-    """`value` as Java's int holds it."""
+    """Wrap `value` to Java's int."""
     return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
 def wrap_int64(value: int) -> int:
-    """`value` as Java's long holds it."""
+    """Wrap `value` to Java's long."""
     return ((value + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63)

@@ -1,4 +1,4 @@
-"""Record columns to the bytes of v2 batches, packed and with their checksums: many batches at once."""
+"""Encode record columns as v2 batches: compressed, with checksums, many batches per call."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ _NO_HEADER = bytes(RECORD_BATCH.size)
 
 
 class EncodedBatches(NamedTuple):
-    """Batches one behind the other; their columns as a scan would find them."""
+    """Encoded batches one after another, and their columns as a scan would return them."""
 
     data: memoryview
     batches: BatchColumns
 
 
 class WantedBatches(NamedTuple):
-    """Batch i has the rows `begins[i]` to `ends[i]` of some records; with `keep`, those of them where it is not 0.
+    """The batches to encode. Batch i contains the records in rows `begins[i]` to `ends[i]` (exclusive).
 
-    `batches` says what the headers are to be: base and last offset, leader epoch, attributes with the codec, producer,
-    base sequence; the base timestamp where it is a delete horizon (else the first record's counts), the largest
-    timestamp where it is the append time (else the largest of the records).
+    If `keep` is given, it has one element per row; rows where it is 0 are left out.
+
+    `batches` gives the header fields: base and last offset, leader epoch, attributes with the codec, producer and base
+    sequence. Its base timestamp is used only if it is a delete horizon; otherwise the first record decides. Its largest
+    timestamp is used only if it is the append time; otherwise the records decide.
     """
 
     batches: BatchColumns
@@ -49,9 +51,9 @@ class WantedBatches(NamedTuple):
 
 
 class BatchEncoder:
-    """Makes batches of records; its buffers are reused, so what it made lives until the next call.
+    """Encodes records as batches. It reuses its buffers: a result is valid until the next call.
 
-    `level` is Kafka's compression level, None the codec's default.
+    `level` is Kafka's compression level; None selects the codec's default.
     """
 
     def __init__(self, level: int | None = None) -> None:
@@ -61,17 +63,18 @@ class BatchEncoder:
     def encode(
         self, buffer: memoryview, records: RecordColumns, wanted: WantedBatches, position: int = 0
     ) -> EncodedBatches:
-        """The wanted batches of `records`, whose bytes lie in `buffer`; the first is to be at `position` of its file.
+        """Encode the wanted batches of `records`, whose bytes are in `buffer`.
 
-        Headers of records are taken as they are stored. A batch without records is what the cleaner leaves of one: not
-        packed, no horizon. Compiled if `records` came from compiled kernels.
+        `position` is the file position of the first batch. Record headers are copied as stored. A batch without records
+        becomes the empty batch that the cleaner leaves: not compressed, no delete horizon. Compiled kernels are used if
+        `records` came from compiled kernels.
         """
         if records.matrix is None or not len(wanted.begins):
             return self._plain(buffer, records, wanted, position)
         return self._compiled(buffer, records, wanted, position)
 
     def finish(self, header: Batch, bodies: Sequence[bytes | memoryview], position: int = 0) -> EncodedBatches:
-        """One batch of records that came in several parts, each of which `body` gave; `header` is complete."""
+        """Return the batch with the complete `header` whose records are `bodies`, the parts that `body` returned."""
         records = self._pack(header.attributes, b"".join(bodies))
         batch, head = plain_encode.finish_batch(header, records, position)
         return EncodedBatches(memoryview(head + records), BatchColumns.from_rows([batch]))
@@ -85,9 +88,10 @@ class BatchEncoder:
         keep: Sequence[int] | Any | None = None,
         base_timestamp: int | None = None,
     ) -> tuple[Batch, bytes]:
-        """A part of the records of a large batch, not packed: the header that they would have alone, and their bytes.
+        """Encode a part of the records of a large batch: return (the header of a batch of this part alone, its bytes).
 
-        `base_timestamp` is that of the batch's first record, None if it is in this part.
+        The bytes are not compressed. `base_timestamp` is that of the first record of the whole batch, None if this part
+        contains that record.
         """
         attributes = header.attributes & ~CODEC_MASK
         if base_timestamp is not None:
@@ -152,7 +156,7 @@ class BatchEncoder:
         return self._packed(columns, position)
 
     def _packed(self, columns: BatchColumns, position: int) -> EncodedBatches:
-        """The batches with those packed that are to be."""
+        """Return the batches after compressing those that have a codec."""
         import numpy as np
 
         from kafkalog_cli.format.kernels import compiled, native
@@ -170,10 +174,10 @@ class BatchEncoder:
 
 
 def encode_end_marker(type_id: int, coordinator_epoch: int, timestamp: int, header: Batch) -> tuple[Batch, bytes]:
-    """The control batch that ends a transaction (MemoryRecords.writeEndTransactionalMarker).
+    """Return the control batch that ends a transaction (MemoryRecords.writeEndTransactionalMarker).
 
-    Of `header` count base offset, leader epoch, producer id and epoch, and whether `timestamp` is the append time.
-    What a scan would find, and the bytes.
+    The result is its columns, as a scan would return them, and its bytes. `header` gives base offset, leader epoch,
+    producer id and epoch, and whether `timestamp` is the append time.
     """
     key, value = encode_marker(type_id, coordinator_epoch)
     wanted = header._replace(
@@ -189,7 +193,7 @@ def encode_end_marker(type_id: int, coordinator_epoch: int, timestamp: int, head
 
 
 def _matrix_of(batches: BatchColumns) -> Any:
-    """A copy of the columns as one matrix, which the kernel may change."""
+    """Return a copy of the columns as one matrix, which a kernel may change."""
     import numpy as np
 
     if batches.matrix is not None:

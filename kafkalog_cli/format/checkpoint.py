@@ -1,4 +1,4 @@
-"""Checkpoints as text: offsets by partition in a log directory, leader epochs in a partition (CheckpointFile)."""
+"""Checkpoint files (CheckpointFile): offsets per partition of a log directory, leader epochs of a partition."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 VERSION = 0
 
 _MAX_MALFORMED_LINES = 100
-"""After so many the file is no checkpoint: the rest is not looked at."""
+"""After this many malformed lines the file is not a checkpoint, and reading stops."""
 
 
 _READ_AHEAD_CHARS = 8192
-"""BufferedReader decodes so many characters at once: bytes that are no UTF-8 fail the lines before them too."""
+"""Number of characters that BufferedReader decodes at once. Invalid UTF-8 also fails the lines before it in a block."""
 _HEAP_ENTRIES = 1 << 28
-"""A list of so many entries does not fit into the heap of 1 GiB that Kafka's start script gives a broker."""
+"""A list of this many entries exceeds the 1 GiB heap that Kafka's start script gives a broker."""
 
 
 @unique
 class BrokerReading(Enum):
-    """What a broker gets from a checkpoint file (CheckpointFile, CheckpointFileWithFailureHandler)."""
+    """The result of reading a checkpoint file in a broker (CheckpointFile, CheckpointFileWithFailureHandler)."""
 
     ENTRIES = "entries"
     FAILS = "fails"
     """An IOException: the whole log directory goes offline."""
     THROWS = "throws"
-    """A RuntimeException: LogManager takes 0 for every partition, and every other reader fails."""
+    """A RuntimeException: LogManager uses 0 for every partition, and every other reader fails."""
     OUT_OF_MEMORY = "out-of-memory"
-    """The count on the second line is so large that the broker ends."""
+    """The count on the second line is so large that the broker exits."""
 
 
 class PartitionOffset(NamedTuple):
@@ -45,7 +45,7 @@ class PartitionOffset(NamedTuple):
 
 
 class EpochEntry(NamedTuple):
-    """A line of `leader-epoch-checkpoint` (EpochEntry): where `epoch` starts."""
+    """A line of `leader-epoch-checkpoint` (EpochEntry): a leader epoch and its first offset."""
 
     epoch: int
     start_offset: int
@@ -55,26 +55,26 @@ EntryT = TypeVar("EntryT", PartitionOffset, EpochEntry)
 
 
 def decode_offsets(data: bytes) -> tuple[list[PartitionOffset], list[Fault]]:
-    """The lines of an offset checkpoint that can be read, and why a broker would refuse the file.
+    """Return the readable lines of an offset checkpoint, and the reasons why a broker would refuse the file.
 
-    An empty file has no entries. A broker reads the file exactly if there are no faults.
+    An empty file has no entries. A broker reads the file if and only if there are no faults.
     """
     return _decode(data, _partition_offset)
 
 
 def decode_leader_epochs(data: bytes) -> tuple[list[EpochEntry], list[Fault]]:
-    """The lines of a `leader-epoch-checkpoint` that can be read, and why a broker would refuse the file.
+    """Return the readable lines of a `leader-epoch-checkpoint`, and the reasons why a broker would refuse the file.
 
-    A broker reads the file exactly if there are no faults; whether the epochs ascend it does not ask
-    here (LeaderEpochFileCache drops what does not fit).
+    A broker reads the file if and only if there are no faults. Whether the epochs ascend is not checked here, as in the
+    broker: LeaderEpochFileCache drops entries that do not fit.
     """
     return _decode(data, _epoch_entry)
 
 
 def broker_reading(data: bytes, fields: int = 3) -> BrokerReading:
-    """What a broker gets from these bytes: the first problem decides, as it stops there.
+    """Return what a broker does with these bytes. The first problem decides, because the broker stops there.
 
-    `fields` are those of an entry: 3 in an offset checkpoint, 2 in `leader-epoch-checkpoint`.
+    `fields` is the number of fields of an entry: 3 in an offset checkpoint, 2 in `leader-epoch-checkpoint`.
     """
     end, is_utf8 = _decodable(data)
     expected_count = count = 0
@@ -103,12 +103,12 @@ def broker_reading(data: bytes, fields: int = 3) -> BrokerReading:
 
 
 def _decodable(data: bytes) -> tuple[int, bool]:
-    """How many bytes of lines a broker reads before it meets bytes that are no UTF-8; and whether there are none."""
+    """Return how many bytes of lines a broker reads before it meets invalid UTF-8, and whether all bytes are valid."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
         text = data[: error.start].decode()
-        # Java counts UTF-16 units, and of a block that cannot be decoded it has no line.
+        # Java counts UTF-16 units, and returns no line of a block that cannot be decoded.
         units = text.encode("utf-16-le")
         whole = units[: len(units) // 2 // _READ_AHEAD_CHARS * _READ_AHEAD_CHARS * 2]
         kept = whole.decode("utf-16-le", "ignore").encode()
@@ -117,14 +117,14 @@ def _decodable(data: bytes) -> tuple[int, bool]:
 
 
 def can_name(topic: str) -> bool:
-    """Whether a line about the topic can be written and read back."""
+    """Whether a line for this topic can be written and read back."""
     return (
         bool(topic) and split_white_space(topic) == [topic] and not any("\ud800" <= char <= "\udfff" for char in topic)
     )
 
 
 def encode_offsets(entries: Sequence[PartitionOffset]) -> bytes:
-    """The bytes that OffsetCheckpointFile writes. Raises ValueError for a topic that cannot be read back."""
+    """Return the bytes that OffsetCheckpointFile writes. Raises ValueError for a topic that cannot be read back."""
     for topic, _, _ in entries:
         if not can_name(topic):
             raise ValueError(f"topic {topic!r} cannot stand in a checkpoint")
@@ -132,7 +132,7 @@ def encode_offsets(entries: Sequence[PartitionOffset]) -> bytes:
 
 
 def encode_leader_epochs(entries: Sequence[EpochEntry]) -> bytes:
-    """The bytes that LeaderEpochCheckpointFile writes."""
+    """Return the bytes that LeaderEpochCheckpointFile writes."""
     return _encode(entries)
 
 

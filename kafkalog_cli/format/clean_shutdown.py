@@ -1,4 +1,4 @@
-"""`.kafka_cleanshutdown`: that the broker stopped in order. Being there is what counts, not what it says."""
+"""`.kafka_cleanshutdown`, the marker of a clean shutdown. Its existence counts, not its contents."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 class CleanShutdown(NamedTuple):
-    """The content since 3.7 (CleanShutdownFileHandler, KIP-966); `broker_epoch` -1: not known to the broker."""
+    """The contents since 3.7 (CleanShutdownFileHandler, KIP-966).
+
+    `broker_epoch` is -1 if the broker did not know it.
+    """
 
     version: int
     broker_epoch: int
 
 
 def decode(data: bytes) -> tuple[CleanShutdown | None, list[Fault]]:
-    """The content; None if the file is empty (3.6 and older).
+    """Return the contents, or None if the file is empty (3.6 and older) or unreadable, and the faults.
 
-    With a fault where the content cannot be read: a broker then starts as after any clean shutdown, but
-    registers without the old broker epoch.
+    If the contents cannot be read, there is a fault: a broker then starts as after any clean shutdown, but registers
+    without its previous broker epoch.
     """
     if not data:
         return None, []
@@ -34,7 +37,7 @@ def decode(data: bytes) -> tuple[CleanShutdown | None, list[Fault]]:
 
 
 def encode(content: CleanShutdown | None) -> bytes:
-    """The bytes that a broker writes: none at all for None, as 3.6 and older did."""
+    """Return the bytes that a broker writes; no bytes for None, as 3.6 and older wrote."""
     if content is None:
         return b""
     return b'{"version":%d,"brokerEpoch":%d}' % content

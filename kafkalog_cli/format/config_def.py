@@ -1,4 +1,4 @@
-"""Kafka's settings as text: their types, which values are legal, and what they mean (ConfigDef)."""
+"""Kafka's settings as text: their types, legal values and parsed values (ConfigDef)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple
 from kafkalog_cli.format.java_text import parse_int, parse_long
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
-"""What a setting is once read; None: not set, which only settings without a default can be."""
+"""The parsed value of a setting. None: not set, which is possible only for settings without a default."""
 
 _BLANKS = "".join(map(chr, range(0x21)))
-"""What String.trim removes."""
+"""The characters that String.trim removes."""
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
@@ -23,7 +23,7 @@ _REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
 
 @unique
 class ConfigType(Enum):
-    """The type of a setting, as in ConfigDef.Type. The value is the word for a text that is none, or ""."""
+    """The type of a setting (ConfigDef.Type). The value is the type's name in Kafka's parse error; "" for BOOLEAN."""
 
     BOOLEAN = ""
     INT = "INT"
@@ -34,15 +34,15 @@ class ConfigType(Enum):
 
 
 class Range(NamedTuple):
-    """Numbers from `least` to `most`; None: no limit. `also` is one more that is legal."""
+    """Numbers from `least` to `most` (None: no upper limit), and the number `also` if it is not None."""
 
     least: int
     most: int | None = None
     also: int | None = None
 
     def problem(self, value: ConfigValue) -> str | None:
-        """What is wrong with `value`, None if nothing is."""
-        # A NaN is in every range: ConfigDef asks whether it is below or above.
+        """Return why `value` is not legal, or None if it is."""
+        # NaN is legal in every range: ConfigDef only tests whether a value is below or above the limits.
         if not isinstance(value, (int, float)) or value == self.also:
             return None
         if self.also is not None and self.most is not None and not self.least <= value <= self.most:
@@ -55,12 +55,12 @@ class Range(NamedTuple):
 
 
 class OneOf(NamedTuple):
-    """One of some words; of a list every element, none of them twice."""
+    """One of several words. A list may contain only these words, each at most once."""
 
     words: tuple[str, ...]
 
     def problem(self, value: ConfigValue) -> str | None:
-        """What is wrong with `value`, None if nothing is."""
+        """Return why `value` is not legal, or None if it is."""
         found = value if isinstance(value, tuple) else (value,)
         if len(set(found)) < len(found):
             return "values must not be duplicated"
@@ -71,10 +71,10 @@ class OneOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotZero:
-    """Any number but 0."""
+    """Any number except 0."""
 
     def problem(self, value: ConfigValue) -> str | None:
-        """What is wrong with `value`, None if nothing is."""
+        """Return why `value` is not legal, or None if it is."""
         return "must be unlimited (-1) or, greater than or equal to 1" if value == 0 else None
 
 
@@ -83,7 +83,7 @@ class ThrottledReplicas:
     """A list of replicas (ThrottledReplicaListValidator)."""
 
     def problem(self, value: ConfigValue) -> str | None:
-        """What is wrong with `value`, None if nothing is."""
+        """Return why `value` is not legal, or None if it is."""
         if not isinstance(value, tuple) or value == ("*",) or all(map(_REPLICA.fullmatch, value)):
             return None
         return "must be the literal '*' or a list of [partitionId]:[brokerId]"
@@ -93,13 +93,13 @@ Validator = Range | OneOf | NotZero | ThrottledReplicas
 
 
 class IllegalValue(NamedTuple):
-    """A text that is no legal value of its setting."""
+    """The reason why a text is not a legal value of its setting."""
 
     reason: str
 
 
 class ConfigKey(NamedTuple):
-    """A setting: `default` None means that it has none; `valid` says which values of its type are legal."""
+    """A setting. `default` is None if it has no default; `valid` checks values of its type (None: all are legal)."""
 
     name: str
     type: ConfigType
@@ -108,7 +108,7 @@ class ConfigKey(NamedTuple):
 
 
 def parse_config(key: ConfigKey, text: str) -> ConfigValue | IllegalValue:
-    """`text` as ConfigDef.parseType reads it, or why it is refused."""
+    """Parse `text` as ConfigDef.parseType does and check it; return the value, or why Kafka refuses it."""
     trimmed = text.strip(_BLANKS)
     value = _value(key.type, trimmed)
     if value is None:
@@ -122,7 +122,7 @@ def parse_config(key: ConfigKey, text: str) -> ConfigValue | IllegalValue:
 
 
 def config_text(value: ConfigValue) -> str:
-    """A value as Kafka prints it (ConfigDef.convertToString); "" where it has none."""
+    """Return a value as Kafka prints it (ConfigDef.convertToString); "" for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -151,7 +151,7 @@ def _value(kind: ConfigType, text: str) -> ConfigValue:
 
 
 def _parse_double(text: str) -> float | None:
-    """`text` as Double.parseDouble reads it, None where that throws."""
+    """Parse `text` as Double.parseDouble does; None if that throws."""
     unsigned = text[1:] if text[:1] in ("+", "-") else text
     if unsigned in _NAMED:
         return float(text.replace(unsigned, _NAMED[unsigned]))

@@ -31,7 +31,7 @@ CONTROL_TYPES = (
     "KRAFT_VERSION",
     "KRAFT_VOTERS",
 )
-"""Names by type id (ControlRecordType); any other id is UNKNOWN."""
+"""Names by type id (ControlRecordType). Any other id is UNKNOWN."""
 
 _MESSAGES = {
     2: "LeaderChangeMessage",
@@ -55,14 +55,15 @@ class ControlRecord(NamedTuple):
 
     @property
     def is_marker(self) -> bool:
-        """Whether it ends a transaction."""
+        """Whether the record ends a transaction."""
         return self.type_id in (ABORT, COMMIT)
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | Fault:
-    """The control record of `key` and `value`; where Kafka's reader throws a fault, without a position.
+    """Decode the control record of `key` and `value`; return a fault without a position if Kafka's reader throws.
 
-    Its message is that of Java's exception if that has one. What follows the fields of a key or marker is ignored.
+    The fault has the message of Java's exception if that has a message. Bytes after the fields of a key or marker are
+    ignored.
     """
     if key is None:
         return _fault("a control record without a key (NullPointerException)")
@@ -84,7 +85,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | Fa
 
 
 def control_type(key: bytes | None) -> int | None:
-    """The type that the key of a control record tells, whatever its value is; None where it tells none."""
+    """Return the type in the key of a control record, whatever its value is; None if the key has no readable type."""
     if key is None or len(key) < CONTROL_RECORD_KEY.size:
         return None
     version, type_id = CONTROL_RECORD_KEY.struct.unpack_from(key)
@@ -92,7 +93,7 @@ def control_type(key: bytes | None) -> int | None:
 
 
 def control_object(key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """A control record for machine output: its type, its fields; of one that cannot be read what is wrong."""
+    """Return a control record for JSON output: its type and fields, or the reason why it cannot be read."""
     record = decode_control(key, value)
     if isinstance(record, Fault):
         return {"type": "INVALID", "error": record.message}
@@ -100,7 +101,7 @@ def control_object(key: bytes | None, value: bytes | None) -> dict[str, Any]:
 
 
 def encode_marker(type_id: int, coordinator_epoch: int) -> tuple[bytes, bytes]:
-    """Key and value of a transaction marker. Raises struct.error for numbers out of range."""
+    """Return key and value of a transaction marker. Raises struct.error for numbers out of range."""
     return CONTROL_RECORD_KEY.struct.pack(0, type_id), END_TXN_MARKER.struct.pack(0, coordinator_epoch)
 
 
@@ -121,7 +122,7 @@ def _message(type_id: int, value: bytes) -> ControlRecord | Fault:
     found = decode_message(name, 0, value)
     if isinstance(found, Malformed):
         return _cut_off(name, value) if found.reason == CUT_OFF else _fault(f"{name}: {found.reason}")
-    # Kafka reads version 0 whatever the record says, and shows it as the version that it says.
+    # Kafka reads version 0 whatever version the record states, and prints it as the stated version.
     return ControlRecord(type_id, at_version(name, found.message["version"], found.message))
 
 

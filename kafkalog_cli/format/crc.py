@@ -21,12 +21,12 @@ _PACKAGE_VARIABLES = "CRC32C_"
 
 @cache
 def crc32c_function() -> Checksum:
-    """The CRC-32C of the `crc32c` package, as unsigned 32-bit.
+    """Return the CRC-32C function of the `crc32c` package; its results are unsigned 32-bit integers.
 
-    Raises KafkalogError when the package would fall back to software: ten times slower without a word
-    is worse than a message (dpkp/kafka-python#1389). Only the extension module is loaded: the package
-    itself imports importlib.metadata, which costs a third of the start-up of a small dump. CRC32C_SW_MODE,
-    by which another program may ask that package for software, does not count here.
+    Raises KafkalogError if the package would fall back to software: an error is better than a silent tenfold slowdown
+    (dpkp/kafka-python#1389). Only the extension module is loaded: the package itself imports importlib.metadata, which
+    costs a third of the start-up of a small dump. The variable CRC32C_SW_MODE, with which a user can select software
+    for other programs, is ignored.
     """
     with without_variables(_PACKAGE_VARIABLES):
         module = _loaded()
@@ -39,7 +39,7 @@ def crc32c_function() -> Checksum:
 
 
 def _loaded() -> Any:
-    """The extension module, which looks at the environment once, when it is loaded."""
+    """Load the extension module. It reads the environment once, when it is loaded."""
     package = importlib.util.find_spec("crc32c")
     locations = package.submodule_search_locations if package else None
     extension = importlib.machinery.PathFinder.find_spec("_crc32c", locations) if locations else None
@@ -52,12 +52,12 @@ def _loaded() -> Any:
 
 
 def crc32c(data: Buffer) -> int:
-    """CRC-32C (Castagnoli) of `data`, unsigned: record batches v2 and producer snapshots."""
+    """Return the CRC-32C (Castagnoli) of `data`, unsigned. Record batches v2 and producer snapshots use it."""
     return crc32c_function()(data)
 
 
 def crc32(data: Buffer) -> int:
-    """CRC-32 (IEEE) of `data`, unsigned: messages of Kafka 0.7, v0 and v1."""
+    """Return the CRC-32 (IEEE) of `data`, unsigned. Messages of Kafka 0.7, v0 and v1 use it."""
     import zlib
 
     return zlib.crc32(data)

@@ -1,4 +1,4 @@
-"""Checksums of many ranges of one stream from a single pass over it, however the ranges overlap."""
+"""Checksums of many ranges of a byte stream, computed in one pass even if the ranges overlap."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ _INVERTED = 0xFFFFFFFF
 
 
 def crc_of_ranges(crc_before: Any, crc_after: Any, sizes: Any, polynomial: int) -> Any:
-    """The CRCs of ranges of a stream: from the CRC of all before each, that of all up to its end, and its size.
+    """Return the CRCs of ranges of a stream.
 
-    All are numpy arrays of one length, sizes in bytes below 2^31. Either polynomial, reflected, with the usual
-    inversions: what zlib and crc32c compute. For crc(A + B) is crc(B) xor crc(A) sent through size(B) zero
-    bytes, which is linear in crc(A): one table a bit of the size.
+    `crc_before` is the CRC of all bytes before each range, and `crc_after` the CRC of all bytes up to its end. `sizes`
+    is the size of each range in bytes, below 2^31. All are numpy arrays of equal length. Both polynomials are
+    reflected, with the usual inversions, as in zlib and crc32c.
+
+    The reason: crc(A + B) is crc(B) xor crc(A) advanced by size(B) zero bytes. The advance is linear in crc(A), so one
+    table per bit of the size is enough.
     """
     import numpy as np
 
@@ -33,9 +36,10 @@ def crc_of_ranges(crc_before: Any, crc_after: Any, sizes: Any, polynomial: int) 
 
 
 def crc_after_every_byte(data: Any, before: int, checksum: Callable[[Any, int], int], polynomial: int) -> Any:
-    """The CRC of `data[: i + 1]` for every i, each gone on from `before`; `data` is a numpy array of bytes.
+    """Return the CRC of `data[: i + 1]` for every i, each continued from the CRC `before`.
 
-    `checksum` computes that of a whole piece, and so where each of many lanes begins; they go on side by side.
+    `data` is a numpy array of bytes. `checksum` computes the CRC of a whole piece: it gives the start values of many
+    lanes, which are then computed side by side.
     """
     import numpy as np
 
@@ -55,7 +59,7 @@ def crc_after_every_byte(data: Any, before: int, checksum: Callable[[Any, int], 
 
 @cache
 def _zero_bytes_tables(polynomial: int) -> list[Any]:
-    """What 2^bit zero bytes make of a CRC's register, as four tables of 256: one a byte of the register."""
+    """Return tables that advance a CRC register by 2^bit zero bytes: per bit, 256 values for each of its four bytes."""
     import numpy as np
 
     one = np.zeros((4, 256), dtype=np.uint32)
@@ -64,7 +68,7 @@ def _zero_bytes_tables(polynomial: int) -> list[Any]:
         for _ in range(8):
             register = register >> 1 ^ (polynomial if register & 1 else 0)
         one[0, value] = register
-    for byte in range(1, 4):  # all but the lowest byte only move down
+    for byte in range(1, 4):  # bytes above the lowest are only shifted down
         one[byte] = np.arange(256, dtype=np.uint32) << (8 * (byte - 1))
     tables = [one]
     while len(tables) < _LENGTH_BITS:

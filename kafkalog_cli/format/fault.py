@@ -1,4 +1,4 @@
-"""Damage as a value: what a reader met that is not as the format says, and where."""
+"""Damage as a value: what is wrong with the bytes, and where."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 @unique
 class FaultKind(Enum):
-    """What is wrong. The value is the word that machine output uses."""
+    """The kind of damage. The value is the word in JSON output."""
 
     # the chain of batches
     TRAILING_BYTES = "trailing-bytes"
@@ -37,9 +37,9 @@ class FaultKind(Enum):
 class Fault(NamedTuple):
     """One fact about damage, without advice (`actions.diagnose` turns it into a finding).
 
-    `position` is in bytes from the start of the file, `size_bytes` how far the damage is known to
-    reach (0: unknown). `expected` and `got` are for people. `base_offset` and `last_offset` are the
-    offsets concerned, -1 where not known.
+    `position` is in bytes from the start of the file. `size_bytes` is the known extent of the damage in bytes, 0 if
+    unknown. `expected` and `got` are text for the user. `base_offset` and `last_offset` are the affected offsets, -1 if
+    unknown.
     """
 
     kind: FaultKind

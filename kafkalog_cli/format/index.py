@@ -26,7 +26,7 @@ OFFSET_INDEX_ENTRY = Layout(
 
 
 class OffsetIndexEntry(NamedTuple):
-    """An entry (OffsetPosition): absolute `offset`, `position` in bytes."""
+    """An entry (OffsetPosition): absolute `offset`, `position` in bytes in the segment file."""
 
     offset: int
     position: int
@@ -40,16 +40,16 @@ class OffsetIndex(SegmentIndex[OffsetIndexEntry]):
 
     @property
     def last_entry(self) -> OffsetIndexEntry:
-        """The last whole entry; (base offset, 0) if there is none."""
+        """The last complete entry; (base offset, 0) if there is none."""
         return self[-1] if len(self) else OffsetIndexEntry(self.base_offset, 0)
 
     def lookup(self, target_offset: int) -> OffsetIndexEntry:
-        """The entry with the largest offset up to `target_offset`, (base offset, 0) if there is none."""
+        """Return the entry with the largest offset up to `target_offset`; (base offset, 0) if there is none."""
         slot = self.floor_slot(target_offset)
         return self[slot] if slot >= 0 else OffsetIndexEntry(self.base_offset, 0)
 
     def sanity_message(self, absolute_path: str) -> str | None:
-        """What OffsetIndex.sanityCheck throws for this file, in Kafka's words; None if it passes."""
+        """Return the message that OffsetIndex.sanityCheck throws for this file, or None if the file passes."""
         length, size, last = len(self.data), self.layout.size, self.last_entry.offset
         if len(self) and last < self.base_offset:
             return (
@@ -68,9 +68,9 @@ class OffsetIndex(SegmentIndex[OffsetIndexEntry]):
 
 
 def decode(data: bytes, base_offset: int) -> tuple[OffsetIndex, list[Fault]]:
-    """The entries in use of an `.index` file, and what no broker would have written.
+    """Return the entries in use of an `.index` file, and faults for contents that no broker writes.
 
-    One fault for each kind of problem. Entries with problems stay in the result.
+    There is one fault per kind of problem. Entries with problems stay in the result.
     """
     whole = OffsetIndex(bytes(data), base_offset)
     used = whole.in_use()
@@ -90,7 +90,7 @@ def decode(data: bytes, base_offset: int) -> tuple[OffsetIndex, list[Fault]]:
 
 
 def encode(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
-    """The bytes of a trimmed `.index` file with (offset, position) entries.
+    """Return the bytes of a trimmed `.index` file with (offset, position) entries.
 
     Raises struct.error for an offset more than 2^31 - 1 above the base offset.
     """

@@ -1,4 +1,4 @@
-"""What offset and time indexes share: entries of one size, the zero tail, the floor search (AbstractIndex)."""
+"""Code shared by offset and time indexes: fixed-size entries, the zero tail, the floor search (AbstractIndex)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ EntryT = TypeVar("EntryT", bound=tuple[int, int])
 SelfT = TypeVar("SelfT", bound="SegmentIndex[Any]")
 
 _WARM_BYTES = 8192
-"""The end of the file that Kafka searches first (AbstractIndex.warmEntries)."""
+"""The number of bytes at the end of the file that Kafka searches first (AbstractIndex.warmEntries)."""
 
 _ZERO_OFFSET = bytes(4)
 _IS_LITTLE_ENDIAN = array("h", [1]).tobytes()[0] == 1
 _HIGH_HALF = int(_IS_LITTLE_ENDIAN)
-"""Where the high half of a 64-bit integer lies in memory: second or first."""
+"""Index of the high 32-bit half of a 64-bit integer in memory: 1 on little-endian machines, else 0."""
 _MAX_BASE_OFFSET = (1 << 63) - (1 << 31)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentIndex(Sequence[EntryT]):
-    """The whole entries of an index file, decoded when asked for; the file's length decides how many.
+    """The complete entries of an index file, decoded on access.
 
-    That is what a broker takes for entries when it opens a file: of a preallocated one the unused zero
-    tail too. `in_use` leaves the tail out. `base_offset` is that of the file's name. Nothing raises on
-    bad bytes: a damaged file gives other numbers, and `decode` of the two index modules says so.
+    The file's length decides how many entries there are, as when a broker opens the file. The unused zero tail of a
+    preallocated file therefore counts too; `in_use` removes it. `base_offset` is the offset in the file's name.
+
+    Damaged bytes do not raise: they give other numbers. The functions `decode` of `index` and `timeindex` report them
+    as faults.
     """
 
     data: bytes
@@ -60,7 +62,7 @@ class SegmentIndex(Sequence[EntryT]):
         return map(self._entry, self.stored())
 
     def columns(self) -> tuple[array[int], array[int]]:
-        """The two fields of all entries, each as a column; offsets are absolute."""
+        """Return the two fields of all entries as two columns, in file order. Offsets are absolute."""
         stored = array("i", memoryview(self.data)[: len(self) * self.layout.size].tobytes())
         if _IS_LITTLE_ENDIAN:
             stored.byteswap()
@@ -69,14 +71,15 @@ class SegmentIndex(Sequence[EntryT]):
         return _int64_of(stored[::3], stored[1::3]), self._absolute_offsets(stored[2::3])
 
     def stored(self) -> Iterator[tuple[int, int]]:
-        """The entries as they are stored, with relative offsets."""
+        """Iterate over the entries as stored, with relative offsets."""
         whole = memoryview(self.data)[: len(self) * self.layout.size]
         return cast("Iterator[tuple[int, int]]", self.layout.struct.iter_unpack(whole))
 
     def in_use_count(self) -> int:
-        """How many entries come before the zero tail: the first entry after entry 0 with the base offset ends them.
+        """Return the number of entries before the zero tail.
 
-        The real dump tool's rule. By it an index that was preallocated and never written has one entry.
+        The tail starts at the first entry after entry 0 that has the base offset, as in Kafka's dump tool. So an index
+        that was preallocated and never written has one entry.
         """
         size, offset_at = self.layout.size, self.layout.offset["relative_offset"]
         start = size + offset_at
@@ -88,24 +91,24 @@ class SegmentIndex(Sequence[EntryT]):
         return len(self)
 
     def in_use(self: SelfT) -> SelfT:
-        """The same index without zero tail and without a cut-off entry at the end."""
+        """Return the index without its zero tail and without an incomplete entry at its end."""
         return type(self)(self.data[: self.in_use_count() * self.layout.size], self.base_offset)
 
     def absolute_offset(self, relative_offset: int) -> int:
-        """`relative_offset` as an offset, in Java's long."""
+        """Return the base offset plus `relative_offset`, as a Java long."""
         if 0 <= self.base_offset < _MAX_BASE_OFFSET:
             return self.base_offset + relative_offset
         return wrap_int64(self.base_offset + relative_offset)
 
     def _absolute_offsets(self, relative_offsets: array[int]) -> array[int]:
-        if 0 <= self.base_offset < _MAX_BASE_OFFSET:  # without a call of Python's for each
+        if 0 <= self.base_offset < _MAX_BASE_OFFSET:  # faster: no Python-level call per entry
             return array("q", map(self.base_offset.__add__, relative_offsets))
         return array("q", map(self.absolute_offset, relative_offsets))
 
     def floor_slot(self, target: int, field: int = 0) -> int:
-        """Slot of the last entry whose first field (or another) is `target` or below, -1 if there is none.
+        """Return the slot of the last entry whose field `field` is at most `target`, or -1 if there is none.
 
-        Step for step Kafka's search, so that unsorted entries and zero tails lead to the same slot.
+        The search follows Kafka's step by step, so that unsorted entries and zero tails lead to the same slot.
         """
         last = len(self) - 1
         if last < 0:
@@ -129,14 +132,14 @@ class SegmentIndex(Sequence[EntryT]):
 
 
 def _int64_of(high: array[int], low: array[int]) -> array[int]:
-    """64-bit integers of their two halves."""
+    """Combine the high and low halves of 64-bit integers."""
     halves = array("i", bytes(8 * len(high)))
     halves[_HIGH_HALF::2], halves[1 - _HIGH_HALF :: 2] = high, low
     return array("q", halves.tobytes())
 
 
 def length_faults(index: SegmentIndex[EntryT], in_use_count: int) -> Iterator[Fault]:
-    """What is wrong with the file behind its entries in use: a cut-off entry, bytes in the zero tail."""
+    """Yield the faults after the entries in use: non-zero bytes in the zero tail, an incomplete last entry."""
     size = index.layout.size
     tail, end, length = in_use_count * size, len(index) * size, len(index.data)
     if index.data.count(0, tail, end) != end - tail:
@@ -148,7 +151,7 @@ def length_faults(index: SegmentIndex[EntryT], in_use_count: int) -> Iterator[Fa
 
 
 class EntryProblems:
-    """Problems of single entries, counted by kind: a damaged file may have a million of them."""
+    """Problems of single entries, counted by kind, because a damaged file can contain a million of them."""
 
     def __init__(self, index: SegmentIndex[EntryT]) -> None:
         self._index = index
@@ -156,12 +159,12 @@ class EntryProblems:
         self._count: dict[str, int] = {}
 
     def add(self, problem: str, slot: int) -> None:
-        """Note that the entry at `slot` has `problem`."""
+        """Record that the entry at `slot` has `problem`."""
         self._first.setdefault(problem, slot)
         self._count[problem] = self._count.get(problem, 0) + 1
 
     def faults(self) -> Iterator[Fault]:
-        """One fault a kind of problem, at the first entry that has it."""
+        """Yield one fault per kind of problem, at the first entry that has it."""
         size = self._index.layout.size
         for problem, slot in self._first.items():
             fields = self._index.layout.struct.unpack_from(self._index.data, slot * size)

@@ -1,4 +1,4 @@
-"""Strings as Java decodes them from UTF-8: what stands for malformed bytes."""
+"""Strings as Java decodes them from UTF-8, with its replacement of malformed bytes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def java_string(data: bytes) -> str:
-    """`new String(data, UTF_8)` of the JDK: malformed parts become U+FFFD. Takes time linear in the bytes.
+    """Decode `data` as `new String(data, UTF_8)` does in the JDK: malformed parts become U+FFFD.
 
-    CPython's `replace` differs for surrogates written as three bytes (one U+FFFD in Java, three in Python).
+    CPython's error handler `replace` differs for surrogates encoded as three bytes: Java gives one U+FFFD, Python
+    three. The time is linear in the number of bytes.
     """
     return data.decode(errors=_JAVA_REPLACE)
 
@@ -25,7 +26,7 @@ codecs.register_error(_JAVA_REPLACE, _replace)
 
 
 def _malformed_bytes(data: bytes, start: int) -> int:
-    """How many bytes from `start` on Java replaces by one U+FFFD (String.decodeUTF8_UTF16, JDK 17)."""
+    """Return how many bytes from `start` on Java replaces with one U+FFFD (String.decodeUTF8_UTF16, JDK 17)."""
     first, rest = data[start], data[start + 1 : start + 4]
     if first & 0xF0 == 0xE0:
         return _malformed_three(first, rest)
@@ -38,7 +39,7 @@ def _malformed_three(first: int, rest: bytes) -> int:
     second_bad = bool(rest) and (_not_continuation(rest[0]) or (first == 0xE0 and rest[0] & 0xE0 == 0x80))
     if len(rest) >= 2:
         if not second_bad and not _not_continuation(rest[1]):
-            return 3  # a surrogate, whole
+            return 3  # a complete surrogate
         return 1 if second_bad else 2
     return 1 if second_bad else 1 + len(rest)
 

@@ -1,4 +1,4 @@
-"""How Java reads and writes the text in Kafka's files: integers, lines, white space, properties."""
+"""The text in Kafka's files as Java reads and writes it: integers, lines, white space, properties."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ _MAX_DIGITS = 19
 
 
 def parse_int(text: str) -> int | None:
-    """`text` as Integer.parseInt reads it, None where that throws."""
+    """Parse `text` as Integer.parseInt does; None if that throws."""
     return _parse(text, 1 << 31)
 
 
 def parse_long(text: str) -> int | None:
-    """`text` as Long.parseLong reads it, None where that throws: a sign is legal, spaces are not, any width is."""
+    """Parse `text` as Long.parseLong does; None if that throws.
+
+    A sign, leading zeros and digits outside ASCII are legal, spaces are not.
+    """
     return _parse(text, 1 << 63)
 
 
 def _parse(text: str, limit: int) -> int | None:
     match = _INTEGER.fullmatch(text)
     digits = match[2].lstrip("0") if match else ""
-    # Java looks at UTF-16 units, so digits outside the basic plane are none.
+    # Java checks UTF-16 units, so digits outside the basic plane are not digits to it.
     if match is None or len(digits) > _MAX_DIGITS or max(text) > "\uffff":
         return None
     value = int(match[1] + (digits or "0"))
@@ -41,18 +44,21 @@ def _parse(text: str, limit: int) -> int | None:
 
 
 def lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(position, line) of each line without its end, as BufferedReader.readLine cuts them."""
+    """Yield (position, line) for each line, without its line end, split as BufferedReader.readLine does."""
     for match in _LINE.finditer(data):
         yield match.start(), match[1] or match[2] or b""
 
 
 def split_white_space(line: str) -> list[str]:
-    r"""`line` split as Java's Pattern.split does at `\s+`: an empty first field stays, empty last ones go."""
+    r"""Split `line` at `\s+` as Java's Pattern.split does.
+
+    An empty first field stays, empty last fields are removed.
+    """
     return _without_empty_end(_WHITE_SPACE.split(line))
 
 
 def split_colon(line: str) -> list[str]:
-    r"""`line` split as Java's Pattern.split does at `:\s+`."""
+    r"""Split `line` at `:\s+` as Java's Pattern.split does."""
     return _without_empty_end(re.split(r":[ \t\n\x0b\f\r]+", line))
 
 
@@ -63,9 +69,9 @@ def _without_empty_end(fields: list[str]) -> list[str]:
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    r"""The keys and values of a properties file, as Properties.load(InputStream) reads them (ISO 8859-1).
+    r"""Return the keys and values of a properties file as Properties.load(InputStream) reads them (ISO 8859-1).
 
-    Raises ValueError for a malformed \uXXXX, as that does.
+    Raises ValueError for a malformed \uXXXX, as Java does.
     """
     properties = {}
     for line in _logical_lines(data.decode("latin-1")):
@@ -75,9 +81,9 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def format_properties(properties: Iterable[tuple[str, str]], comments: Iterable[str] = ()) -> bytes:
-    """A properties file that Properties.load reads back, keys in the order given.
+    """Return a properties file that Properties.load can read, with the keys in the given order.
 
-    `comments` are written first, one a line after a `#`: no line end may be in them.
+    `comments` are written first, one per line after a `#`. They must not contain line ends.
     """
     pairs = (f"{_escape(key, every_space=True)}={_escape(value, every_space=False)}\n" for key, value in properties)
     return "".join([*(f"#{comment}\n" for comment in comments), *pairs]).encode("ascii")
@@ -94,7 +100,7 @@ def _logical_lines(text: str) -> Iterator[str]:
             pending = []
         elif len(line) > 1:
             pending.append(line[:-1])
-    if pending or line == "\\":  # Java takes a file that ends in a lone backslash for an empty key
+    if pending or line == "\\":  # Java reads a lone backslash at the end of the file as an empty key
         yield "".join(pending)
 
 
@@ -109,7 +115,7 @@ def _unescape(text: str) -> str:
 
     if "\\" not in text:
         return text
-    # Two escapes can be the halves of one character.
+    # Two escapes can be the surrogate halves of one character.
     return _ESCAPE.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 

@@ -10,27 +10,27 @@ _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_", b"+/")
 
 ZERO_UUID = "A" * 22
-"""The uuid that stands for none (Uuid.ZERO_UUID)."""
+"""The uuid that means "none" (Uuid.ZERO_UUID)."""
 
 METADATA_TOPIC_ID = "A" * 21 + "Q"
-"""Of the topic __cluster_metadata (Uuid.METADATA_TOPIC_ID)."""
+"""The topic id of __cluster_metadata (Uuid.METADATA_TOPIC_ID)."""
 
 RESERVED_DIRECTORY_IDS = 100
-"""Directory ids are never below this number: those are kept for meanings such as lost or migrating (DirectoryId)."""
+"""Directory ids below this number are reserved for meanings such as lost or migrating (DirectoryId)."""
 
 
 def uuid_text(raw: bytes) -> str:
-    """The 22 characters of 16 bytes."""
+    """Return the 22 characters for 16 bytes."""
     return binascii.b2a_base64(raw, newline=False).translate(_TO_URL).rstrip(b"=").decode("ascii")
 
 
 def parse_uuid(text: str) -> bytes | None:
-    """The 16 bytes of a uuid as Uuid.fromString reads it, None where that throws: padding is legal."""
+    """Return the 16 bytes of a uuid as Uuid.fromString reads it, or None if that throws. Padding is legal."""
     match = _TEXT.fullmatch(text)
     return binascii.a2b_base64(match[1].encode("ascii").translate(_FROM_URL) + b"==") if match else None
 
 
 def canonical_uuid(text: str) -> str | None:
-    """The uuid in `text` the way Kafka writes it, None if it is none."""
+    """Return the uuid in `text` as Kafka writes it, or None if `text` is not a uuid."""
     raw = parse_uuid(text)
     return None if raw is None else uuid_text(raw)

@@ -1,4 +1,4 @@
-"""Fixed binary layouts as tables: struct, numpy dtype and docs/format.md come from one table."""
+"""Fixed binary layouts as tables: the struct, the numpy dtype and docs/format.md come from one table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Field(NamedTuple):
-    """One field: its name, its struct code (big-endian) and what it means."""
+    """One field: its name, its struct code (big-endian) and its meaning."""
 
     name: str
     code: str
@@ -20,9 +20,9 @@ class Field(NamedTuple):
 
 
 class Layout:
-    """A fixed big-endian structure.
+    """A fixed big-endian structure. Offsets and sizes are in bytes.
 
-    `kafka_class` names the class of Apache Kafka that it mirrors. Offsets and sizes are in bytes.
+    `kafka_class` is the name of the Apache Kafka class that it mirrors.
     """
 
     def __init__(self, name: str, kafka_class: str, *fields: Field) -> None:
@@ -38,7 +38,7 @@ class Layout:
             position += struct.calcsize(">" + field.code)
 
     def struct_of(self, *names: str) -> struct.Struct:
-        """The struct of the first fields, which must be `names`."""
+        """Return the struct of the first fields only, whose names must be `names`."""
         assert names == tuple(field.name for field in self.fields[: len(names)])
         return struct.Struct(">" + "".join(field.code for field in self.fields[: len(names)]))
 
@@ -50,7 +50,7 @@ class Layout:
         return np.dtype([(field.name, _NUMPY_CODES[field.code]) for field in self.fields])
 
     def rows(self) -> Iterator[tuple[int, int, str, str]]:
-        """(offset, size, name, meaning) of each field: the table of docs/format.md."""
+        """Yield (offset, size, name, meaning) for each field: the table in docs/format.md."""
         for field in self.fields:
             yield self.offset[field.name], struct.calcsize(">" + field.code), field.name, field.meaning
 

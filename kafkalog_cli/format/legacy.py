@@ -26,4 +26,4 @@ MESSAGE_V1 = Layout(
 )
 
 KEY_LENGTH_OFFSET = (MESSAGE_V0.offset["key_length"], MESSAGE_V1.offset["key_length"])
-"""Where the key length stands in an entry, by magic."""
+"""Offset of the key length in an entry, by magic."""

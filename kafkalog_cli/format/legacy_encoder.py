@@ -1,4 +1,4 @@
-"""Messages v0 and v1, alone and in compressed sets, and those of 0.7, as old brokers and producers wrote them."""
+"""Encode messages v0, v1 and 0.7, single or in compressed sets, as old brokers and producers wrote them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEVEN_SIZE_BYTES = 4
 
 
 class Message(NamedTuple):
-    """What a message v0 or v1 can hold: its offset, timestamp in ms (v1), key and value."""
+    """The contents of a message v0 or v1: offset, timestamp in ms (v1 only), key and value."""
 
     offset: int
     timestamp: int
@@ -29,7 +29,7 @@ class Message(NamedTuple):
 
 
 def encode_message(message: Message, magic: int, *, codec: int = 0, append_time: bool = False) -> bytes:
-    """One entry of a log (LegacyRecord.write). With a `codec` the value is a set that is packed already."""
+    """Encode one entry of a log (LegacyRecord.write). With a `codec`, the value must already be a compressed set."""
     attributes = codec | (TIMESTAMP_TYPE_MASK if append_time and magic else 0)
     parts = [bytes((magic, attributes))]
     if magic:
@@ -44,10 +44,11 @@ def encode_message(message: Message, magic: int, *, codec: int = 0, append_time:
 def encode_message_set(
     messages: Sequence[Message], magic: int, codec: int, *, level: int | None = None, append_time_ms: int | None = None
 ) -> bytes:
-    """A compressed set, or without a codec the messages one by one (MemoryRecordsBuilder).
+    """Encode a compressed set, or with codec 0 the uncompressed messages one after another (MemoryRecordsBuilder).
 
-    Inner offsets are absolute under magic 0, relative to the first under magic 1; the wrapper has the offset of the
-    last and the largest timestamp. `append_time_ms`: the broker's clock, which then all of them have.
+    Offsets in a compressed set are absolute in magic 0, and relative to the first message in magic 1. The wrapper has
+    the offset of the last message and the largest timestamp. `append_time_ms` (the broker's clock, in ms) replaces the
+    timestamps of all messages.
     """
     is_append_time = append_time_ms is not None
     if append_time_ms is not None:
@@ -65,7 +66,10 @@ def encode_message_set(
 
 
 def encode_seven(payload: bytes, magic: int = 1, *, codec: int = 0) -> bytes:
-    """One message of a `.kafka` file (kafka.message.Message of 0.7). With a `codec` the payload is packed already."""
+    """Encode a message of a `.kafka` file (kafka.message.Message of 0.7).
+
+    With a `codec`, the payload must already be compressed.
+    """
     crc = crc32(payload)
     if not magic:
         size = MESSAGE_SEVEN_MAGIC0.size - _SEVEN_SIZE_BYTES + len(payload)
@@ -75,6 +79,6 @@ def encode_seven(payload: bytes, magic: int = 1, *, codec: int = 0) -> bytes:
 
 
 def encode_seven_set(payloads: Iterable[bytes], codec: int, *, level: int | None = None) -> bytes:
-    """A compressed message of 0.7: its payload is a set of messages."""
+    """Encode a compressed message of 0.7, whose payload is a set of messages."""
     inner = b"".join(encode_seven(payload) for payload in payloads)
     return encode_seven(compress(codec, inner, level=level, magic=1), codec=codec)

@@ -1,4 +1,4 @@
-"""How much a reader may take on trust from bytes that may be damaged."""
+"""Limits on the memory that a reader allocates for bytes that may be damaged."""
 
 from typing import NamedTuple
 
@@ -6,11 +6,11 @@ MEBIBYTE = 1 << 20
 
 
 class Limits(NamedTuple):
-    """Caps on what damaged or hostile bytes can make a reader allocate.
+    """Limits on the memory that damaged or hostile bytes can make a reader allocate.
 
-    `max_batch_bytes`: the largest batch that is loaded. `max_output_bytes`: the most that one batch
-    may decompress to. `max_ratio`: output over input, looked at once the output is over a mebibyte.
-    Beyond one of them the batch is a `Fault`.
+    `max_batch_bytes`: size of the largest batch that is loaded. `max_output_bytes`: largest decompressed size of one
+    batch. `max_ratio`: largest ratio of output to input, checked when the output exceeds 1 MiB. A batch that exceeds a
+    limit becomes a `Fault`.
     """
 
     max_batch_bytes: int = 128 * MEBIBYTE

@@ -18,7 +18,7 @@ MESSAGE_SET_SEND = Layout(
 
 _AFTER_SIZE = MESSAGE_SET_SEND.size - MESSAGE_SET_SEND.offset["error_code"]
 MOST_BYTES = (1 << 31) - 1 - _AFTER_SIZE
-"""Of messages in one response."""
+"""Largest size of the messages in one response, in bytes."""
 
 
 @unique
@@ -34,7 +34,7 @@ class ErrorCode(IntEnum):
 
 
 class MessageSetSend(NamedTuple):
-    """One response: its position in the bytes that were read, its error code, its messages."""
+    """One response: its position in the input, its error code, its messages."""
 
     position: int
     error_code: int
@@ -42,19 +42,22 @@ class MessageSetSend(NamedTuple):
 
 
 def encode_start(messages_bytes: int, error_code: int = ErrorCode.NONE) -> bytes:
-    """What stands before so many bytes of messages. Raises ValueError for more than a response can have."""
+    """Return the bytes before `messages_bytes` bytes of messages.
+
+    Raises ValueError if that is more than a response can contain.
+    """
     if not 0 <= messages_bytes <= MOST_BYTES:
         raise ValueError(f"{messages_bytes} bytes do not fit into a fetch response")
     return MESSAGE_SET_SEND.struct.pack(_AFTER_SIZE + messages_bytes, error_code)
 
 
 def encode_several(responses: list[bytes]) -> bytes:
-    """A MultiMessageSetSend of whole MessageSetSends. Raises ValueError as `encode_start`."""
+    """Return a MultiMessageSetSend of complete MessageSetSends. Raises ValueError as `encode_start` does."""
     return encode_start(sum(map(len, responses))) + b"".join(responses)
 
 
 def decode(data: bytes | memoryview) -> Iterator[MessageSetSend | Fault]:
-    """The MessageSetSends that `data` consists of; a Fault ends it where it is no such thing."""
+    """Yield the MessageSetSends in `data`, and last a Fault if the rest is not a MessageSetSend."""
     view, position = memoryview(data), 0
     while position < len(view):
         found = _one(view, position)
@@ -65,7 +68,7 @@ def decode(data: bytes | memoryview) -> Iterator[MessageSetSend | Fault]:
 
 
 def decode_several(data: bytes | memoryview) -> Iterator[MessageSetSend | Fault]:
-    """The responses in one MultiMessageSetSend; positions are in `data`."""
+    """Yield the responses in one MultiMessageSetSend. Positions are in `data`."""
     whole = _one(memoryview(data), 0)
     if isinstance(whole, Fault):
         yield whole

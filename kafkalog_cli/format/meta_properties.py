@@ -1,4 +1,4 @@
-"""`meta.properties` (since 0.8.2): which cluster, node and directory a log directory belongs to."""
+"""`meta.properties` (since 0.8.2): the cluster, node and directory ids of a log directory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kafkalog_cli.format.kafka_uuid import RESERVED_DIRECTORY_IDS, canonical_uui
 _MAX_BYTES = 1 << 20
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
-"""What String.trim removes."""
+"""The characters that String.trim removes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """The values of a `meta.properties` (MetaProperties).
+    """The values of a `meta.properties` file (MetaProperties). None: the key is missing.
 
-    `version` 0: ZooKeeper's, `node_id` is `broker.id`; 1: KRaft's, `node_id` is `node.id`. `directory_id`
-    (since 3.7) is a uuid of 22 characters. None: not there.
+    `version` 0 is ZooKeeper's, where `node_id` is `broker.id`; 1 is KRaft's, where it is `node.id`. `directory_id`
+    (since 3.7) is a uuid of 22 characters.
     """
 
     version: int
@@ -30,9 +30,10 @@ class MetaProperties:
 
 
 def decode(data: bytes) -> tuple[MetaProperties | None, list[Fault]]:
-    """What the file says, None if it cannot be read at all; faults tell what a broker would refuse.
+    """Return the contents, or None if the file cannot be read, and the faults for which a broker would refuse it.
 
-    Also a fault, though brokers accept it: a cluster id that Kafka does not generate, a reserved directory id.
+    Two faults concern values that brokers accept: a cluster id that Kafka does not generate, and a reserved directory
+    id.
     """
     if len(data) > _MAX_BYTES:
         expected, got = f"at most {_MAX_BYTES}", str(len(data))
@@ -55,10 +56,10 @@ def decode(data: bytes) -> tuple[MetaProperties | None, list[Fault]]:
 
 
 def encode(meta: MetaProperties, written_at: str) -> bytes:
-    """The bytes that a broker writes on Java 17 and older; Java 18 sorts the keys.
+    """Return the bytes that a broker writes on Java 17 or older. Java 18 and later sort the keys.
 
-    Characters outside ASCII, which no broker generates, are escaped: Kafka writes UTF-8 and reads Latin-1.
-    `written_at` is the date of the comment, like `Sat Nov 21 02:30:54 UTC 2026`.
+    Characters outside ASCII are escaped, because Kafka writes UTF-8 and reads Latin-1. No broker generates such
+    characters. `written_at` is the date in the comment, like `Sat Nov 21 02:30:54 UTC 2026`.
     """
     pairs = {
         "node.id" if meta.version else "broker.id": meta.node_id,

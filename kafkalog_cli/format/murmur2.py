@@ -1,4 +1,4 @@
-"""The hash by which Kafka's producers choose the partition of a key (org.apache.kafka.common.utils.Utils.murmur2)."""
+"""The hash with which Kafka's producers choose a key's partition (org.apache.kafka.common.utils.Utils.murmur2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The hash of some bytes, as a number without sign (Java has it with one)."""
+    """Return the hash of `data` as an unsigned 32-bit number. Java's result is the signed one."""
     size = len(data)
     found = _SEED ^ size
     whole = size & ~3
@@ -28,5 +28,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """The partition, of so many, that a key goes to (BuiltInPartitioner.partitionForKey)."""
+    """Return the partition of a key in a topic with `partitions` partitions (BuiltInPartitioner.partitionForKey)."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -13,17 +13,17 @@ VERSION = 0
 
 
 class PartitionMetadata(NamedTuple):
-    """The two lines of the file (PartitionMetadata); `topic_id` is a uuid of 22 characters."""
+    """The contents of the file (PartitionMetadata). `topic_id` is a uuid of 22 characters."""
 
     version: int
     topic_id: str
 
 
 def decode(data: bytes) -> tuple[PartitionMetadata | None, list[Fault]]:
-    """What the file says; None and one fault if a broker would refuse it.
+    """Return the contents of the file, or None and one fault if a broker would refuse it.
 
-    As the broker (PartitionMetadataReadBuffer): any version from 0 on, no look at the names before the
-    colons, nothing read after the second line.
+    The rules are those of PartitionMetadataReadBuffer: any version from 0 on is accepted, the names before the colons
+    are not checked, and nothing is read after the second line.
     """
     try:
         data.decode()
@@ -38,7 +38,7 @@ def decode(data: bytes) -> tuple[PartitionMetadata | None, list[Fault]]:
 
 
 def encode(metadata: PartitionMetadata) -> bytes:
-    """The bytes that a broker writes: no line end after the topic id."""
+    """Return the bytes that a broker writes. The topic id is not followed by a line end."""
     return f"version: {metadata.version}\ntopic_id: {metadata.topic_id}".encode()
 
 

@@ -40,7 +40,7 @@ _MAX_INT32 = (1 << 31) - 1
 
 
 class ProducerEntry(NamedTuple):
-    """One producer (ProducerStateEntry): `timestamp` in ms; of its batches the last only."""
+    """The state of one producer (ProducerStateEntry), with its last batch only. `timestamp` is in ms."""
 
     producer_id: int
     producer_epoch: int
@@ -53,7 +53,7 @@ class ProducerEntry(NamedTuple):
 
     @property
     def has_batch(self) -> bool:
-        """Whether a batch of data is remembered; only then sequence, offset and delta mean something."""
+        """Whether the entry has a last batch. If not, sequence, offset and offset delta have no meaning."""
         return self.last_offset >= 0
 
     @property
@@ -75,10 +75,10 @@ class ProducerEntry(NamedTuple):
 
 
 def decode(data: bytes) -> tuple[list[ProducerEntry], list[Fault]]:
-    """The entries of a `.snapshot` file in the order of the file.
+    """Return the entries of a `.snapshot` file in file order, and its faults.
 
-    A file that Kafka takes for corrupt gives no entries and one fault, whose message is that of the
-    real dump tool. Bytes behind the last entry, which the CRC covers and Kafka ignores, are a fault too.
+    A file that Kafka treats as corrupt gives no entries and one fault, with the message of Kafka's dump tool. Bytes
+    after the last entry are a fault too: the CRC covers them, but Kafka ignores them.
     """
     header, entry_size = PRODUCER_SNAPSHOT_HEADER, PRODUCER_ENTRY.size
     problem = _schema_problem(data)
@@ -100,7 +100,7 @@ def decode(data: bytes) -> tuple[list[ProducerEntry], list[Fault]]:
 
 
 def encode(entries: Sequence[ProducerEntry]) -> bytes:
-    """The bytes of a `.snapshot` file. Raises struct.error for a number that its field cannot hold."""
+    """Return the bytes of a `.snapshot` file. Raises struct.error for a number that does not fit in its field."""
     body = b"".join(PRODUCER_ENTRY.struct.pack(*entry) for entry in entries)
     pack = PRODUCER_SNAPSHOT_HEADER.struct.pack
     crc = crc32c(pack(VERSION, 0, len(entries))[_CRC_START:] + body)
@@ -108,7 +108,7 @@ def encode(entries: Sequence[ProducerEntry]) -> bytes:
 
 
 def _schema_problem(data: bytes) -> Fault | None:
-    """Why the schema of a snapshot does not fit `data` (ProducerSnapshot, ProducerStateManager.readSnapshot)."""
+    """Return why `data` does not fit the schema (ProducerSnapshot, ProducerStateManager.readSnapshot), or None."""
     header = PRODUCER_SNAPSHOT_HEADER
     if len(data) >= 2:
         version = int.from_bytes(data[:2], "big", signed=True)
@@ -133,5 +133,5 @@ def _schema_problem(data: bytes) -> Fault | None:
 
 
 def _schema_fault(kind: FaultKind, position: int, reason: str, expected: str, got: str) -> Fault:
-    # Java's BufferUnderflowException has no message: a file that ends too early reads "null".
+    # Java's BufferUnderflowException has no message, so the reason for a file that ends too early is "null".
     return Fault(kind, position, f"Snapshot failed schema validation: {reason}", 0, expected, got)

@@ -1,4 +1,4 @@
-"""`quorum-state` (KRaft): what a controller voted and whom it follows, one line of JSON (QuorumStateData)."""
+"""`quorum-state` (KRaft): a controller's vote and its leader, as one line of JSON (QuorumStateData)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _VERSIONS = (0, 1)
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """The fields of both versions (QuorumStateData); -1 stands for no leader and for no vote.
+    """The fields of both versions (QuorumStateData). -1 means no leader or no vote.
 
-    `cluster_id`, `applied_offset` and `current_voters` (ids) are of version 0,
-    `voted_directory_id` (a uuid of 22 characters) is of version 1, written where kraft.version is 1 or more.
+    `cluster_id`, `applied_offset` and `current_voters` (ids) exist in version 0. `voted_directory_id` (a uuid of 22
+    characters) exists in version 1, which is written if kraft.version is 1 or more.
     """
 
     data_version: int
@@ -32,7 +32,7 @@ class QuorumState:
 
 
 def decode(data: bytes) -> tuple[QuorumState | None, list[Fault]]:
-    """What the first line says; None and one fault if a controller would refuse it."""
+    """Return the contents of the first line, or None and one fault if a controller would refuse it."""
     try:
         data.decode()
         first_line = next((line for _, line in lines(data)), b"").decode()
@@ -53,7 +53,7 @@ def decode(data: bytes) -> tuple[QuorumState | None, list[Fault]]:
 
 
 def encode(state: QuorumState) -> bytes:
-    """The bytes that FileQuorumStateStore writes. Raises ValueError for a version other than 0 and 1."""
+    """Return the bytes that FileQuorumStateStore writes. Raises ValueError for a version other than 0 and 1."""
     import json
 
     if state.data_version not in _VERSIONS:
@@ -95,7 +95,7 @@ def _integer(content: dict[str, Any], key: str, bits: int = 32) -> int:
 
 
 def _voters(content: dict[str, Any]) -> tuple[int, ...]:
-    voters = content["currentVoters"]  # null in the schema, but ElectionState fails on it
+    voters = content["currentVoters"]  # the schema allows null, but ElectionState fails on it
     if not isinstance(voters, list) or not all(isinstance(voter, dict) for voter in voters):
         raise TypeError("currentVoters")
     return tuple(_integer(voter, "voterId") for voter in voters)

@@ -1,4 +1,4 @@
-"""Records as columns: where each record's key, value and headers lie in a buffer."""
+"""Records as columns: the positions of each record's key, value and headers in a buffer."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from kafkalog_cli.format.batch import Batch, BatchColumns, IntColumn
 from kafkalog_cli.format.fault import Fault
 
 OUTSIDE = -1
-"""Position of a key or value that claims more bytes than its message has."""
+"""Position of a key or value whose stored size exceeds the bytes left in its message."""
 
 
 class Header(NamedTuple):
-    """One record header; a null value is None, duplicates and order are kept."""
+    """One record header. A null value is None. Duplicates and order are kept."""
 
     key: bytes
     value: bytes | None
 
 
 class Record(NamedTuple):
-    """One record, for people and for code off the hot path.
+    """One record as values, for display and for code outside the hot path.
 
-    `crc` and `valid` are those of a message v0, v1 or 0.7 (-1 and 1 in v2, where the batch has them).
-    `sequence` is -1 without a producer.
+    `crc` and `valid` belong to a message v0, v1 or 0.7. They are -1 and 1 in v2, where the batch has the CRC.
+    `sequence` is -1 if the record has no producer.
     """
 
     offset: int
@@ -42,10 +42,12 @@ class Record(NamedTuple):
 class RecordColumns:
     """Records as columns of equal length.
 
-    Positions are in the block's buffer, sizes in bytes: a size below 0 is null (as stored: damaged
-    legacy messages hold other negative sizes), a position of `OUTSIDE` marks a key or value that claims
-    more bytes than there are. `headers_position` is where the first header starts. `matrix` holds the same
-    columns as one numpy array where compiled kernels made them.
+    Positions are in the block's buffer; sizes are in bytes. A size below 0 means null, and is kept as stored: damaged
+    legacy messages contain negative sizes other than -1. The position `OUTSIDE` marks a key or value whose size exceeds
+    the bytes left in its message.
+
+    `headers_position` is the start of the first header. `matrix` contains the same columns as one numpy array if
+    compiled kernels made them, else None.
     """
 
     offset: IntColumn
@@ -66,17 +68,17 @@ class RecordColumns:
 
     @classmethod
     def from_rows(cls, rows: list[tuple[int, ...]]) -> RecordColumns:
-        """Columns of the given rows, each in the order of the fields."""
+        """Return the columns of `rows`, each in the order of the fields."""
         columns = tuple(zip(*rows, strict=True))
         return cls(*(columns or ((),) * len(RECORD_COLUMN_NAMES)))
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> RecordColumns:
-        """Columns over a numpy matrix, which stays at hand for the kernels that take it whole."""
+        """Return columns over a numpy matrix; `matrix` keeps it for kernels that take all columns at once."""
         return cls(**dict(zip(RECORD_COLUMN_NAMES, matrix, strict=True)), matrix=matrix)
 
     def rows(self) -> Iterator[tuple[int, ...]]:
-        """Rows of plain Python integers, in the order of the fields."""
+        """Return an iterator over the rows as plain Python integers, in the order of the fields."""
         columns = [getattr(self, name) for name in RECORD_COLUMN_NAMES]
         return zip(*(c.tolist() if hasattr(c, "tolist") else c for c in columns), strict=True)
 
@@ -86,15 +88,17 @@ RECORD_COLUMN_NAMES = tuple(column.name for column in fields(RecordColumns) if c
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordBlock:
-    """The records of some consecutive batches.
+    """The records of consecutive batches.
 
-    `batches` are rows `first_row` to `end_row` of the chunk's batch columns; `record_ends[i]` is the
-    number of records up to and with the i-th of them. `faults` tells, by row, which batches could not
-    be read to their end; of such a batch the records before the damage are there as far as Kafka's own
-    iterator would have given them (an uncompressed batch: all before it; a compressed one: none).
+    `batches` are the batch columns of a chunk; this block covers the rows `first_row` to `end_row` (exclusive).
+    `record_ends[i]` is the number of records up to and including the i-th of these batches.
 
-    A batch of many records comes in parts, each alone in its block: `begun` of its records were in blocks before,
-    and if it `goes_on` the next block has more of it, or the fault that the last part has.
+    `faults` maps the row of a damaged batch to its fault. The block contains the records before the damage as far as
+    Kafka's own iterator returns them: all of them for an uncompressed batch, none for a compressed batch.
+
+    A batch with many records is read in parts, each in a block of its own. `begun` is the number of its records in
+    earlier blocks. If `goes_on` is true, the next block contains more records of the batch, or the fault of its last
+    part.
     """
 
     buffer: memoryview
@@ -109,21 +113,21 @@ class RecordBlock:
 
     @property
     def batch_count(self) -> int:
-        """The batches that begin in this block."""
+        """Number of batches that start in this block."""
         return 0 if self.begun else self.end_row - self.first_row
 
     @property
     def is_compiled(self) -> bool:
-        """Whether compiled kernels read it, so that others can take it."""
+        """Whether compiled kernels read this block, so that other compiled kernels can process it."""
         return self.records.matrix is not None
 
     @property
     def record_count(self) -> int:
-        """The records in this block, also where there are no columns of them."""
+        """Number of records in this block, also if the block has no record columns."""
         return int(self.record_ends[-1]) if len(self.record_ends) else 0
 
     def rows(self) -> Iterator[Record]:
-        """The records as values, each with its batch."""
+        """Yield the records as values, each with its batch."""
         rows = self.records.rows()
         begin = 0
         for batch, end in zip(self.batches.rows(self.first_row, self.end_row), self.record_ends, strict=True):
@@ -147,27 +151,27 @@ class RecordBlock:
 
 
 def field_bytes(buffer: memoryview, position: int, size: int) -> bytes | None:
-    """A key or value; None if null. Of one that claims too much, nothing: empty bytes."""
+    """Return a copy of a key or value: None if it is null, empty bytes if its position is `OUTSIDE`."""
     if size < 0:
         return None
     return b"" if position == OUTSIDE else bytes(buffer[position : position + size])
 
 
 def view_of(buffer: memoryview, position: int, size: int) -> memoryview | None:
-    """The same without a copy."""
+    """Return a key or value as `field_bytes` does, without a copy."""
     if size < 0:
         return None
     return buffer[:0] if position == OUTSIDE else buffer[position : position + size]
 
 
 def read_headers(buffer: memoryview, position: int, count: int) -> Iterator[Header]:
-    """`count` headers from `position` on, already checked when the record was decoded."""
+    """Yield `count` headers from `position` on. They were checked when the record was decoded."""
     for key, value in header_views(buffer, position, count):
         yield Header(bytes(key), None if value is None else bytes(value))
 
 
 def header_views(buffer: memoryview, position: int, count: int) -> Iterator[tuple[memoryview, memoryview | None]]:
-    """The same without a copy: key and value of each header, where they lie in the buffer."""
+    """Yield the key and value of `count` headers from `position` on, as views of the buffer."""
     for _ in range(count):
         size, position = _varint(buffer, position)
         key = buffer[position : position + size]
@@ -180,7 +184,7 @@ def header_views(buffer: memoryview, position: int, count: int) -> Iterator[tupl
 
 
 def headers_end(buffer: memoryview, position: int, count: int) -> int:
-    """Where `count` headers end that begin at `position`."""
+    """Return the position after `count` headers that start at `position`."""
     for _ in range(count):
         size, position = _varint(buffer, position)
         size, position = _varint(buffer, position + size)

@@ -1,4 +1,4 @@
-"""Environment variables of the packages that kafkalog uses: they are for programs that use those packages directly."""
+"""Hide environment variables that configure the packages kafkalog uses: users set them for other programs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_variables(*prefixes: str, keep: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Hide the environment variables whose names start with one of `prefixes`, but for those to `keep`.
+    """Hide the environment variables whose names start with one of `prefixes`, except those in `keep`.
 
-    They are back afterwards, with what the block has set meanwhile left as it is.
+    They are restored afterwards. A variable that the block has set meanwhile keeps its new value.
     """
     hidden = {name: os.environ[name] for name in list(os.environ) if name.startswith(prefixes) and name not in keep}
     for name in hidden:

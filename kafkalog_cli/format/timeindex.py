@@ -37,16 +37,16 @@ class TimeIndex(SegmentIndex[TimeIndexEntry]):
 
     @property
     def last_entry(self) -> TimeIndexEntry:
-        """The last whole entry; (-1, base offset) if there is none."""
+        """The last complete entry; (-1, base offset) if there is none."""
         return self[-1] if len(self) else TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
 
     def lookup(self, target_timestamp: int) -> TimeIndexEntry:
-        """The entry with the largest timestamp up to `target_timestamp`, (-1, base offset) if there is none."""
+        """Return the entry with the largest timestamp up to `target_timestamp`; (-1, base offset) if there is none."""
         slot = self.floor_slot(target_timestamp)
         return self[slot] if slot >= 0 else TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
 
     def sanity_message(self, absolute_path: str) -> str | None:
-        """What TimeIndex.sanityCheck throws for this file, in Kafka's words; None if it passes."""
+        """Return the message that TimeIndex.sanityCheck throws for this file, or None if the file passes."""
         length, size, (last_timestamp, last_offset) = len(self.data), self.layout.size, self.last_entry
         corrupt = f"Corrupt time index found, time index file ({absolute_path}) has non-zero size but the last"
         if len(self) and last_timestamp < self[0].timestamp:
@@ -65,9 +65,9 @@ class TimeIndex(SegmentIndex[TimeIndexEntry]):
 
 
 def decode(data: bytes, base_offset: int) -> tuple[TimeIndex, list[Fault]]:
-    """The entries in use of a `.timeindex` file, and what no broker would have written.
+    """Return the entries in use of a `.timeindex` file, and faults for contents that no broker writes.
 
-    One fault for each kind of problem. Entries with problems stay in the result.
+    There is one fault per kind of problem. Entries with problems stay in the result.
     """
     whole = TimeIndex(bytes(data), base_offset)
     used = whole.in_use()
@@ -87,7 +87,7 @@ def decode(data: bytes, base_offset: int) -> tuple[TimeIndex, list[Fault]]:
 
 
 def encode(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
-    """The bytes of a trimmed `.timeindex` file with (timestamp, offset) entries.
+    """Return the bytes of a trimmed `.timeindex` file with (timestamp, offset) entries.
 
     Raises struct.error for an offset more than 2^31 - 1 above the base offset.
     """

@@ -41,7 +41,7 @@ class AbortedTxn(NamedTuple):
         )
 
     def sanity_message(self, absolute_path: str, base_offset: int) -> str | None:
-        """What TransactionIndex.sanityCheck throws for this entry, in Kafka's words; None if it passes."""
+        """Return the message that TransactionIndex.sanityCheck throws for this entry, or None if the entry passes."""
         if self.last_offset >= base_offset:
             return None
         return (
@@ -51,10 +51,10 @@ class AbortedTxn(NamedTuple):
 
 
 def decode(data: bytes, base_offset: int) -> tuple[list[AbortedTxn], list[Fault]]:
-    """The entries of a `.txnindex` file, and what no broker would have written.
+    """Return the entries of a `.txnindex` file, and faults for contents that no broker writes.
 
-    Entries end before the first of an unknown version (a fault INVALID_VERSION), where Kafka refuses
-    the whole file. A cut-off entry at the end, which Kafka ignores, is a fault INVALID_LENGTH.
+    The entries end before the first entry of an unknown version (a fault INVALID_VERSION), for which Kafka refuses the
+    whole file. An incomplete entry at the end, which Kafka ignores, is a fault INVALID_LENGTH.
     """
     size = ABORTED_TXN.size
     end = len(data) // size * size
@@ -76,7 +76,7 @@ def decode(data: bytes, base_offset: int) -> tuple[list[AbortedTxn], list[Fault]
 
 
 def encode(entries: Iterable[AbortedTxn]) -> bytes:
-    """The bytes of a `.txnindex` file. Raises ValueError for a version other than 0, of which nothing is known."""
+    """Return the bytes of a `.txnindex` file. Raises ValueError for a version other than 0, the only known one."""
     parts = []
     for entry in entries:
         if entry.version != CURRENT_VERSION:

@@ -7,22 +7,25 @@ from typing import NamedTuple
 from kafkalog_cli.format.batch import wrap_int32, wrap_int64
 
 CUT_OFF = "null"
-"""Java's BufferUnderflowException has no message: it reads "null"."""
+"""The reason for data that ends too early: Java's BufferUnderflowException has no message, which prints as "null"."""
 
 _MASK_32 = (1 << 32) - 1
 _MASK_64 = (1 << 64) - 1
 
 
 class BadVarint(NamedTuple):
-    """No number stands there; `message` is that of Java's exception: CUT_OFF, or that it is too long."""
+    """Bytes that are not a varint.
+
+    `message` is the message of Java's exception: CUT_OFF, or that the varint is too long.
+    """
 
     message: str
 
 
 def decode_unsigned(data: bytes | memoryview, position: int) -> tuple[int, int] | BadVarint:
-    """(value, next position) of an unsigned varint of at most 5 bytes, as Java's int holds it: it can be negative.
+    """Decode an unsigned varint of at most 5 bytes (ByteUtils.readUnsignedVarint): (value, next position).
 
-    Of the fifth byte the lowest four bits count (ByteUtils.readUnsignedVarint).
+    The value is a Java int, so it can be negative. Of the fifth byte only the lowest four bits count.
     """
     value = shift = 0
     for byte in data[position : position + 5]:
@@ -38,7 +41,7 @@ def decode_unsigned(data: bytes | memoryview, position: int) -> tuple[int, int] 
 
 
 def decode_zigzag_32(data: bytes | memoryview, position: int) -> tuple[int, int] | BadVarint:
-    """(value, next position) of a zigzag varint of at most 5 bytes (ByteUtils.readVarint)."""
+    """Decode a zigzag varint of at most 5 bytes (ByteUtils.readVarint): (value, next position)."""
     found = decode_unsigned(data, position)
     if isinstance(found, BadVarint):
         return found
@@ -46,7 +49,7 @@ def decode_zigzag_32(data: bytes | memoryview, position: int) -> tuple[int, int]
 
 
 def decode_zigzag_64(data: bytes | memoryview, position: int) -> tuple[int, int] | BadVarint:
-    """(value, next position) of a zigzag varint of at most 10 bytes (ByteUtils.readVarlong)."""
+    """Decode a zigzag varint of at most 10 bytes (ByteUtils.readVarlong): (value, next position)."""
     value = shift = 0
     for byte in data[position : position + 10]:
         value |= (byte & 0x7F) << shift
@@ -61,12 +64,12 @@ def decode_zigzag_64(data: bytes | memoryview, position: int) -> tuple[int, int]
 
 
 def encode_unsigned(value: int) -> bytes:
-    """An unsigned varint; `value` is taken modulo 2^32, as Java's int is."""
+    """Encode an unsigned varint. `value` is taken modulo 2^32, like a Java int."""
     return _encode(value & _MASK_32)
 
 
 def encode_zigzag(value: int) -> bytes:
-    """A zigzag varint of a signed number of up to 64 bits (writeVarint, writeVarlong), taken modulo 2^64."""
+    """Encode a signed number as a zigzag varint (writeVarint, writeVarlong). `value` is taken modulo 2^64."""
     value = wrap_int64(value)
     return _encode((value << 1) ^ (value >> 63))
 

@@ -1,4 +1,14 @@
-"""The library behind `import kafkalog_cli as kl`: log directories, partitions, records and batches as Arrow."""
+"""The library behind `import kafkalog_cli as kl`: log directories, partitions, records and batches as Arrow.
+
+Files:
+- `logs.py`: LogDirectory and PartitionLog, which read a partition, and the functions that open them.
+- `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
+- `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
+- `times.py`: datetimes and epoch milliseconds.
+- `warning.py`: LogWarning, the library's only warning.
+
+A verb returns its results as values and never prints. Only `append` and the verbs that change logs take locks.
+"""
 
 from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.library.appending import Appended

@@ -1,4 +1,4 @@
-"""Appends Arrow columns to a partition for Python programs, as `append` does: plan, locks, refusals, journal."""
+"""Appends Arrow columns to a partition for Python programs, with the plan, locks, refusals and journal of `append`."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Ending = Literal["commit", "abort", "open"]
 
 
 class Appended(NamedTuple):
-    """What was appended: from `first_offset` (inclusive) to `end_offset` (exclusive), with the marker of a transaction.
+    """The offsets of an append: `first_offset` (inclusive) to `end_offset` (exclusive, after a transaction's marker).
 
-    `run`: what `kafkalog undo PATH RUN` takes back; None where nothing came.
+    `run` is the id for `kafkalog undo PATH RUN`; None if nothing was appended.
     """
 
     first_offset: int
@@ -50,7 +50,7 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppendOptions:
-    """What a program says of the append besides how records are written; see PartitionLog.append."""
+    """The options of an append that do not say how records are written; see PartitionLog.append."""
 
     config: Mapping[str, object] = field(default_factory=dict)
     broker_config: str | None = None
@@ -61,14 +61,14 @@ class AppendOptions:
 
 
 class NewPartition(NamedTuple):
-    """A partition that is not there yet, and the id of its topic; None: the metadata log has it."""
+    """A partition that does not exist yet. `topic_id` is None if the metadata log has the topic's id."""
 
     partition: Partition
     topic_id: str | None
 
 
 def new_partition(fs: Filesystem, path: str, topic_id: str | None) -> NewPartition:
-    """What the first append makes. Raises UsageError, also where it is there already."""
+    """Return the partition that the first append will create. Raises UsageError if it exists or cannot be created."""
     if topic_id is not None and not is_topic_id(topic_id):
         raise UsageError(reason=f"topic_id {topic_id!r} is no topic id")
     found = partition_to_make(fs, path)
@@ -81,7 +81,7 @@ def new_partition(fs: Filesystem, path: str, topic_id: str | None) -> NewPartiti
 def append_arrow(
     fs: WritableFilesystem, target: Partition | NewPartition, data: Any, writing: Writing, options: AppendOptions
 ) -> tuple[Appended, Partition]:
-    """Append the records; see PartitionLog.append. The partition as it is then comes with it."""
+    """Append the records and return the partition as it is afterwards too; see PartitionLog.append."""
     writing.check()
     append = _Append(fs, target, writing, options)
     with lock_log_dir(fs, append.log_dir, append.policy) or nullcontext() if append.log_dir else nullcontext():
@@ -92,13 +92,13 @@ def _parts(data: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(data, pa.Table):
-        whole: list[Any] = data.combine_chunks().to_batches()  # few parts, as what is to come is known by part
+        whole: list[Any] = data.combine_chunks().to_batches()  # few batches: the append plans per part
         return whole
     return [data] if isinstance(data, pa.RecordBatch) else data
 
 
 class _Append:
-    """One call."""
+    """One call of `append_arrow`."""
 
     def __init__(
         self, fs: WritableFilesystem, target: Partition | NewPartition, writing: Writing, options: AppendOptions

@@ -37,7 +37,7 @@ _WARNED_OF = ("transaction-index", "no-marker")
 
 
 class Offsets(NamedTuple):
-    """Where a log begins (inclusive) and ends (exclusive); the high watermark, None where no checkpoint has it."""
+    """The first offset (inclusive) and end (exclusive) of a log, and its high watermark (None: in no checkpoint)."""
 
     start: int
     end: int
@@ -45,7 +45,10 @@ class Offsets(NamedTuple):
 
 
 class PartitionLog(OnPath):
-    """One partition on disk. It is read anew each time; nothing is locked, and nothing changed but by `append`."""
+    """One partition on disk.
+
+    Each call reads the disk again; only `append` and the verbs of OnPath lock or change anything.
+    """
 
     def __init__(self, partition: Partition, new: NewPartition | None = None) -> None:
         self._partition = partition
@@ -62,16 +65,16 @@ class PartitionLog(OnPath):
 
     @property
     def topic(self) -> str:
-        """The topic, by the directory's name."""
+        """The topic, from the directory's name."""
         return self._partition.topic
 
     @property
     def partition(self) -> int:
-        """The partition's number, by the directory's name; -1 where it has none."""
+        """The partition's number, from the directory's name; -1 if the name has no number."""
         return self._partition.number
 
     def offsets(self) -> Offsets:
-        """Where the log begins and ends, by the checkpoints beside the partition and its last segment.
+        """Return the offsets of the log, from the log directory's checkpoints and the last segment.
 
         Raises NothingSelected (no segments), Unreadable, OSError.
         """
@@ -91,15 +94,14 @@ class PartitionLog(OnPath):
         on_damage: OnDamage | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Iterator[pa.RecordBatch]:
-        """The records as a consumer gets them, in RecordBatches of `record_schema(columns)`.
+        """Iterate over the records that a consumer would get, in RecordBatches of `record_schema(columns)`.
 
-        `from_offset`, or the first record at or after `from_time`, inclusive (None: the log's start); `to_offset` and
-        `until` exclusive. A time is epoch ms or a datetime (without a zone: UTC). No control records;
-        "read_committed": none of aborted transactions either, and nothing behind the last stable offset.
-
-        Where records cannot be read the iteration ends with DamagedLog; with `on_damage` it is told of each, and goes
-        on behind it. Raises OffsetOutOfRange, UsageError (an unknown column, no pyarrow), Unreadable, OSError; warns
-        with LogWarning.
+        `from_offset` is inclusive, and so is the first record at or after `from_time`; without either, reading starts
+        at the log start offset. `to_offset` and `until` are exclusive. A time is epoch ms or a datetime (without a
+        zone: UTC). Control records are skipped. "read_committed" also skips aborted transactions and stops at the last
+        stable offset. The iteration ends with DamagedLog at unreadable records. With `on_damage`, it calls `on_damage`
+        for each damaged place and continues after the damage. Raises OffsetOutOfRange, UsageError (an unknown column,
+        no pyarrow), Unreadable, OSError. Warns with LogWarning.
         """
         schema = record_schema(columns)
         log = self._read(from_offset, from_time, to_offset, until, max_records, isolation, limits)
@@ -121,9 +123,9 @@ class PartitionLog(OnPath):
         on_damage: OnDamage | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Iterator[pa.RecordBatch]:
-        """The headers of the batches that hold such records, a row each; nothing is decompressed.
+        """Iterate over the headers of the batches that hold these records, a row per batch; nothing is decompressed.
 
-        The first and the last batch may reach over the range. Else as `records`.
+        The first and the last batch may reach past the range. Otherwise as `records`.
         """
         log = self._read(from_offset, None, to_offset, None, None, isolation, limits)
         for segment in log.segments():
@@ -155,17 +157,17 @@ class PartitionLog(OnPath):
         now: int | datetime | None = None,
         wait_seconds: float = 0,
     ) -> Appended:
-        """Append records as the partition's leader would (UnifiedLog.appendAsLeader): what `kafkalog append` does.
+        """Append records as the partition's leader would (UnifiedLog.appendAsLeader), as `kafkalog append` does.
 
-        `data` has columns key, value (binary or string), headers (lists of key and value) and timestamp, each of which
-        may be missing; others of `record_schema` and of exported files are left out, and control records with them, so
-        what `records` gives, and what `kafkalog export` writes, goes in, with new offsets. No
-        timestamp column: `now`; a null there: none. It is taken part by part, so a generator need not fit in memory.
-
-        The options are the command's: `config` has topic settings by name, `transaction` how it is left. The log
-        directory and the partition are locked meanwhile. A record that a broker would not take ends it with BadInput,
-        and nothing is appended. Raises Refused, Locked, BadInput, NoSpace, NotChanged, HalfChanged (`kafkalog undo`
-        puts back what was), UsageError, and what `data` raises while it is gone through; warns with LogWarning.
+        `data` has the columns key, value (binary or string), headers (lists of key and value) and timestamp; each is
+        optional. Other columns of `record_schema` and of exported files are ignored, and control records are left out.
+        So the output of `records` and of `kafkalog export` is accepted, and its records get new offsets. Without a
+        timestamp column, records get `now`; a null timestamp means that the record has none. Parts are read one by one,
+        so a generator need not fit in memory. The options are the command's: `config` has topic settings by name,
+        `transaction` is the state in which the transaction is left. The log directory and the partition are locked
+        meanwhile. If a broker would reject a record, BadInput is raised and nothing is appended. Raises Refused,
+        Locked, BadInput, NoSpace, NotChanged, HalfChanged (`kafkalog undo` restores the previous state), UsageError,
+        and the exceptions of iterating over `data`. Warns with LogWarning.
         """
         from kafkalog_cli.actions.append.writing import Writing
         from kafkalog_cli.library.appending import AppendOptions, append_arrow
@@ -236,7 +238,7 @@ class LogDirectory(OnPath, Sequence[PartitionLog]):
         return self._partitions[index]
 
     def partition(self, topic: str, number: int = 0) -> PartitionLog:
-        """One partition. Raises KeyError."""
+        """Return one partition. Raises KeyError."""
         for found in self._partitions:
             if (found.topic, found.partition) == (topic, number):
                 return found
@@ -244,7 +246,7 @@ class LogDirectory(OnPath, Sequence[PartitionLog]):
 
 
 def open_logs(path: str | PathLike[str]) -> LogDirectory:
-    """The partitions of a log directory; a partition's directory is one with a single partition.
+    """Return the partitions of a log directory; for a partition's own directory, that partition alone.
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
@@ -254,7 +256,7 @@ def open_logs(path: str | PathLike[str]) -> LogDirectory:
 
 
 def open_partition(path: str | PathLike[str]) -> PartitionLog:
-    """The partition in a directory. Raises as `open_logs`, and UsageError where there are several."""
+    """Return the partition in a directory. Raises as `open_logs`, and UsageError if there are several."""
     found = open_logs(path)
     if len(found) != 1:
         raise UsageError(reason=f"{found.path} holds {len(found)} partitions: kl.open() has them all")
@@ -263,10 +265,11 @@ def open_partition(path: str | PathLike[str]) -> PartitionLog:
 
 
 def new_partition(path: str | PathLike[str], topic_id: str | None = None) -> PartitionLog:
-    """A partition that is not there yet: the first `append` makes the directory, and no other call finds anything.
+    """Return a partition that does not exist yet: its first `append` creates the directory. Other calls find no log.
 
-    `topic_id` is the topic's, as Kafka prints it; None: the metadata log beside it has it, else a broker will set the
-    directory aside (a LogWarning says so). Raises UsageError where the path is no partition's or is there already.
+    `topic_id` is the topic's id, as Kafka prints it. None: the metadata log beside it is expected to have the id;
+    otherwise a broker will set the directory aside, and a LogWarning reports this. Raises UsageError if the path is no
+    partition's or exists already.
     """
     from kafkalog_cli.library.appending import new_partition as checked
 

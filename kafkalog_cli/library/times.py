@@ -9,7 +9,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def epoch_ms(time: int | datetime | None) -> int | None:
-    """Epoch milliseconds; a datetime without a zone is UTC."""
+    """Return epoch milliseconds; a datetime without a zone is UTC. None stays None."""
     if not isinstance(time, datetime):
         return time
     zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)

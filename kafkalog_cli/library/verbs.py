@@ -1,4 +1,4 @@
-"""Every verb of the command line for Python programs: the same plans, locks, refusals and undo, results as values."""
+"""The verbs of the command line for Python programs: the same plans, locks, refusals and undo; results are values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ResultT = TypeVar("ResultT")
 
 
 class VerbOptions(TypedDict, total=False):
-    """What every verb takes; the names and the meanings are those of the command line's options.
+    """The options that every verb takes, with the names and meanings of the command line's options.
 
     `config` has topic settings by name. `now` is a datetime (without a zone: UTC) or epoch milliseconds.
     """
@@ -64,10 +64,12 @@ class VerbOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Run(Generic[ResultT]):
-    """What a verb did. `results` are in the order of the partitions; `errors` are those of partitions that failed.
+    """The outcome of a verb.
 
-    `exit_code` is the command's. `notes` are the facts beside the results, each of which was a LogWarning too.
-    `not_done`: the partitions that were not begun, or broken off unchanged, as the time was over.
+    `results` are in the order of the partitions; `errors` are those of partitions that failed.
+
+    `exit_code` is the command's. `notes` are the facts beside the results; each was a LogWarning too. `not_done` are
+    the partitions that the time budget left unchanged: not started, or stopped before any change.
     """
 
     exit_code: ExitCode
@@ -78,7 +80,7 @@ class Run(Generic[ResultT]):
 
 
 class _Listener(SilentObserver):
-    """Collects what is told."""
+    """Collects results, errors and notes of a session; each note is also a LogWarning."""
 
     def __init__(self) -> None:
         self.results: list[Any] = []
@@ -118,7 +120,7 @@ class _Call:
         )
 
     def run(self, request: Any, partitions: Sequence[Partition]) -> Run[Any]:
-        """Raises KeyboardInterrupt after Ctrl-C, when the partitions that were being changed are done."""
+        """Run the verb. Raises KeyboardInterrupt after Ctrl-C, once the partitions that were being changed are done."""
         summary = self.session.run(request, partitions)
         if self.session.interruptions.are_asked_for:
             raise KeyboardInterrupt
@@ -126,7 +128,7 @@ class _Call:
         return Run(summary.code, tuple(heard.results), tuple(heard.errors), tuple(heard.notes), not_done)
 
     def on_logs(self, kind: Any, **what: Any) -> Run[Any]:
-        """A verb whose request has settings of topics."""
+        """Run a verb whose request has topic settings, on the writable partitions."""
         partitions = self.session.writable_partitions(self.paths)
         return self.run(self.session.request(kind, partitions, **what), partitions)
 
@@ -183,7 +185,7 @@ def recover(
 ) -> Run[Recovered]:
     """Repair partitions as `kafkalog recover` does; `mode` is repair, like-broker or indexes-only.
 
-    Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected; what fails on one partition is in `errors`.
+    Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of single partitions are in `errors`.
     """
     from kafkalog_cli.actions.recover.plan import RecoverMode
     from kafkalog_cli.actions.recover.recover import RecoverRequest
@@ -196,7 +198,7 @@ def recover(
 
 
 def roll(paths: Paths, *, force: bool = False, **options: Unpack[VerbOptions]) -> Run[Changed[RollPlan]]:
-    """Begin new segments as `kafkalog roll` does. Raises as `recover`."""
+    """Start new segments as `kafkalog roll` does. Raises as `recover`."""
     from kafkalog_cli.actions.roll import ROLL, RollRequest
 
     return _Call(ROLL, paths, options).on_logs(RollRequest, force=force)
@@ -210,7 +212,7 @@ def retain(
     explain: bool = False,
     **options: Unpack[VerbOptions],
 ) -> Run[Changed[RetainPlan]]:
-    """Remove what retention says as `kafkalog retain` does. Raises as `recover`."""
+    """Remove the segments that are past retention as `kafkalog retain` does. Raises as `recover`."""
     from kafkalog_cli.actions.retain.plan import RetainRequest
     from kafkalog_cli.actions.retain.retain import RETAIN
 
@@ -227,7 +229,9 @@ def compact(
     delay_ms: int | None = None,
     **options: Unpack[VerbOptions],
 ) -> Run[Changed[CompactPlan]]:
-    """Compact logs as `kafkalog compact` does, the dirtiest first; `passes` None: until nothing changes any more.
+    """Compact logs as `kafkalog compact` does, the dirtiest first.
+
+    `passes` None: repeat until nothing changes any more.
 
     Raises as `recover`.
     """
@@ -245,7 +249,7 @@ def compact(
 def truncate(
     path: Paths, offset: int, *, discard: bool = False, **options: Unpack[VerbOptions]
 ) -> Run[Changed[TruncatePlan]]:
-    """Cut the log of one partition at `offset`, the first offset that is gone. Raises as `recover`."""
+    """Truncate the log of one partition to `offset`, the first offset removed. Raises as `recover`."""
     from kafkalog_cli.actions.truncate import TRUNCATE, TruncateRequest
 
     call = _Call(TRUNCATE, path, options)
@@ -257,7 +261,7 @@ def truncate(
 def delete_records(
     path: Paths, before_offset: int, *, delay_ms: int | None = None, keep: bool = False, **options: Unpack[VerbOptions]
 ) -> Run[Changed[DeleteRecordsPlan]]:
-    """Let the log of one partition start at `before_offset`; -1: at the high watermark. Raises as `recover`."""
+    """Move the log start offset of one partition to `before_offset`; -1: to the high watermark. Raises as `recover`."""
     from kafkalog_cli.actions.delete_records import DELETE_RECORDS, DeleteRecordsRequest
 
     call = _Call(DELETE_RECORDS, path, options)
@@ -267,7 +271,7 @@ def delete_records(
 
 
 def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
-    """Take a run back on all partitions under `path` that have it. Raises as `recover`."""
+    """Undo a run on all partitions under `path` that have it. Raises as `recover`."""
     from kafkalog_cli.actions.undo_verb import UNDO, partitions_to_undo
 
     call = _Call(UNDO, path, options)
@@ -275,7 +279,10 @@ def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
 
 
 def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[VerbOptions]) -> Run[PurgePlan]:
-    """Remove for good what is due, and what runs older than so many milliseconds keep. Raises as `recover`."""
+    """Permanently remove files whose delay is over, and the files that old runs keep. Raises as `recover`.
+
+    `older_than_ms`: the age from which a run's files are removed.
+    """
     from kafkalog_cli.actions.purge import PURGE, PurgeRequest
 
     call = _Call(PURGE, paths, options)
@@ -283,7 +290,7 @@ def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[V
 
 
 class OnPath:
-    """The verbs on the partitions under `path`, by their names; each takes what its function takes after the path."""
+    """The verbs as methods on the partitions under `path`; each takes the arguments of its function after the path."""
 
     @property
     def path(self) -> str:

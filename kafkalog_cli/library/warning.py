@@ -1,10 +1,12 @@
-"""The one kind of warning that the library gives."""
+"""The library's only warning."""
 
 from __future__ import annotations
 
 
 class LogWarning(UserWarning):
-    """What lies beside a log (a transaction index, say) is not as the log says; what is read is right all the same.
+    """A file beside a log (such as a transaction index) disagrees with the log.
 
-    Of an append: what its command tells on standard error.
+    The records read are right all the same.
+
+    For an append: a message that `kafkalog append` prints on standard error.
     """

@@ -1,1 +1,13 @@
-"""What people and programs read: text of the mirrored tool, NDJSON, tables, progress."""
+"""The output of every command: text for people, the text of the mirrored Kafka tools, NDJSON for programs, progress.
+
+- `views.py`: a View is how a verb's results are shown: schema, JSON fields, text lines, and the counts of its summary.
+- `…_view.py`, `…_views.py`, `…_text.py`, `…_json.py`: the View, the text and the JSON of each command.
+- `ndjson.py`: JsonLines, one JSON object per line; `human.py`: tables and times; `messages.py`: stderr.
+- `dump_*.py`: the text of kafka-dump-log, byte for byte; `read_*.py`: the text of kafka-console-consumer.
+- `record_json.py`, `decoders.py`, `topic_decoders.py`, `redact.py`: records as JSON, and how their contents are shown.
+- `block_lines.py`, `*_compiled.py`, `kernels/`: lines rendered by compiled kernels, the twins of the plain renderers.
+- `stream.py`: ResultStream, the buffered output stream; `progress.py`: the progress line.
+
+A block is a RecordBlock: batches with their records. A renderer turns blocks into lines; a printer writes them. The
+plain renderer is Python; its compiled twin must write the same bytes.
+"""

@@ -1,4 +1,4 @@
-"""Appends for programs."""
+"""The JSON output of append."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ APPENDED = "kafkalog.appended/1"
 
 
 def appended_fields(plan: AppendPlan) -> dict[str, Any]:
-    """Of an append: what came, how it was written, and the segments that began."""
+    """Return the fields of an append: its records, how they were written, and the segments that it started."""
     appended, style = plan.appended, plan.style
     return {
         "first_offset": None if appended is None else appended.first_offset,

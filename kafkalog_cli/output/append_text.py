@@ -1,4 +1,4 @@
-"""Appends for people: one line."""
+"""The text output of append: one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalog_cli.actions.reports.index_verdict import counted
 
 
 def append_words(plan: AppendPlan) -> str:
-    """What was appended."""
+    """Return what was appended, in words."""
     appended = plan.appended
     if appended is None or not appended.records:
         return "nothing to append"
@@ -25,7 +25,7 @@ def append_words(plan: AppendPlan) -> str:
 
 
 def interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int], *, has_stdin: bool) -> str:
-    """What an interrupted append has done: by partition, how many records of the input are in the log, and its end."""
+    """Return what an interrupted append has done: the number of appended records per partition, and the log's end."""
     if not any(appended.values()):
         done = "interrupted: no record of the input is appended"
     elif len(appended) == 1:
@@ -45,7 +45,10 @@ def interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int
 
 
 def command_that_goes_on(argv: Sequence[str], appended: Mapping[int, int]) -> str:
-    """The command line that appends the others: `argv` without the records that are `appended`, by partition."""
+    """Return the command line that appends the remaining records: `argv` with --skip-records for those in `appended`.
+
+    `appended` is the number of records per partition.
+    """
     words, at = list(argv), 0
     while at < len(words) and words[at] != "--":
         name, equals, _ = words[at].partition("=")

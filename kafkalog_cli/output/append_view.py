@@ -1,4 +1,4 @@
-"""How appends are shown."""
+"""The View of append."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalog_cli.output.views import View, change_counts, change_is_idle
 
 
 def append_view() -> View[Changed[AppendPlan]]:
-    """Of append."""
+    """Return the View of append."""
     return View(
         APPENDED,
         lambda changed: {**changed_fields(changed), **appended_fields(changed.plan)},

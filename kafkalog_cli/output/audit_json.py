@@ -1,4 +1,4 @@
-"""Audits for programs: an object for each partition directory and log directory, behind its findings."""
+"""The JSON output of audit: the findings of a partition or log directory, then an object for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANGE = "kafkalog.audit-change/1"
 
 
 def write_audited(lines: JsonLines, audited: Audited) -> None:
-    """The findings, then what it came to."""
+    """Write the findings, then the result."""
     if not isinstance(audited.result, Failed):
         for one in audited.result.findings:
             lines.object(FINDING, "finding", finding_object(one, audited.result))
@@ -25,7 +25,7 @@ def write_audited(lines: JsonLines, audited: Audited) -> None:
 
 
 def write_change(lines: JsonLines, change: Change) -> None:
-    """What became of one partition since an earlier run."""
+    """Write the change of one partition since an earlier run."""
     names = ("new_findings", "gone_findings")
     findings = {name: [{"kind": kind, "path": path} for kind, path in getattr(change, name)] for name in names}
     fields = {**change._asdict(), "kind": change.kind.value, **findings}
@@ -33,7 +33,7 @@ def write_change(lines: JsonLines, change: Change) -> None:
 
 
 def audit_object(audited: Audited) -> dict[str, Any]:
-    """The fields of `kafkalog.audit/1`: those of a verification, and `statistics`; only `error` where it failed."""
+    """Return the fields of `kafkalog.audit/1`: a verification's and `statistics`; a failed audit has an `error`."""
     log_dir, result = audited.log_dir, audited.result
     where = {} if log_dir is None else {**json_path(log_dir.path, "log_dir"), **log_dir._asdict()}
     where.pop("path", None)
@@ -42,7 +42,7 @@ def audit_object(audited: Audited) -> dict[str, Any]:
         return {**json_path(result.path), **where, **failed, "exit_code": int(audited.exit_code)}
     told = verification_object(result)
     for name in ("segments", "bytes", "batches", "records"):
-        told.pop(name)  # what was looked at; the statistics say what there is
+        told.pop(name)  # the verification counts what it checked; the statistics count what exists
     statistics = audited.statistics
     return {
         **told,
@@ -54,7 +54,7 @@ def audit_object(audited: Audited) -> dict[str, Any]:
 
 
 def statistics_object(found: PartitionStatistics) -> dict[str, Any]:
-    """What lies in a partition."""
+    """Return the statistics of a partition."""
     return {
         "directory_kind": found.kind.name.lower(),
         "topic_id": found.topic_id,
@@ -76,6 +76,6 @@ def statistics_object(found: PartitionStatistics) -> dict[str, Any]:
 
 
 def keys_object(found: KeyCounts) -> dict[str, Any]:
-    """The keys of a partition."""
+    """Return the counts of keys of a partition."""
     tops = {name: [one._asdict() for one in getattr(found, name)] for name in ("largest", "most_frequent")}
     return {**found._asdict(), "is_exact": not found.relative_error, **tops}

@@ -1,4 +1,4 @@
-"""Audits for people: a table for each log directory, the findings with their next steps, and the totals."""
+"""The text output of audit: a table per log directory, the findings with their next steps, and the totals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHOWN_KEY_BYTES = 64
 
 
 def write_audit(out: ResultStream, audited: Sequence[Audited], *, quiet: bool) -> None:
-    """All of it; with `quiet` only what has a warning or worse, and nothing where nothing has."""
+    """Write the whole audit; with `quiet` only results with a warning or worse, and nothing if there are none."""
     shown = [one for one in audited if not quiet or _verdict(one) != NOTHING]
     if quiet and not shown:
         return
@@ -65,7 +65,7 @@ def _write_directory(out: ResultStream, directory: str, group: list[Audited]) ->
     named = ", ".join(f"{name} {cell(value)}" for name, value in words if value is not None)
     out.write(f"{printable(directory)}{': ' if named else ''}{named}\n")
     columns, rows = [*_COLUMNS], [_row(one) for one in group]
-    if all(one.statistics is None or one.statistics.keys is None for one in group):  # nobody asked for them
+    if all(one.statistics is None or one.statistics.keys is None for one in group):  # keys were not requested
         columns = [one for one in columns if one.title != _KEYS]
         rows = [[*row[:-2], row[-1]] for row in rows]
     write_table(out, Table(columns, rows))
@@ -91,7 +91,7 @@ def _key_count(found: KeyCounts) -> str:
 
 
 def _write_keys(out: ResultStream, path: str, found: KeyCounts) -> None:
-    """The keys at the top, most bytes first, then what else has many records."""
+    """Write the largest keys, most bytes first, then further keys with the most records."""
     how = f"about {found.keys} (±{found.relative_error:.1%})" if found.relative_error else str(found.keys)
     others = [
         (found.tombstones, "tombstone", "tombstones"),
@@ -111,7 +111,7 @@ def _bounded(count: int, error: int) -> str:
 
 
 def _verdict(audited: Audited) -> str:
-    """What is wrong, in a few words."""
+    """Return the verdict in a few words."""
     if isinstance(audited.result, Failed):
         return "not looked at"
     corruptions, warnings = (audited.result.count(one) for one in (Severity.CORRUPTION, Severity.WARNING))
@@ -162,7 +162,7 @@ _CHANGE_COLUMNS = (
 
 
 def write_changes(out: ResultStream, found: Sequence[Change], *, quiet: bool) -> None:
-    """A table for each run compared with, of what is not as it was; with `quiet` nothing where all is."""
+    """Write a table of the changes since each compared run; with `quiet`, skip runs without any change."""
     for (run, since_ms), group in groupby(sorted(found, key=lambda one: one.since_run), key=_compared):
         of_run = [*group]
         rows = [_change_row(one) for one in of_run if one.kind is not ChangeKind.SAME]

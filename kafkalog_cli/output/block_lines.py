@@ -1,4 +1,4 @@
-"""Lines of record blocks by compiled kernels, a buffer full at a time; the first in the thread that reads the block."""
+"""Lines of record blocks from compiled kernels, one buffer at a time; the reading thread renders the first buffer."""
 
 from __future__ import annotations
 
@@ -15,36 +15,39 @@ if TYPE_CHECKING:
     from kafkalog_cli.storage.reading.read_compiled import AtOnce
 
 OUT_BYTES = 12 << 20
-"""What a chunk of a segment usually becomes; only what is written of a buffer takes memory."""
+"""The usual size of a chunk's lines; only the written part of a buffer takes memory."""
 
 WriteBytes = Callable[[memoryview | bytes], None]
 Render = Callable[[Any, Any], int]
-"""Renders lines of a block from a state on, as far as they fit into a buffer; the bytes written.
+"""Renders lines of a block from a state on, until the buffer is full, and returns the bytes written.
 
-The state: batch, record, whether the batch's line is out, and the room that a line wants which is larger than the
-buffer, else 0.
+The state is: batch, record, whether the batch's line is written, and the room that a line needs which is larger than
+the buffer (else 0).
 """
 
 
 class BlockRenderer(Protocol):
-    """Renders blocks that come as matrices."""
+    """Renders blocks that compiled kernels have read."""
 
     def render(self, block: RecordBlock) -> Render:
-        """What renders this block."""
+        """Return the function that renders this block."""
 
     def at_once(self, out: Any) -> AtOnce | None:
-        """What decodes batches and renders them into `out` as RenderedBlock; None if there is no such kernel."""
+        """Return the function that decodes batches and renders them into `out`; None without such a kernel.
+
+        The function's results are RenderedBlocks.
+        """
 
 
 class Lines(Protocol):
-    """Lines that are rendered, or will be."""
+    """Lines that are rendered, or will be when they are written."""
 
     def write(self, write: WriteBytes) -> None:
-        """Hand over all of them."""
+        """Pass all lines to `write`."""
 
 
 class _Lines:
-    """The lines of one block; `out` is the buffer that they go through."""
+    """The lines of one block; `out` is the buffer that they are rendered into."""
 
     def __init__(self, render: Render, block: RecordBlock, out: Any) -> None:
         import numpy as np
@@ -56,7 +59,7 @@ class _Lines:
         self._part = self._next()
 
     def write(self, write: WriteBytes) -> None:
-        """Hand over all lines, the first buffer of them as it was rendered when this was made."""
+        """Pass all lines to `write`; the first buffer of them was rendered in the constructor."""
         while self._part is not None:
             write(self._part)
             self._part = self._next()
@@ -66,14 +69,14 @@ class _Lines:
 
         if self._state[0] >= self._batches:
             return None
-        # A line larger than the buffer gets one of its own, which is not kept.
+        # A line larger than the buffer gets its own buffer, which is not kept.
         wanted = int(self._state[3])
         out: Any = np.empty(wanted, dtype=np.uint8) if wanted else self._out
         return memoryview(out)[: self._render(self._state, out)]
 
 
 class ReadyLines(NamedTuple):
-    """Lines of one buffer."""
+    """Lines that fit into one buffer."""
 
     part: memoryview
 
@@ -84,7 +87,7 @@ class ReadyLines(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RenderedBlock(RecordBlock):
-    """A block with its lines; without columns of records if it was decoded and rendered at once."""
+    """A block with its lines; it has no record columns if it was decoded and rendered in one step."""
 
     lines: Lines | None = None
 
@@ -95,23 +98,26 @@ class RenderedBlock(RecordBlock):
 
 
 def can_render(block: RecordBlock) -> bool:
-    """Whether compiled kernels render the block, or have rendered it: large records are rendered piece by piece."""
+    """Whether compiled kernels can render the block, or have rendered it.
+
+    A block with large records is rendered in pieces.
+    """
     if isinstance(block, RenderedBlock) and block.lines is not None:
         return True
     return block.is_compiled and not has_large(block)
 
 
 class _Buffer(NamedTuple):
-    """Room for lines, and what decodes and renders into it."""
+    """A buffer for lines, and the function that decodes and renders into it."""
 
     out: Any
     at_once: AtOnce | None
 
 
 class BlockLines:
-    """Renders blocks where they are read, in several threads at a time; each holds its buffer until its lines are out.
+    """Renders blocks in the threads that read them; each keeps its buffer until its lines are written.
 
-    A buffer's size also bounds what is rendered ahead: whoever prints the block renders the rest.
+    A buffer's size also limits how much is rendered ahead: the printing thread renders the rest of a block.
     """
 
     def __init__(self, renderer: BlockRenderer, out_bytes: int = OUT_BYTES) -> None:
@@ -120,7 +126,7 @@ class BlockLines:
         self._free: deque[_Buffer] = deque()
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """The blocks, with their lines where compiled kernels read them."""
+        """Iterate over the blocks; blocks that compiled kernels read have their lines."""
         buffer = self._take()
         try:
             for block in read(buffer.at_once):
@@ -130,7 +136,7 @@ class BlockLines:
             self._free.append(buffer)
 
     def write(self, block: RecordBlock, write: WriteBytes) -> None:
-        """Hand over the lines of a block that compiled kernels read, rendered already or not."""
+        """Pass the lines of a block that compiled kernels read to `write`, and render them if they are not."""
         if isinstance(block, RenderedBlock) and block.lines is not None:
             block.lines.write(write)
             return

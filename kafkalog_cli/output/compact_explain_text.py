@@ -1,4 +1,4 @@
-"""Why a cleaning takes the records of a key or leaves them, and when their time comes: for people, a line a record."""
+"""The text of compact's explanation: a line per record of a key: why it stays or is removed, and when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNTIL = {
 
 
 def explain_lines(plan: CompactPlan) -> Iterator[str]:
-    """The settings that were asked, then each record of the key, as a cleaning now would have it."""
+    """Return lines for the settings used, then for each record of the key and its fate in a cleaning now."""
     if plan.explained is None or plan.dirt is None:
         return
     for setting in plan.settings:

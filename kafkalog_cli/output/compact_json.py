@@ -1,4 +1,4 @@
-"""Compactions for programs."""
+"""The JSON output of compact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMPACTION = "kafkalog.compaction/1"
 
 
 def compaction_fields(plan: CompactPlan) -> dict[str, Any]:
-    """Of a compaction: what is dirty, whether it is cleaned and why, what would go, what it came to."""
+    """Return a compaction's fields: dirtiness, whether and why the log is cleaned, the estimate, and the outcome."""
     dirt, due = plan.dirt, plan.due
     return {
         "choice": plan.choice.value,

@@ -1,4 +1,4 @@
-"""Compactions for people: one line a partition."""
+"""The text output of compact: one line per partition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UP_TO = {
 
 
 def compaction_words(plan: CompactPlan) -> str:
-    """What was cleaned, would be, or why nothing is."""
+    """Return what was cleaned or would be, or why nothing is."""
     done = [_cleaning(plan)] if plan.choice.is_cleaned else []
     if plan.due is not None and plan.due.files:
         done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({plan.due.size_bytes} bytes)")
@@ -36,7 +36,7 @@ def compaction_words(plan: CompactPlan) -> str:
     retention = plan.retention
     if retention is not None and retention.removed:
         removed = counted(len(retention.removed), "segment", "segments")
-        most = "at most " if plan.choice.is_cleaned and plan.outcome is None else ""  # what is cleaned is less
+        most = "at most " if plan.choice.is_cleaned and plan.outcome is None else ""  # cleaning shrinks segments
         done.append(f"{most}{removed} removed by retention ({retention.removed_bytes} bytes)")
     return ", ".join(done) if done else f"nothing to do, {_why_not(plan)}"
 
@@ -57,9 +57,11 @@ _COLUMNS = (
 
 
 def dry_run_table(plans: Sequence[CompactPlan]) -> Table:
-    """What of each log is dirty, and whether it would be cleaned; records only where they were counted.
+    """Return a table of each log's dirtiness and whether it would be cleaned.
 
-    REMOVED: the segments (at most) that retention takes afterwards, where the policy of the topic has delete too.
+    Record counts are shown only if they were estimated.
+
+    REMOVED: the most segments that retention removes afterwards, for a topic whose policy includes delete.
     """
     return Table(_COLUMNS, [_row(plan) for plan in plans])
 
@@ -83,7 +85,7 @@ def _row(plan: CompactPlan) -> list[str]:
 
 
 def compaction_undo_words(plan: CompactPlan, done: Applied | None) -> str:
-    """How it is taken back: retention first, which came last."""
+    """Return how to undo a compaction: the retention after it is undone first."""
     words = undo_words(plan, done, delay_ms=plan.delay_ms)
     if plan.retention_run is None or not plan.delay_ms:
         return words or ("" if plan.retention_run is None else "cannot be undone")

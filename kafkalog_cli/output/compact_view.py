@@ -1,4 +1,4 @@
-"""How compactions are shown: a line each, or a row each of a table for a dry run of several partitions."""
+"""The View of compact: a line per partition, or a table for a dry run of several partitions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ _NAMES = (
 def compact_view(
     *, explains: bool = False, erases: bool = False, has_table: bool = False
 ) -> View[Changed[CompactPlan]]:
-    """Of compact. `explains` the fate of a key's records, `erases` keys, `has_table`: a row each at the end."""
+    """Return the View of compact.
+
+    `explains`: the fate of a key's records is shown; `erases`: keys are erased; `has_table`: a table at the end.
+    """
     rows: list[CompactPlan] = []
 
     def lines(changed: Changed[CompactPlan]) -> Iterable[str]:
-        """Nothing is said of a topic that is not compacted, unless the command line names it."""
+        """Return a partition's lines; none for a topic that is not compacted, unless it was named or has remarks."""
         plan = changed.plan
         if plan.choice is Choice.NOT_COMPACTED and not plan.remarks and not changed.is_named:
             return

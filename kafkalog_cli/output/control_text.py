@@ -12,11 +12,11 @@ _LABELS = {
     5: "KRaftVersion",
     6: "KRaftVoters",
 }
-"""What stands before the JSON; only the first has a colon."""
+"""The text before the JSON, per type of control record; only the first has a colon."""
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str | Fault:
-    """The text of one control record; a fault where the real tool aborts."""
+    """Return the text of one control record; a Fault if the real tool aborts there."""
     record = decode_control(key, value)
     if isinstance(record, Fault):
         return record

@@ -1,4 +1,4 @@
-"""Decoders of keys and values for dump-log: the real tool's classes, and more by a short name."""
+"""Decoders of keys and values for dump-log: the real tool's classes, and more with short names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRING_DECODER = JAVA_PACKAGE + "StringDecoder"
 
 
 class CannotDecode(NamedTuple):
-    """What makes the real tool abort: the exception that its decoder throws."""
+    """The exception of a decoder on which the real tool aborts."""
 
     message: str
 
@@ -67,7 +67,7 @@ def _json(data: bytes) -> str:
 
 
 def _identity(data: bytes) -> str:
-    # The real tool prints the array's identity, which differs from run to run; ours is of its content.
+    # The real tool prints the array's identity, which differs from run to run; ours is a checksum of the content.
     import zlib
 
     return f"[B@{zlib.crc32(data):x}"
@@ -89,7 +89,7 @@ DECODERS: dict[str, Callable[[bytes], str | CannotDecode]] = {
     "base64": _base64,
     "json": _json,
 }
-"""By name. The classes abort on too few bytes as in the real tool; the short names show hex instead."""
+"""Decoders by name. The classes abort on too few bytes as in the real tool; the short names show hex instead."""
 
 SHORT_NAMES = [name for name in DECODERS if "." not in name]
 
@@ -107,4 +107,4 @@ PIECES: dict[Callable[[bytes], str | CannotDecode], Pieces] = {
     _uuid: _shown_hex,
     **{DECODERS[name]: _shown_hex for name in ("int", "long", "short", "double", "float")},
 }
-"""What shows a large key or value piece by piece. No number and no UUID is so large; of JSON the text is shown."""
+"""Functions that show a large key or value in pieces. Numbers and UUIDs are never large; JSON is shown as text."""

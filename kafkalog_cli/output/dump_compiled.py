@@ -1,4 +1,4 @@
-"""dump-log's text by the compiled kernels, for batches and blocks that come as matrices."""
+"""dump-log's text from compiled kernels, for batches and blocks in matrices."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ RENDER_RECORDS = "kafkalog_cli.output.kernels.dump:render_records"
 IS_PLAIN_CASE = "kafkalog_cli.output.kernels.dump:is_plain_case"
 
 OUT_BYTES = 1 << 20
-"""Room for lines of batches alone."""
+"""The size of the buffer for batch lines without records."""
 
 
 class CompiledLogText:
-    """The twin of `LogText` for what needs no decoder but the string one."""
+    """The compiled twin of `LogText`, for output that needs no decoder other than the string decoder."""
 
     def __init__(self, *, contents: bool, skip_metadata: bool, version: DumpVersion = NEWEST) -> None:
         self._showing = contents, skip_metadata, skip_metadata and not version.is_scala
         self._out: Any = None
 
     def batches(self, columns: BatchColumns, write: WriteBytes, plain: Callable[[int], bool]) -> None:
-        """Lines of all batches; `plain` renders one row by the plain twin, False ends the rendering."""
+        """Write the lines of all batches; `plain` renders one row with the plain twin and returns False to stop."""
         import numpy as np
 
         if self._out is None:
@@ -43,11 +43,11 @@ class CompiledLogText:
 
     @staticmethod
     def at_once(out: Any) -> None:
-        """There is no kernel for it."""
+        """Return None: no kernel decodes and renders in one step."""
         del out
 
     def render(self, block: RecordBlock) -> Render:
-        """Renders lines of the block's batches and records."""
+        """Return the function that renders lines of the block's batches and records."""
         import numpy as np
 
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Prints one segment as dump-log's text, by the plain or the compiled renderer as its batches come."""
+"""Prints one segment as dump-log's text; the form of its batches decides for the plain or the compiled renderer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SegmentPrinter(Protocol):
     aborted: Abort | None
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """The blocks, with what of printing them can be done beforehand; they are iterated for in other threads."""
+        """Iterate over the blocks, prepared for printing as far as possible; this runs in other threads."""
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batches without records."""
@@ -33,11 +33,11 @@ class SegmentPrinter(Protocol):
         """Print batches with their records."""
 
     def ending(self, fault: Fault | None, valid_bytes: int) -> None:
-        """Print what follows the last batch."""
+        """Print the text after the last batch."""
 
 
 class TextPrinter:
-    """kafka-dump-log's text. `compiled` makes what renders matrices, None if a decoder needs the plain one."""
+    """Prints kafka-dump-log's text. `compiled` makes the compiled renderer; None if a decoder needs the plain one."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class TextPrinter:
 
     @property
     def aborted(self) -> Abort | None:
-        """Where the real tool gives up, None if nowhere so far."""
+        """The place where the real tool gives up; None if it has not so far."""
         return self._text.aborted
 
     @aborted.setter
@@ -65,7 +65,7 @@ class TextPrinter:
         self._text.aborted = value
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """The blocks, rendered by the compiled kernels if those do it."""
+        """Iterate over the blocks, rendered by compiled kernels if possible."""
         lines = self._lines()
         return read(None) if lines is None else lines.ahead(read)
 
@@ -110,7 +110,7 @@ def _can_render(block: RecordBlock) -> bool:
 
 
 class SevenPrinter:
-    """The text of 0.7's tool for a `.kafka` file that starts at `base_offset`; it never aborts on damage."""
+    """The text of 0.7's tool for a `.kafka` file that starts at `base_offset`; damage never makes it abort."""
 
     def __init__(self, out: ResultStream, text: SevenText, base_offset: int) -> None:
         self.aborted: Abort | None = None
@@ -119,7 +119,7 @@ class SevenPrinter:
         self._base_offset = base_offset
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """The blocks as they are."""
+        """Iterate over the blocks unchanged."""
         return read(None)
 
     def batches(self, batches: BatchColumns) -> None:
@@ -128,13 +128,13 @@ class SevenPrinter:
             self._out.write(self._text.message(batch))
 
     def block(self, block: RecordBlock) -> None:
-        """Print message lines, with what the messages hold."""
+        """Print message lines with the contents of the messages."""
         for line in self._text.block(block):
             self._out.write(line)
         for fault in block.faults.values():
             self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 
     def ending(self, fault: Fault | None, valid_bytes: int) -> None:
-        """Print where the log ends."""
+        """Print the offset at which the log ends."""
         del fault
         self._out.write(self._text.tail(self._base_offset + valid_bytes))

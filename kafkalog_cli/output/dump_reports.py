@@ -17,9 +17,9 @@ class DumpReports:
     """Pairs by absolute path, in the order of the arguments.
 
     The Scala tool prepends to its lists of mismatches and gaps, so these print newest first. The Java tool has them in
-    sorted maps: the newest of each offset, mismatches from the last offset down, gaps from the first up. The order of
-    files in their hash maps is not reproduced. Gaps can be as many as records: they are in `gaps`, and by path which of
-    them.
+    sorted maps: the newest pair of each offset, mismatches from the last offset down, gaps from the first up. The order
+    of files in the tools' hash maps is not reproduced. There can be as many gaps as records, so `gaps` spools all of
+    them; `_non_consecutive` has the ranges in `gaps` by path.
     """
 
     version: DumpVersion = NEWEST
@@ -32,17 +32,17 @@ class DumpReports:
 
     @staticmethod
     def add(report: dict[str, Pairs], path: str, pairs: Pairs) -> None:
-        """Add `pairs`, if any, to what `report` has of `path`."""
+        """Add `pairs`, if any, to the pairs of `path` in `report`."""
         if pairs:
             report.setdefault(path, []).extend(pairs)
 
     def add_gaps(self, path: str, begin: int) -> None:
-        """The gaps from number `begin` on are those of `path`."""
+        """Assign the gaps from number `begin` on to `path`."""
         if len(self.gaps) > begin:
             self._non_consecutive.setdefault(path, []).append((begin, len(self.gaps)))
 
     def text(self) -> Iterator[str]:
-        """All reports, part by part; nothing if there is nothing to report."""
+        """Iterate over the text of all reports; empty if there is nothing to report."""
         parts = []
         for path, pairs in self.index_mismatches.items():
             if not pairs:

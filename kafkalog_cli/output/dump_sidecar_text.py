@@ -9,7 +9,7 @@ from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 
 
 def producer_line(entry: ProducerEntry, version: DumpVersion = NEWEST) -> str:
-    """One producer; the line of a producer without a batch ends in a blank in the Scala tool."""
+    """Return the line of one producer; without a batch, the Scala tool's line ends in a blank."""
     line = (
         f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch}"
         f" coordinatorEpoch: {entry.coordinator_epoch}"
@@ -26,7 +26,7 @@ def producer_line(entry: ProducerEntry, version: DumpVersion = NEWEST) -> str:
 
 
 def aborted_txn_line(entry: AbortedTxn) -> str:
-    """One aborted transaction."""
+    """Return the line of one aborted transaction."""
     return (
         f"version: {entry.version} producerId: {entry.producer_id} firstOffset: {entry.first_offset}"
         f" lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}\n"

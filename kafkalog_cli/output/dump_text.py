@@ -17,13 +17,13 @@ from kafkalog_cli.output.large_fields import is_large, java_pieces
 from kafkalog_cli.output.stream import printable
 
 CANNOT_DECODE = "cannot-decode"
-"""The kind of an Abort at a key or value that the wanted decoder does not read."""
+"""The kind of an Abort at a key or value that the decoder cannot read."""
 
 
 class Abort(NamedTuple):
     """Where and why the real tool gives up on the file.
 
-    `position` in bytes, `kind` the word of a FaultKind, or CANNOT_DECODE.
+    `position` in bytes, `kind` the value of a FaultKind, or CANNOT_DECODE.
     """
 
     position: int
@@ -35,20 +35,20 @@ ShownPieces = tuple[Iterator[str] | None, Iterator[str] | None]
 
 
 class KeyValueDecoder(Protocol):
-    """Texts of a record's key and value: None where nothing is printed."""
+    """Decodes a record's key and value to text; None if nothing is printed."""
 
     def parse(
         self, offset: int, key: bytes | None, value: bytes | None
     ) -> tuple[str | None, str | None] | CannotDecode:
-        """Texts of `key` and `value`, or why the real tool would abort."""
+        """Return the texts of `key` and `value`, or why the real tool would abort."""
 
 
 class LogText:
     """Renders the batches and records of one `.log` or `.checkpoint` file.
 
-    `decoder` None: contents are not printed. Methods give text; `aborted` is set when the real tool would
-    have thrown there, with the text that it had printed before. `escape`: for a terminal, control characters
-    of keys, payloads and header keys are shown as escapes. `version`: whose text it is.
+    `decoder` None: contents are not printed. Methods return text. `aborted` is set if the real tool would have thrown
+    there; the text is then what the tool had printed before. `escape`: for a terminal, control characters of keys,
+    payloads and header keys are escaped. `version`: the version of kafka-dump-log that is mirrored.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class LogText:
         self.aborted: Abort | None = None
 
     def batches(self, batches: Iterable[Batch]) -> Iterator[str]:
-        """One line a batch."""
+        """Iterate over the lines of batches, one per batch."""
         for batch in batches:
             yield self.batch(batch)
             if self.aborted:
                 return
 
     def batch(self, batch: Batch) -> str:
-        """The line of one batch (DumpLogSegments.printBatchLevel)."""
+        """Return the line of one batch (DumpLogSegments.printBatchLevel)."""
         name = codec_name(batch.codec)
         if batch.magic < 2:
             start = f"offset: {batch.last_offset}"
@@ -96,7 +96,7 @@ class LogText:
         )
 
     def block(self, block: RecordBlock) -> Iterator[str]:
-        """The batch lines of a block, each followed by the lines of its records; large records come in pieces."""
+        """Iterate over the batch lines of a block, each followed by its record lines; large records come in pieces."""
         rows = block.records.rows()
         begin = 0
         batches = block.batches.rows(block.first_row, block.end_row)
@@ -143,7 +143,7 @@ class LogText:
         return text + "\n"
 
     def _large_record(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[str]:
-        """The text of `_record` in pieces, where the decoder has pieces for it."""
+        """Iterate over the text of `_record` in pieces, if the decoder has pieces."""
         _, _, _, key_at, key_size, value_at, value_size, headers_at, count = row[:9]
         shown: ShownPieces | None = None
         if isinstance(self._decoder, ClassDecoder) and not batch.is_control and OUTSIDE not in (key_at, value_at):
@@ -159,7 +159,7 @@ class LogText:
             yield end
         if self.aborted:
             return
-        if shown is None:  # of the rest no piece can be had alone
+        if shown is None:  # the decoder needs the whole field
             metadata = "" if self._skip_metadata else self._metadata(buffer, without_headers, batch)
             yield self._record(buffer, without_headers, batch)[len(metadata) :]
             return
@@ -173,7 +173,10 @@ class LogText:
         yield "\n"
 
     def _indent(self, *, is_first: bool) -> str:
-        """What comes before a key or a payload; the Scala tool never indents a payload, not even one alone."""
+        """Return the text before a key or a payload.
+
+        The Scala tool never indents a payload, not even one without a key.
+        """
         return "| " if self._skip_metadata and is_first else " "
 
     def _metadata(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
@@ -196,7 +199,7 @@ class LogText:
         return text
 
     def ending(self, fault: Fault | None, file_name: str, *, whole_file: bool) -> str:
-        """What follows the last batch; `whole_file`: --max-bytes did not cut."""
+        """Return the text after the last batch; `whole_file`: --max-bytes did not cut the file."""
         if fault is None:
             return ""
         if fault.kind is FaultKind.TRAILING_BYTES:
@@ -204,13 +207,13 @@ class LogText:
                 return ""
             return f"Found {fault.size_bytes} invalid bytes at the end of {self._shown(file_name)}\n"
         self.aborted = Abort(fault.position, fault.message, fault.kind.value)
-        # A legacy entry's offset is printed before its header is read.
+        # The tool prints a legacy entry's offset before it reads its header.
         legacy = fault.kind is FaultKind.INVALID_MAGIC or (fault.kind is FaultKind.HEADER_CUT_OFF and fault.got in "01")
         return f"offset: {fault.base_offset}" if legacy else ""
 
 
 def optional_long(value: int | None) -> str:
-    """java.util.OptionalLong.toString."""
+    """Return the text of java.util.OptionalLong.toString."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
@@ -219,7 +222,7 @@ def _bool(value: object) -> str:
 
 
 class ClassDecoder:
-    """Keys and values by one decoder each (DumpLogSegments.DecoderMessageParser)."""
+    """Decodes keys and values with one decoder each (DumpLogSegments.DecoderMessageParser)."""
 
     def __init__(
         self, key: Callable[[bytes], str | CannotDecode], value: Callable[[bytes], str | CannotDecode]
@@ -228,7 +231,7 @@ class ClassDecoder:
         self._value = value
 
     def pieces(self, key: memoryview | None, value: memoryview | None) -> ShownPieces | None:
-        """The same texts of a large record in pieces; None where a decoder has to have its field whole."""
+        """Return the texts of a large record in pieces; None if a decoder needs its field whole."""
         of_key, of_value = PIECES.get(self._key), PIECES.get(self._value)
         if (key is not None and of_key is None) or (value is not None and of_value is None):
             return None
@@ -240,7 +243,7 @@ class ClassDecoder:
     def parse(
         self, offset: int, key: bytes | None, value: bytes | None
     ) -> tuple[str | None, str | None] | CannotDecode:
-        """Texts of `key` and `value`; the first that cannot be decoded ends the file."""
+        """Return the texts of `key` and `value`; the first that cannot be decoded ends the file."""
         del offset
         key_text = None if key is None else self._key(key)
         if isinstance(key_text, CannotDecode):

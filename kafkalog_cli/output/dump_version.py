@@ -1,4 +1,4 @@
-"""The versions of kafka-dump-log between which the text of `dump-log` can be chosen."""
+"""The versions of kafka-dump-log that `dump-log` can mirror."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RELEASE = re.compile(r"(\.[0-9]+)?", re.ASCII)
 class DumpVersion(str, Enum):
     """A version of kafka-dump-log, named by the Kafka release that changed its text.
 
-    Kafka 4.3 wrote the tool anew in Java (org.apache.kafka.tools.DumpLogSegments).
+    Kafka 4.3 rewrote the tool in Java (org.apache.kafka.tools.DumpLogSegments).
     """
 
     V4_2 = "4.2"
@@ -32,7 +32,7 @@ class DumpVersion(str, Enum):
 
     @property
     def is_scala(self) -> bool:
-        """Whether the tool is the Scala one (kafka.tools.DumpLogSegments), up to Kafka 4.2."""
+        """Whether the tool is the Scala tool (kafka.tools.DumpLogSegments), up to Kafka 4.2."""
         return self is DumpVersion.V4_2
 
 
@@ -40,7 +40,7 @@ NEWEST = DumpVersion.V4_3
 
 
 def dump_version(text: str) -> DumpVersion:
-    """The version that a name or a release such as 4.2.0 stands for. Raises UsageError."""
+    """Return the version of a name or a release such as 4.2.0. Raises UsageError."""
     for version in DumpVersion:
         if text.startswith(version.value) and _RELEASE.fullmatch(text, len(version.value)):
             return version

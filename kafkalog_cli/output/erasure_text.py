@@ -1,4 +1,4 @@
-"""What was erased, and what proves it: for people."""
+"""The text of an erasure: the erased records, and the evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_SHOWN = 10
 
 
 def erasure_lines(plan: CompactPlan) -> Iterator[str]:
-    """Each key by its line in the file of keys, the logs before and after, and what is known of other replicas."""
+    """Return lines for each key (by its line in the key file), the logs before and after, and the other replicas."""
     erasure = plan.erasure
     if erasure is None or plan.is_refused:
         return

@@ -1,4 +1,4 @@
-"""Exports for programs."""
+"""The JSON output of export."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ EXPORTED = "kafkalog.exported/1"
 
 
 def exported_object(file: MadeFile, output: str, *, of_earlier_run: bool) -> dict[str, Any]:
-    """The fields of a file that has its place in the output."""
+    """Return the fields of a file that is in place in the output."""
     return {**json_path(f"{output.rstrip('/')}/{file.path}"), **file.facts, "of_earlier_run": of_earlier_run}
 
 
 def export_counts(files: Sequence[MadeFile]) -> dict[str, int]:
-    """What the summary counts of all of them."""
+    """Return the counts of all files for the summary."""
     return {
         "files": len(files),
         "topics": len({one.topic for one in files}),

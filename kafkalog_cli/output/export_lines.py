@@ -1,4 +1,4 @@
-"""Exported records as the NDJSON of `read --format json`: what `append` takes back."""
+"""Exported records as the NDJSON of `read --format json`, which `append` accepts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kafkalog_cli.storage.partition import Partition
 
 
 class ExportLines:
-    """Goes to the workers of Spark, which know nothing of output."""
+    """Makes the lines of an export; Spark sends it to its workers, because `spark` does not import `output`."""
 
     def of_segment(self, partition: Partition, name: str, *, is_seven: bool) -> Callable[[RecordBlock], bytes]:
-        """What renders the blocks of a segment file: a line for each record."""
+        """Return the function that renders the blocks of a segment file, a line per record."""
         directory = partition.directory
         context = SegmentContext(directory.topic, directory.partition, name, is_seven)
         sink = io.BytesIO()

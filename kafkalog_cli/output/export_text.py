@@ -1,4 +1,4 @@
-"""What an export says: a line for each topic, and one for all."""
+"""The text output of export: a line per topic, and a total."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def export_lines(files: Iterable[MadeFile]) -> Iterator[str]:
-    """The lines, with their ends."""
+    """Return the lines, with line ends."""
     whole: list[MadeFile] = []
     topics = 0
     for topic, group in groupby(sorted(files, key=lambda one: one.topic), key=lambda one: one.topic):

@@ -1,4 +1,4 @@
-"""What was unlinked to make room, for people and for programs."""
+"""The text and JSON output of retain --free-bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FREED = "kafkalog.freed/1"
 
 
 def freed_line(freed: Freed) -> str:
-    """One line: what went, where the log starts and ends, and that it is gone."""
+    """Return one line: the unlinked files, the log's start and end, and that this cannot be undone."""
     plan = freed.plan
     path = printable(plan.path)
     parts = []
@@ -34,7 +34,7 @@ def freed_line(freed: Freed) -> str:
 
 
 def freed_object(freed: Freed) -> dict[str, Any]:
-    """Fields of a `kafkalog.freed/1`."""
+    """Return the fields of `kafkalog.freed/1`."""
     plan = freed.plan
     is_changed = bool(freed.segments) and not freed.is_dry_run
     return {
@@ -55,7 +55,7 @@ def freed_object(freed: Freed) -> dict[str, Any]:
 
 
 def free_view() -> View[Freed]:
-    """Of retain --free-bytes."""
+    """Return the View of retain --free-bytes."""
     return View(
         FREED,
         freed_object,

@@ -1,4 +1,4 @@
-"""Tables for people: aligned plain text in a pipe, a table through rich on a terminal; times and names as text."""
+"""Tables for people: aligned plain text in a pipe, a table of rich on a terminal; times and names as text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import NamedTuple
 from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
 
 NOTHING = "-"
-"""A cell whose value is not there."""
+"""The cell of a missing value."""
 
 _GAP = "  "
 _MAX_MS = 253_402_300_799_999
-"""The end of the year 9999, where `datetime` ends too."""
+"""The end of the year 9999, the last that `datetime` can represent."""
 
 
 class Column(NamedTuple):
-    """A column; on a terminal that is too narrow those with the highest `rank` are left out first, 0 never.
+    """A column; a terminal that is too narrow leaves out the highest `rank` first, and rank 0 never.
 
-    `is_count`: a terminal shows it only if there is anything to count.
+    `is_count`: a terminal shows the column only if a row has a count other than 0.
     """
 
     title: str
@@ -31,14 +31,17 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells; cells hold no raw control characters (see `printable`)."""
+    """Rows of cells; cells have no raw control characters (see `printable`)."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
 
 
 def write_table(out: ResultStream, table: Table) -> None:
-    """All of the table in a pipe; on a terminal what has values and fits, and a line about what does not."""
+    """Write a table: all of it in a pipe, on a terminal only the columns that have values and fit.
+
+    A last line on the terminal names columns that do not fit.
+    """
     if not out.is_terminal:
         out.write(_plain(table))
         return
@@ -50,12 +53,12 @@ def write_table(out: ResultStream, table: Table) -> None:
 
 
 def cell(value: object) -> str:
-    """A value as a cell, None as `-`."""
+    """Return a value as a cell, None as `-`."""
     return NOTHING if value is None else printable(str(value))
 
 
 def iso_time(timestamp_ms: int | None) -> str:
-    """Epoch milliseconds as ISO 8601 in UTC; the number itself where no calendar has it; None as `-`."""
+    """Return epoch ms as ISO 8601 in UTC; the number itself before 1970 and after the year 9999; None as `-`."""
     if timestamp_ms is None:
         return NOTHING
     if not 0 <= timestamp_ms <= _MAX_MS:
@@ -86,7 +89,7 @@ def _widths(table: Table) -> list[int]:
 
 
 def _with_values(table: Table) -> Table:
-    """The table without columns in which no row has anything."""
+    """Return the table without the columns that are empty in every row; columns of rank 0 always stay."""
     kept = []
     for index, column in enumerate(table.columns):
         empty = (NOTHING, "0") if column.is_count else (NOTHING,)

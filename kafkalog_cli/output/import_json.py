@@ -1,4 +1,4 @@
-"""Imports for programs."""
+"""The JSON output of import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IMPORTED = "kafkalog.imported/1"
 
 
 def imported_objects(result: ImportResult, log_dir: str, *, dry_run: bool) -> Iterator[dict[str, Any]]:
-    """An object for each partition that was made, or would be as far as that is known before the rows are read."""
+    """Return an object for each new partition; in a dry run, with the facts that are known before the rows are read."""
     plan = result.plan
     if plan is None:
         return

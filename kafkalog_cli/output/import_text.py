@@ -1,4 +1,4 @@
-"""What an import says: a line for each partition, and one for all."""
+"""The text output of import: a line per partition, and a total."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def import_lines(result: ImportResult, log_dir: str, *, dry_run: bool) -> Iterator[str]:
-    """The lines, without their ends."""
+    """Return the lines, without line ends."""
     plan = result.plan
     if plan is None:
         return

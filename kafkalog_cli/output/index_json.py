@@ -1,4 +1,4 @@
-"""The machine output of `dump-index`: a line an entry, then a line for its file."""
+"""The JSON output of dump-index: a line per entry, then a line for the file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENTRY_SCHEMAS: dict[FileKind, str] = {
 }
 
 _UNITS = {"timestamp": "timestamp_ms"}
-"""Fields whose name in machine output has a unit."""
+"""Fields whose name in JSON has a unit."""
 
 _STYLE_NAMES = (
     (Style.FIRST_OFFSET, "first-offset"),
@@ -41,7 +41,7 @@ _STYLE_NAMES = (
 
 
 class IndexJson:
-    """Writes reports, and counts what was written for the summary."""
+    """Writes reports, and counts files and verdicts for the summary."""
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
@@ -49,7 +49,7 @@ class IndexJson:
         self._verdicts: Counter[Verdict] = Counter()
 
     def report(self, report: FileReport) -> None:
-        """The lines of one file."""
+        """Write the lines of one file."""
         place: dict[str, object] = {**json_path(report.path), **_topic(report.topic), "partition": report.partition}
         if report.kind in _ENTRY_SCHEMAS:
             schema = _ENTRY_SCHEMAS[report.kind]
@@ -64,7 +64,7 @@ class IndexJson:
         self._verdicts.update(report.counts)
 
     def summary(self, exit_code: ExitCode) -> None:
-        """The last line."""
+        """Write the summary, the last line."""
         self._lines.summary(
             exit_code, files=self._files, entries=sum(self._verdicts.values()), verdicts=_verdicts(self._verdicts)
         )

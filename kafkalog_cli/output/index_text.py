@@ -1,4 +1,4 @@
-"""The text of `dump-index`: a line a file, a line an entry with what was found, a line that sums the file up."""
+"""The text output of dump-index: a line for the file, a line per entry with its verdict, and a summary line."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _MARKS = {ExitCode.OK: "", ExitCode.WARNINGS: "warning: ", ExitCode.FAILURE: "er
 
 
 def report_lines(report: FileReport) -> Iterator[str]:
-    """The lines of one file, each with its line end."""
+    """Return the lines of one file, with line ends."""
     yield f"{_heading(report)}\n"
     if report.kind in _METADATA:
         for entry in report.entries:
@@ -107,7 +107,7 @@ def _file_style(report: FileReport) -> str:
 
 @cache
 def _camel(name: str) -> str:
-    """A field under the name that kafka-dump-log prints."""
+    """Return the name under which kafka-dump-log prints a field."""
     first, *others = name.split("_")
     return first + "".join(other.capitalize() for other in others)
 

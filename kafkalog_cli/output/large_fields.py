@@ -1,7 +1,7 @@
-"""Large keys, values and headers, rendered piece by piece: a line of output is never in memory as a whole.
+"""Renders large keys, values and headers in pieces: a line of output is never in memory as a whole.
 
-A batch may decompress to 128 MiB, and a single record may take all of it. Its text takes up to six times as much in
-JSON, and Python's copies of that text several times more.
+A batch may decompress to 128 MiB, and a single record may take all of it. Its JSON is up to six times as large, and
+Python's copies of that text take several times more.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from kafkalog_cli.format.records import OUTSIDE, RecordBlock, headers_end
 from kafkalog_cli.output.ndjson import json_quoted
 
 LARGE_BYTES = 1 << 20
-"""Key, value and headers of a record from which on it is rendered piece by piece."""
+"""A record is rendered in pieces if its key and value, or its headers, have more bytes than this."""
 
 PIECE_BYTES = 3 << 16
-"""A piece of a field; a multiple of three, as base64 wants it."""
+"""The size of a piece of a field; a multiple of three, for base64."""
 
 _CONTINUATION_BYTES = 3
-"""At most so many bytes follow the first byte of a character in UTF-8."""
+"""The most bytes after the first byte of a UTF-8 character."""
 
 
 def is_large(buffer: memoryview, row: tuple[int, ...]) -> bool:
-    """Whether a record is to be rendered piece by piece."""
+    """Whether a record must be rendered in pieces."""
     if len(buffer) <= LARGE_BYTES:
         return False
     key_at, key_size, value_at, value_size, headers_at, header_count = row[3:9]
@@ -35,7 +35,7 @@ def is_large(buffer: memoryview, row: tuple[int, ...]) -> bool:
 
 
 def has_large(block: RecordBlock) -> bool:
-    """Whether one of the records of a block that compiled kernels read may be large."""
+    """Whether a record of a block that compiled kernels read may be large."""
     columns: Any = block.records
     if len(block.buffer) <= LARGE_BYTES or columns.matrix is None or not len(columns):
         return False
@@ -45,18 +45,18 @@ def has_large(block: RecordBlock) -> bool:
         return False
     import numpy as np
 
-    # Between where the headers of two records begin lie the headers of the first and the contents of the second.
+    # From one record's headers to the next record's, there are the first's headers and the second's contents.
     begins = np.append(columns.headers_position, len(block.buffer))
     return bool(((np.diff(begins) > LARGE_BYTES) & (columns.header_count > 0)).any())
 
 
 def pieces(data: memoryview) -> Iterator[memoryview]:
-    """Bytes in pieces of PIECE_BYTES."""
+    """Iterate over bytes in pieces of PIECE_BYTES."""
     return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
 
 
 def utf8_pieces(data: memoryview) -> Iterator[bytes]:
-    """Bytes in pieces that no character of UTF-8, and nothing that Java replaces as one, goes across."""
+    """Iterate over pieces that split neither a UTF-8 character nor a sequence that Java replaces as one."""
     start, size = 0, len(data)
     while start < size:
         end = min(start + PIECE_BYTES, size)
@@ -68,24 +68,24 @@ def utf8_pieces(data: memoryview) -> Iterator[bytes]:
 
 
 def java_pieces(data: memoryview) -> Iterator[str]:
-    """The text of `java_string`."""
+    """Iterate over the text of `java_string` in pieces."""
     return map(java_string, utf8_pieces(data))
 
 
 def hex_pieces(data: memoryview) -> Iterator[str]:
-    """The bytes in hex."""
+    """Iterate over the bytes in hex."""
     return (piece.hex() for piece in pieces(data))
 
 
 def base64_pieces(data: memoryview) -> Iterator[str]:
-    """The bytes in base64."""
+    """Iterate over the bytes in base64."""
     import base64
 
     return (base64.b64encode(piece).decode() for piece in pieces(data))
 
 
 def json_pieces(data: memoryview) -> Iterator[str]:
-    """The object of `json_bytes`."""
+    """Iterate over the JSON object of `json_bytes` in pieces."""
     if _is_utf8(data):
         yield '{"encoding":"utf-8","data":"'
         for piece in utf8_pieces(data):

@@ -1,4 +1,4 @@
-"""What `ls` prints as text: a log directory in words, a table with a row a partition or a segment, then details."""
+"""The text output of ls: a log directory in words, a table with a row per partition or segment, then details."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SEGMENT_COLUMNS = (
 )
 
 AT_END = "end"
-"""A high watermark that no checkpoint tells: the log's end is taken for it."""
+"""A high watermark that is in no checkpoint: the log's end is used."""
 
 _FILE_COLUMNS = (Column("FILE"), Column("KIND"), Column("STATE"), Column("BYTES", is_number=True))
 _LEFTOVER_COLUMNS = (Column("LEFTOVER"), Column("STATE"), Column("BYTES", is_number=True))
@@ -71,7 +71,7 @@ _METADATA_COLUMNS = (
 
 
 class ListingText:
-    """Writes listings one under the other; partitions and files given one by one share a table."""
+    """Writes listings one after another; partitions and files whose own paths were given share a table."""
 
     def __init__(self, out: ResultStream, *, segments: bool) -> None:
         self._out = out
@@ -80,7 +80,7 @@ class ListingText:
         self._is_first = True
 
     def listing(self, listing: Listing) -> None:
-        """Everything found under one path."""
+        """Write everything found under one path."""
         if listing.log_dir is None:
             self._loose.partitions += listing.partitions
             self._loose.segments += listing.segments
@@ -92,7 +92,7 @@ class ListingText:
         self._tables(listing)
 
     def end(self) -> None:
-        """All paths are done."""
+        """Write the tables of partitions and files that were given by themselves, after all paths."""
         loose, self._loose = self._loose, Listing("")
         if not loose.is_empty:
             self._tables(loose)
@@ -271,7 +271,7 @@ def _leftover_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list
 
 
 def _remarks(listing: PartitionListing, in_log_dir: bool) -> Iterable[str]:
-    """What few partitions have."""
+    """Return lines for facts that few partitions have."""
     where = _named(listing.partition, in_log_dir)
     if listing.quorum_state is not None:
         state = listing.quorum_state

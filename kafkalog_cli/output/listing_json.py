@@ -1,4 +1,4 @@
-"""What `ls` prints as NDJSON: objects for log directories, partitions, segments and other files."""
+"""The JSON output of ls: objects for log directories, partitions, segments and other files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Object = dict[str, object]
 
 
 class ListingJson:
-    """One object a row; that of a log directory comes after its partitions."""
+    """Writes one object per row; a log directory's object comes after its partitions."""
 
     def __init__(self, lines: JsonLines, *, segments: bool) -> None:
         self._lines = lines
         self._segments = segments
 
     def listing(self, listing: Listing) -> None:
-        """Everything found under one path."""
+        """Write everything found under one path."""
         for file in listing.files:
             self._lines.object(FILE, "file", file_object(file))
         if not self._segments:
@@ -45,11 +45,11 @@ class ListingJson:
             self._lines.object(LOGDIR, "logdir", log_dir_object(listing.log_dir, listing.partitions))
 
     def end(self) -> None:
-        """All paths are done."""
+        """Do nothing: every object is already written."""
 
 
 def partition_object(listing: PartitionListing) -> Object:
-    """The fields of `kafkalog.partition/1`."""
+    """Return the fields of `kafkalog.partition/1`."""
     partition = listing.partition
     root = listing.root
     has_watermark = listing.checkpoints.high_watermark is not None
@@ -86,7 +86,7 @@ def partition_object(listing: PartitionListing) -> Object:
 
 
 def segment_object(listing: SegmentListing) -> Object:
-    """The fields of `kafkalog.segment/1`."""
+    """Return the fields of `kafkalog.segment/1`."""
     segment = listing.segment
     return {
         **_where(listing.partition),
@@ -110,7 +110,7 @@ def segment_object(listing: SegmentListing) -> Object:
 
 
 def log_dir_object(root: RootState, partitions: list[PartitionListing]) -> Object:
-    """The fields of `kafkalog.logdir/1`: the root files, and sums over the partitions listed."""
+    """Return the fields of `kafkalog.logdir/1`: the root files, and sums over the partitions listed."""
     meta, owner = root.meta, root.lock_owner
     kinds = Counter(listing.partition.directory.kind.name.lower() for listing in partitions)
     return {
@@ -155,7 +155,7 @@ def log_dir_object(root: RootState, partitions: list[PartitionListing]) -> Objec
 
 
 def file_object(listing: FileListing) -> Object:
-    """The fields of `kafkalog.file/1`."""
+    """Return the fields of `kafkalog.file/1`."""
     return {
         **json_path(listing.status.path),
         **_named(listing.name),

@@ -1,4 +1,4 @@
-"""Rolls, retentions, truncations and deletions of records for programs."""
+"""The JSON output of roll, retain, truncate and delete-records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DELETED_RECORDS = "kafkalog.deleted-records/1"
 
 
 def plan_object(plan: LogPlan, *, run_id: str | None, dry_run: bool) -> dict[str, Any]:
-    """The fields that all of them have; `run` is the run that made the changes, null where none were made."""
+    """Return the fields that all of them have; `run` is the run that made the changes, null if there were none."""
     high_watermark = plan.high_watermark
     return {
         **json_path(plan.path),
@@ -43,7 +43,7 @@ def plan_object(plan: LogPlan, *, run_id: str | None, dry_run: bool) -> dict[str
 
 
 def roll_fields(plan: RollPlan) -> dict[str, Any]:
-    """Of a roll: why, and of the segment that is the last before it."""
+    """Return the fields of a roll: its cause, and the segment that was active before it."""
     active = plan.active
     return {
         "rolled": bool(plan.changes),
@@ -63,7 +63,7 @@ def roll_fields(plan: RollPlan) -> dict[str, Any]:
 
 
 def retention_fields(plan: RetainPlan, *, explains: bool) -> dict[str, Any]:
-    """Of a retention: what went, what was due from before, and with `explains` the fate of each segment."""
+    """Return a retention's fields: removed segments, old files unlinked, and with `explains` each segment's fate."""
     due = plan.due
     return {
         "removed": [_removed(fate) for fate in plan.removed],
@@ -77,7 +77,7 @@ def retention_fields(plan: RetainPlan, *, explains: bool) -> dict[str, Any]:
 
 
 def truncation_fields(plan: TruncatePlan) -> dict[str, Any]:
-    """Of a truncation: what went at the end."""
+    """Return the fields of a truncation: the segments and bytes removed at the end."""
     return {
         "target_offset": plan.target_offset,
         "old_end_offset": plan.old_end_offset,
@@ -88,7 +88,7 @@ def truncation_fields(plan: TruncatePlan) -> dict[str, Any]:
 
 
 def deleted_records_fields(plan: DeleteRecordsPlan) -> dict[str, Any]:
-    """Of a deletion of records: what went at the start."""
+    """Return the fields of a deletion of records: the segments removed at the start."""
     return {
         "old_start_offset": plan.old_start_offset,
         "removed": list(plan.removed),

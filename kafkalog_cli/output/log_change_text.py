@@ -1,4 +1,4 @@
-"""Rolls, retentions, truncations and deletions of records for people: one line a partition, and what it rests on."""
+"""The text output of roll, retain, truncate and delete-records: one line per partition, and details in a dry run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kafkalog_cli.storage.checkpoints import HighWatermarkOrigin
 
 
 class Said(NamedTuple):
-    """What was done to a partition, or would be: `what` without its end, `undo` how it is taken back, "" if nothing."""
+    """The words for a partition's change: `what` (without a full stop), and `undo`: how to undo it, or ""."""
 
     what: str
     undo: str = ""
 
 
 def plan_lines(plan: LogPlan, said: Said, *, dry_run: bool, with_changes: bool) -> Iterator[str]:
-    """The line of the partition and its remarks; the settings and changes one by one if they are wanted."""
+    """Return the partition's line and its remarks; with `with_changes`, also each setting and change."""
     yield f"{printable(plan.path)}: {_summary(plan, said, dry_run=dry_run)}"
     for remark in plan.remarks:
         yield from remark_lines(plan.path, remark)
@@ -59,7 +59,7 @@ def _summary(plan: LogPlan, said: Said, *, dry_run: bool) -> str:
 
 
 def undo_words(plan: LogPlan, done: Applied | None, *, delay_ms: int | None = None) -> str:
-    """How a run is taken back; `delay_ms`: what went waits so long, 0: it does not."""
+    """Return how to undo a run; `delay_ms`: how long removed files are kept; 0: they are not."""
     if done is None:
         return ""
     if done.manifest.discard or delay_ms == 0:
@@ -69,7 +69,7 @@ def undo_words(plan: LogPlan, done: Applied | None, *, delay_ms: int | None = No
 
 
 def _span(milliseconds: int) -> str:
-    """A span of time in the largest unit that it is a multiple of."""
+    """Return a time span in the largest unit that it is a multiple of."""
     for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("s", 1000)):
         if milliseconds % size == 0 and milliseconds // size > 1:
             return f"{milliseconds // size} {unit}"
@@ -77,7 +77,7 @@ def _span(milliseconds: int) -> str:
 
 
 def roll_words(plan: RollPlan) -> str:
-    """What becomes of the active segment."""
+    """Return what happens to the active segment, in words."""
     if plan.is_empty:
         return "nothing to do, the active segment is empty"
     if not plan.has_work:
@@ -87,7 +87,7 @@ def roll_words(plan: RollPlan) -> str:
 
 
 def retention_words(plan: RetainPlan) -> str:
-    """What goes."""
+    """Return what is removed, in words."""
     if not plan.has_work:
         return "nothing to do"
     done = []
@@ -101,7 +101,7 @@ def retention_words(plan: RetainPlan) -> str:
 
 
 def truncation_words(plan: TruncatePlan) -> str:
-    """What goes at the end."""
+    """Return what is removed at the end, in words."""
     if not plan.drops_records:
         return "nothing to do" if not plan.has_work else "its files trimmed to its end"
     parts = [f"truncated to {plan.target_offset}"]
@@ -115,7 +115,7 @@ def truncation_words(plan: TruncatePlan) -> str:
 
 
 def deleted_records_words(plan: DeleteRecordsPlan) -> str:
-    """What goes at the start."""
+    """Return what is removed at the start, in words."""
     if not plan.has_work:
         return "nothing to do"
     went = f", {_segments(len(plan.removed))} removed ({plan.removed_bytes} bytes)" if plan.removed else ""

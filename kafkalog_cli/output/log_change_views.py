@@ -1,4 +1,4 @@
-"""How rolls, retentions, truncations and deletions of records are shown."""
+"""The Views of roll, retain, truncate and delete-records."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from kafkalog_cli.output.views import View, change_counts, change_is_idle
 
 
 def changed_fields(changed: Changed[Any]) -> dict[str, Any]:
-    """The fields that every change of a log has."""
+    """Return the fields that every change of a log has."""
     run_id = None if changed.done is None else changed.done.manifest.run.run_id
     return plan_object(changed.plan, run_id=run_id, dry_run=changed.is_dry_run)
 
 
 def changed_lines(changed: Changed[Any], said: Said, *, lists_changes: bool = True) -> Iterator[str]:
-    """The lines that every change of a log has; `lists_changes`: a dry run tells each of them."""
+    """Return the lines that every change of a log has; `lists_changes`: a dry run lists each change."""
     is_dry = changed.is_dry_run
     return plan_lines(changed.plan, said, dry_run=is_dry, with_changes=is_dry and lists_changes)
 
 
 def roll_view() -> View[Changed[RollPlan]]:
-    """Of roll."""
+    """Return the View of roll."""
     return View(
         ROLL,
         lambda changed: {**changed_fields(changed), **roll_fields(changed.plan)},
@@ -59,7 +59,10 @@ def roll_view() -> View[Changed[RollPlan]]:
 
 
 def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
-    """Of retain. `explains`: of each segment why it stays or goes. `keeps`: nothing waits to be unlinked."""
+    """Return the View of retain.
+
+    `explains`: each segment's fate is shown. `keeps`: removed files are kept, not unlinked.
+    """
 
     def lines(changed: Changed[RetainPlan]) -> Iterable[str]:
         plan = changed.plan
@@ -85,7 +88,7 @@ def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
 
 
 def truncate_view() -> View[Changed[TruncatePlan]]:
-    """Of truncate."""
+    """Return the View of truncate."""
     return View(
         TRUNCATION,
         lambda changed: {**changed_fields(changed), **truncation_fields(changed.plan)},
@@ -102,7 +105,7 @@ def truncate_view() -> View[Changed[TruncatePlan]]:
 
 
 def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
-    """Of delete-records. `keeps`: nothing waits to be unlinked."""
+    """Return the View of delete-records. `keeps`: removed files are kept, not unlinked."""
 
     def lines(changed: Changed[DeleteRecordsPlan]) -> Iterable[str]:
         plan = changed.plan
@@ -125,5 +128,5 @@ def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
 
 
 def unlinked(due: Any) -> dict[str, int]:
-    """The counts of old files that are unlinked; `due` None: there are none."""
+    """Return the counts of old files that are unlinked; `due` None: there are none."""
     return {} if due is None else {"unlinked_files": len(due.files), "unlinked_bytes": due.size_bytes}

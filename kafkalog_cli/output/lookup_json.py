@@ -1,4 +1,4 @@
-"""Look-ups for programs: the record as dump-log prints it, its batch, and how they were found."""
+"""The JSON output of look-ups: the record as dump-log prints it, its batch, and how they were found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkalog_cli.storage.partition import Partition
 
 
 def found_object(found: Found, partition: Partition) -> dict[str, Any]:
-    """Fields of a look-up: `record` is None where only a batch was wanted or could be read."""
+    """Return the fields of a look-up; `record` is None if only a batch was requested or could be read."""
     name = found.segment.log.path.rpartition("/")[2]
     entry, time_entry = found.start.entry, found.time_entry
     batch = found.batch
@@ -23,7 +23,7 @@ def found_object(found: Found, partition: Partition) -> dict[str, Any]:
         context = SegmentContext(directory.topic, directory.partition, name, found.segment.is_seven)
         options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
         pieces = RecordJson(context, options).block(found.block)
-        record = Rendered(piece.removesuffix("\n") for piece in pieces)  # no string of JSON has a raw line end
+        record = Rendered(piece.removesuffix("\n") for piece in pieces)  # JSON strings have no raw line ends
     return {
         **json_path(found.segment.log.path),
         "record": record,
@@ -44,7 +44,7 @@ def found_object(found: Found, partition: Partition) -> dict[str, Any]:
 
 
 def broker_fields(answer: BrokerAnswer | None) -> dict[str, Any]:
-    """What a broker would answer instead: -1 that there is none; null the same, or an error, which stands beside."""
+    """Return a broker's answer if it differs: -1 for none; null for the same answer or an error (in `broker_error`)."""
     if answer is None:
         return {"broker_offset": None}
     if answer.failure:

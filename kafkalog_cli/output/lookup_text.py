@@ -1,4 +1,4 @@
-"""Look-ups for people: the record, its batch, and how they were found."""
+"""The text output of look-ups: the record, its batch, and how they were found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkalog_cli.output.stream import printable
 
 
 def found_lines(found: Found) -> Iterator[str]:
-    """Lines `name: value`, the record first, in pieces: a line ends where a piece does with a line feed."""
+    """Return lines `name: value`, the record first, in pieces: a piece with a final line feed ends a line."""
     if found.block is not None:
         yield from _record_lines(found.block)
     batch = found.batch
@@ -31,7 +31,7 @@ def found_lines(found: Found) -> Iterator[str]:
 
 
 def how(found: Found) -> str:
-    """How the batch was found, in a sentence."""
+    """Return how the batch was found, in a sentence."""
     start, steps = found.start, []
     if found.time_entry is not None:
         steps.append(f"time index entry {found.time_entry.timestamp} at offset {found.time_entry.offset}")
@@ -43,7 +43,7 @@ def how(found: Found) -> str:
 
 
 def broker_note(answer: BrokerAnswer) -> str:
-    """What a broker would answer instead, and why."""
+    """Return a broker's different answer, and its reason."""
     if answer.failure:
         return f"a broker would answer with an error: {answer.reason}: {answer.failure}"
     said = "that there is none" if answer.offset is None else f"offset {answer.offset}"
@@ -51,7 +51,7 @@ def broker_note(answer: BrokerAnswer) -> str:
 
 
 def _record_lines(block: RecordBlock) -> Iterator[str]:
-    """The record of a block that has but one; no copy is made of its key and value, which may be large."""
+    """Return the lines of a block's only record; its key and value, which may be large, are not copied."""
     row, buffer = next(block.records.rows()), block.buffer
     offset, timestamp, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
     yield f"offset: {offset}\n"

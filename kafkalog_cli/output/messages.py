@@ -1,4 +1,4 @@
-"""What a command says on stderr: sentences for people, or an object a line for programs."""
+"""The messages of a command on stderr: sentences for people, or JSON objects for programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Messages:
-    """Errors and warnings of one run; nothing of a name or a content reaches a terminal raw."""
+    """Writes the errors and warnings of a run; names and contents never reach a terminal unescaped."""
 
     def __init__(self, stream: BinaryIO, *, as_json: bool) -> None:
         self._stream = ResultStream(stream)
@@ -39,7 +39,7 @@ class Messages:
     ) -> None:
         """Print an error or damage: `kind` is a word for programs, `position` the byte of the file concerned.
 
-        `exit_code`: the run ends with it. `next_step`: what can be done.
+        `exit_code`: the exit code that this causes. `next_step`: what the user can do.
         """
         details = {"position": position, "exit_code": exit_code and int(exit_code), "next_step": next_step or None}
         if self._json is not None:
@@ -49,7 +49,7 @@ class Messages:
         self._stream.flush()
 
     def warn(self, kind: str, message: str, *, path: str | None = None, next_step: str = "") -> None:
-        """Print a warning: a fact that the run goes on with. The arguments are those of `tell`."""
+        """Print a warning: a fact that does not end the run. The arguments are those of `tell`."""
         if self._json is not None:
             details = {"next_step": next_step} if next_step else {}
             self._json.warning(kind, message, path=path, **details)
@@ -58,7 +58,7 @@ class Messages:
         self._stream.flush()
 
     def report(self, note: Note) -> None:
-        """Print what a session reports."""
+        """Print a note of a session."""
         if note.is_error:
             self.tell(note.kind, note.message, path=note.path, exit_code=note.exit_code, next_step=note.next_step)
         else:
@@ -71,7 +71,7 @@ class Messages:
         self._next(next_step)
 
     def exception(self, error: KafkalogError) -> None:
-        """An error of the caller or of the machine."""
+        """Print an exception."""
         if self._json is not None:
             self._json.exception(error)
         else:
@@ -84,11 +84,11 @@ class Messages:
             self._stream.write(f"  next: {printable(step)}\n")
 
     def mirrored(self, text: str) -> None:
-        """Text that the mirrored tool prints itself; machine output has no place for it."""
+        """Print text of the mirrored tool on stderr; JSON output has no place for it."""
         self.mirrored_parts((text,))
 
     def mirrored_parts(self, parts: Iterable[str]) -> None:
-        """The same of a text that may be long."""
+        """Print text of the mirrored tool in parts."""
         if self._json is None:
             for part in parts:
                 self._stream.write(part)

@@ -1,4 +1,4 @@
-"""A run as metrics in Prometheus' text format, for node_exporter's textfile collector."""
+"""The metrics of a run in Prometheus' text format, for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class RunMetrics(NamedTuple):
-    """One run of a command: when it ended in epoch ms, how long it took, its exit code, and what it counted."""
+    """One run of a command: its end in epoch ms, its duration, its exit code, and its counts."""
 
     command: str
     ended_ms: int
@@ -40,7 +40,7 @@ _COUNTS = {
 
 
 def metrics_text(run: RunMetrics) -> str:
-    """All of the file. Every metric is a gauge about the last run, with the command as its label."""
+    """Return the whole file. Every metric is a gauge of the last run, with the command as its label."""
     label = f'{{command="{run.command}"}}'
     lines: list[str] = []
 

@@ -1,4 +1,4 @@
-"""NDJSON: one object a line, each with its schema and type; bytes, paths, errors and the summary as objects."""
+"""NDJSON: one object per line with its schema and type; bytes, paths, errors and the summary as objects."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Fields = Mapping[str, object]
 SUMMARY = "kafkalog.summary/1"
 ERROR = "kafkalog.error/1"
 WARNING = "kafkalog.warning/1"
-"""Names of the schemas that every command shares; `docs/schemas` has one file for each name in the code."""
+"""Schemas that all commands share; `docs/schemas` has a file for each schema name in the code."""
 
 _ESCAPED_TOO = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What JSON allows raw and a terminal or a reader of lines does not take well."""
+"""Characters that JSON allows unescaped but that terminals or line readers mishandle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,16 @@ class Rendered:
 
 
 class JsonLines:
-    """Writes one object a line. The last line of a run is `summary`; without it the output was cut."""
+    """Writes one object per line. The last line of a run is `summary`; without it the output is incomplete."""
 
     def __init__(self, stream: ResultStream) -> None:
         self._stream = stream
 
     def object(self, schema_name: str, type: str, fields: Fields) -> None:  # noqa: A002
-        """One line: `{"schema":"kafkalog.record/1","type":"record",…}`, the fields in their order.
+        """Write one line: `{"schema":"kafkalog.record/1","type":"record",…}`, the fields in their order.
 
-        `schema_name` is complete, with `kafkalog.` and the version. Values are what JSON has, and bytes,
-        which become `json_bytes`; tuples are arrays; a value that is JSON already is `Rendered`.
+        `schema_name` is complete, with `kafkalog.` and the version. Values are JSON values or bytes, which become
+        `json_bytes`; tuples are arrays; a value that is JSON text already is `Rendered`.
         """
         named: Fields = {"schema": schema_name, "type": type, **fields}
         if not any(isinstance(value, Rendered) for value in named.values()):
@@ -55,7 +55,7 @@ class JsonLines:
         self._stream.write("}\n")
 
     def summary(self, exit_code: ExitCode | int, **counts: Any) -> None:
-        """The last line: what was counted, and the exit code of the run."""
+        """Write the last line: the counts and the exit code of the run."""
         self.object(SUMMARY, "summary", {**counts, "exit_code": int(exit_code)})
 
     def error(self, kind: str, message: str, *, path: str | None = None, **details: Any) -> None:
@@ -63,7 +63,7 @@ class JsonLines:
         self._message(ERROR, "error", kind, message, path, details)
 
     def warning(self, kind: str, message: str, *, path: str | None = None, **details: Any) -> None:
-        """Write a line for stderr about a fact that does not end the run, as `error` does for one that may."""
+        """Write a line for stderr about a fact that does not end the run; the arguments are those of `error`."""
         self._message(WARNING, "warning", kind, message, path, details)
 
     def _message(  # noqa: PLR0913, PLR0917
@@ -75,7 +75,7 @@ class JsonLines:
         self.object(schema_name, type_, {**fields, **details})
 
     def fault(self, path: str, fault: Fault) -> None:
-        """A line for stderr about damage; `position` in bytes."""
+        """Write a line for stderr about damage; `position` in bytes."""
         offsets = {"base_offset": fault.base_offset, "last_offset": fault.last_offset}
         self.error(
             fault.kind.value,
@@ -87,7 +87,7 @@ class JsonLines:
         )
 
     def exception(self, error: KafkalogError) -> None:
-        """A line for stderr about an exception that ends the run; its details become fields."""
+        """Write a line for stderr about an exception that ends the run; its details become fields."""
         details = {name: value if _is_json(value) else str(value) for name, value in error.details.items()}
         path, step = details.pop("path", None), next_step(error)
         self.error(
@@ -100,12 +100,12 @@ class JsonLines:
         )
 
     def flush(self) -> None:
-        """Hand everything to the operating system."""
+        """Flush everything to the operating system."""
         self._stream.flush()
 
 
 def json_bytes(data: bytes | memoryview | None) -> dict[str, str] | None:
-    """Bytes without loss: as text where they are strict UTF-8, else in base64; None stays None."""
+    """Return bytes without loss: as text if they are strict UTF-8, else in base64; None stays None."""
     if data is None:
         return None
     try:
@@ -117,7 +117,7 @@ def json_bytes(data: bytes | memoryview | None) -> dict[str, str] | None:
 
 
 def json_path(path: str, name: str = "path") -> dict[str, str]:
-    """The fields of a path: its text, and its bytes in base64 (`path_b64`) if they are not UTF-8."""
+    """Return the fields of a path: its text, and its bytes in base64 (`path_b64`) if they are not UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -130,9 +130,9 @@ def json_path(path: str, name: str = "path") -> dict[str, str]:
 
 
 def json_text(value: object) -> str:
-    """`value` as JSON in one line, without raw control characters, line separators or lone surrogates.
+    """Return `value` as JSON in one line, without raw control characters, line separators or lone surrogates.
 
-    JSON has no name for what is not a finite number: such a number is a string ("NaN").
+    JSON has no numbers that are not finite: such a number becomes a string ("NaN").
     """
     try:
         text = _encoder()(value)
@@ -142,7 +142,7 @@ def json_text(value: object) -> str:
 
 
 def json_quoted(text: str) -> str:
-    """One string as JSON, by the rules of `json_text`."""
+    """Return one string as JSON, by the rules of `json_text`."""
     quoted = _quote()(text)
     return quoted if quoted.isascii() and "\x7f" not in quoted else _ESCAPED_TOO.sub(_escape, quoted)
 

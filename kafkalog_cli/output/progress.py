@@ -1,4 +1,4 @@
-"""How far a long run is, on stderr: a line that is written over on a terminal, or an object a line for programs."""
+"""The progress of a long run on stderr: a line that is overwritten on a terminal, or JSON objects for programs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 PROGRESS = "kafkalog.progress/1"
 
 FIRST_AFTER_SECONDS = 1.0
-"""What takes less says nothing."""
+"""A shorter run shows no progress."""
 TERMINAL_SECONDS, JSON_SECONDS = 0.2, 1.0
-"""How often it is said again."""
+"""The time between two progress lines."""
 
 _ERASE_LINE = "\r\x1b[K"
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 class Progress:
-    """Counts bytes that were looked at, from any thread. Says nothing in a pipe, unless `as_json`, and in short runs.
+    """Counts processed bytes, from any thread. Shows nothing in short runs, and in a pipe only with `as_json`.
 
-    `work` is what is done, in a word. `total_bytes` None: nobody knows, so no time left is told. Leave the context,
-    or call `erase`, before anything else is written to the terminal.
+    `work` names the work in one word. `total_bytes` None: the total is unknown, so no remaining time is shown. Leave
+    the context, or call `erase`, before anything else is written to the terminal.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Progress:
         self.erase()
 
     def begin(self, work: str, total_bytes: int | None) -> None:
-        """So many bytes are to be looked at from now on, by `work`: what was before does not count, nor its time."""
+        """Start a phase `work` of `total_bytes` (None: unknown); bytes and time before it do not count."""
         with self._lock:
             self._work = work
             self._total_bytes = total_bytes
@@ -75,18 +75,18 @@ class Progress:
             self._due = self._begun + FIRST_AFTER_SECONDS
 
     def expect(self, total_bytes: int | None) -> None:
-        """So many bytes are to be looked at in all; None: nobody knows."""
+        """Set the total number of bytes; None: unknown."""
         with self._lock:
             self._total_bytes = total_bytes
 
     def expect_more(self, size_bytes: int) -> None:
-        """So many bytes more than were expected; below 0: so many less."""
+        """Add bytes to the total; a number below 0 reduces it."""
         with self._lock:
             if self._total_bytes is not None:
                 self._total_bytes = max(self._done_bytes, self._total_bytes + size_bytes)
 
     def advance(self, size_bytes: int, subject: str = "") -> None:
-        """So many more bytes were looked at; `subject` is the file or directory that they are of."""
+        """Add processed bytes; `subject` is the file or directory that they belong to."""
         with self._lock:
             self._done_bytes += size_bytes
             self._subject = subject or self._subject
@@ -97,7 +97,7 @@ class Progress:
             self._show(max(now - self._begun, 1e-6))
 
     def erase(self) -> None:
-        """Take the line away, if there is one; there is none for a moment."""
+        """Erase the line, if there is one; the next appears only after a while."""
         with self._lock:
             self._due = max(self._due, self._clock() + self._every_seconds)
             if self._has_line:
@@ -107,7 +107,7 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """No line in here: somebody else has the terminal."""
+        """Show no line in this context: something else writes to the terminal."""
         with self._lock:
             self._pauses += 1
         self.erase()
@@ -151,14 +151,14 @@ class Progress:
 
 
 def _erased_line() -> str:
-    """What empties the line of the cursor and leads to its beginning."""
+    """Return the text that clears the cursor's line and returns to its start."""
     if has_styles():
         return _ERASE_LINE
     return "\r" + " " * (terminal_columns() - 1) + "\r"
 
 
 def sized(size_bytes: int) -> str:
-    """A number of bytes with three digits or so: 1.2 GiB, 35 MiB, 812 bytes."""
+    """Return a number of bytes with two or three digits: 1.2 GiB, 35 MiB, 812 bytes."""
     for unit, name in _UNITS:
         if size_bytes >= unit:
             value = size_bytes / unit
@@ -167,7 +167,7 @@ def sized(size_bytes: int) -> str:
 
 
 def clock_time(seconds: float) -> str:
-    """Seconds as 0:07, 12:34 or 1:02:03."""
+    """Return seconds as 0:07, 12:34 or 1:02:03."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

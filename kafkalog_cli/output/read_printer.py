@@ -1,4 +1,4 @@
-"""Prints what was read: the lines of a segment's records, as text or as NDJSON, or raw batches in fetch responses."""
+"""Prints the records that were read as text or NDJSON lines, or writes raw batches as fetch responses."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ class RecordPrinter(Protocol):
     """Prints the records of blocks."""
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """The blocks, with what of printing them can be done beforehand; they are iterated for in other threads."""
+        """Iterate over the blocks, prepared for printing as far as possible; this runs in other threads."""
 
     def block(self, block: RecordBlock) -> None:
         """Print the records."""
 
 
 class ReadPrinter:
-    """The text of kafka-console-consumer; `compiled` renders what comes as matrices, None: nothing."""
+    """Prints the text of kafka-console-consumer.
+
+    `compiled` renders blocks in matrices; None: all is rendered by `text`.
+    """
 
     def __init__(self, out: ResultStream, text: ReadText, compiled: CompiledReadText | None) -> None:
         self._out = out
@@ -55,7 +58,7 @@ class ReadPrinter:
 
 
 def write_fetch(fetch: Fetch, write: WriteBytes) -> None:
-    """A MessageSetSend of these batches."""
+    """Write a MessageSetSend of these batches."""
     write(encode_start(fetch.size_bytes))
     for part in fetch.parts:
         write(part)

@@ -1,4 +1,4 @@
-"""Records as kafka-console-consumer prints them (DefaultMessageFormatter), a line each."""
+"""Records as kafka-console-consumer prints them (DefaultMessageFormatter), one line per record."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kafkalog_cli.output.large_fields import is_large, java_pieces, pieces, utf8
 from kafkalog_cli.output.stream import printable
 
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
-"""What a line may have, in the order in which the real tool prints it."""
+"""The possible fields of a line, in the order in which the real tool prints them."""
 
 NULL = b"null"
 NO_HEADERS = b"NO_HEADERS"
 
 
 class ReadText:
-    """Renders records with some of FIELDS. `escape`: for a terminal, no control character of a record goes out raw."""
+    """Renders records with some of FIELDS. `escape`: for a terminal, control characters of records are escaped."""
 
     def __init__(self, fields: frozenset[str], partition: int, *, escape: bool, is_seven: bool = False) -> None:
         self._fields = fields
@@ -27,7 +27,7 @@ class ReadText:
         self._is_seven = is_seven
 
     def lines(self, block: RecordBlock) -> Iterator[bytes]:
-        """The line of each record; of a large record in pieces."""
+        """Iterate over the lines of records; a large record's line comes in pieces."""
         rows, begin = block.records.rows(), 0
         for batch, end in zip(block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True):
             for _ in range(begin, int(end)):
@@ -59,7 +59,7 @@ class ReadText:
         return b"\t".join(parts) + b"\n"
 
     def _large_line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[bytes]:
-        """The same as `_line`, in pieces."""
+        """Iterate over the line of `_line`, in pieces."""
         _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
         large = self._fields & {"headers", "key", "value"}
         small = ReadText(self._fields - large, 0, escape=self._escape, is_seven=self._is_seven)
@@ -94,7 +94,7 @@ class ReadText:
             yield from map(bytes, pieces(data))
 
     def _headers(self, headers: Iterator[Header]) -> bytes:
-        """Keys are strings to a consumer, which is where bytes that are not UTF-8 are replaced."""
+        """Return the headers as text: consumers read keys as strings and replace bytes that are not UTF-8."""
         keys = ((java_string(header.key), header.value) for header in headers)
         texts = ((printable(key) if self._escape else key, value) for key, value in keys)
         return b",".join(key.encode() + b":" + self._shown(value) for key, value in texts)

@@ -1,4 +1,4 @@
-"""Records as kafka-console-consumer prints them by the compiled kernels, for blocks that come as matrices."""
+"""Records as kafka-console-consumer prints them, from compiled kernels, for blocks in matrices."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ RENDER_RECORDS = "kafkalog_cli.output.kernels.read_text:render_records"
 
 
 class CompiledReadText:
-    """The twin of `ReadText` where nothing is escaped."""
+    """The compiled twin of `ReadText`, for output without escapes."""
 
     def __init__(self, fields: frozenset[str], partition: int) -> None:
-        # Of the partition its number goes along: -1 is that of a directory without one.
+        # The partition's entry is its number plus two: -1 is a directory without a number.
         self._numbers = [int(name in fields) * (partition + 2 if name == "partition" else 1) for name in FIELDS]
 
     @staticmethod
     def at_once(out: Any) -> None:
-        """There is no kernel for it."""
+        """Return None: no kernel decodes and renders in one step."""
         del out
 
     def render(self, block: RecordBlock) -> Render:
-        """Renders the lines of the block's records."""
+        """Return the function that renders the lines of the block's records."""
         import numpy as np
 
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Records and batches of one segment as NDJSON, without loss: what `append` takes to write them again."""
+"""Records and batches of one segment as NDJSON, without loss: `append` can write the records again."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ RECORD = "kafkalog.record/1"
 BATCH = "kafkalog.batch/1"
 
 Decode = Callable[[bytes | None, bytes | None], Any]
-"""Key and value to what JSON has; None where there is nothing to show."""
+"""Decodes key and value to JSON values; None if there is nothing to show."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentContext:
-    """Where the batches come from. `topic` and `partition` are None outside of a partition directory.
+    """The source of the batches. `topic` and `partition` are None outside of a partition directory.
 
     `segment` is the file's name. `is_seven`: a file of Kafka 0.7, whose messages have no timestamps.
     """
@@ -37,7 +37,7 @@ class SegmentContext:
 
 @dataclass(frozen=True, slots=True)
 class RecordJsonOptions:
-    """`with_batches`: a line for each batch before those of its records. `decode` adds the field `decoded`."""
+    """`with_batches`: each batch has a line before the lines of its records. `decode` adds the field `decoded`."""
 
     redaction: Redaction = NO_REDACTION
     with_batches: bool = True
@@ -45,12 +45,12 @@ class RecordJsonOptions:
 
     @property
     def decode_shown(self) -> Decode | None:
-        """`decode`, None where its result would tell what is redacted."""
+        """`decode`; None if its result would show redacted contents."""
         return None if self.redaction.keys or self.redaction.values else self.decode
 
 
 def topic_decode(topic: str | None) -> Decode | None:
-    """What reads the records of an internal topic, None for any other."""
+    """Return the decoder of an internal topic's records; None for any other topic."""
     if topic is None or not topic.startswith("__"):
         return None
     from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS, record_object
@@ -59,7 +59,7 @@ def topic_decode(topic: str | None) -> Decode | None:
 
 
 class RecordJson:
-    """Renders batches and records of one segment, a line each. Damage of a block is not in the lines."""
+    """Renders batches and records of one segment, one line each. The lines do not contain the damage of a block."""
 
     def __init__(self, context: SegmentContext, options: RecordJsonOptions | None = None) -> None:
         options = options or RecordJsonOptions()
@@ -71,11 +71,11 @@ class RecordJson:
         self._record_start = line_start(RECORD, "record", context)
 
     def batches(self, batches: Iterable[Batch]) -> Iterator[str]:
-        """One line a batch."""
+        """Iterate over the lines of batches, one per batch."""
         return map(self.batch, batches)
 
     def batch(self, batch: Batch) -> str:
-        """The line of one batch: the header fields by the dump tool's names, and whether the CRC holds."""
+        """Return the line of one batch: the header fields under the dump tool's names, and whether the CRC is valid."""
         fields = {
             "base_offset": _known(batch.base_offset),
             "last_offset": batch.last_offset,
@@ -100,7 +100,7 @@ class RecordJson:
         return f"{self._batch_start}{batch.position},{json_text(fields)[1:]}\n"
 
     def block(self, block: RecordBlock) -> Iterator[str]:
-        """Lines of batches and their records; the line of a large record comes in pieces."""
+        """Iterate over the lines of batches and their records; a large record's line comes in pieces."""
         rows = block.records.rows()
         begin = 0
         batches = block.batches.rows(block.first_row, block.end_row)
@@ -136,7 +136,7 @@ class RecordJson:
             )
 
     def _contents(self, buffer: memoryview, row: tuple[int, ...]) -> str:
-        """The members key, value and headers, from the value of the first on."""
+        """Return the members key, value and headers, from the key's value on."""
         _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
         redaction = self._redaction
         key = _field(buffer, key_at, key_size, redaction.keys)
@@ -150,7 +150,7 @@ class RecordJson:
         return f'{key},"value":{value},"headers":[{headers}]'
 
     def _large_contents(self, buffer: memoryview, row: tuple[int, ...]) -> Iterator[str]:
-        """The same as `_contents`, in pieces."""
+        """Iterate over the text of `_contents`, in pieces."""
         _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
         redaction = self._redaction
         yield from _field_pieces(buffer, key_at, key_size, redaction.keys)
@@ -166,7 +166,7 @@ class RecordJson:
         yield "]"
 
     def _after(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
-        """The value of the member control, and the members that only some records have."""
+        """Return the value of the member control, and the members that only some records have."""
         if batch.is_control:
             return self._control(field_bytes(buffer, row[3], row[4]), field_bytes(buffer, row[5], row[6]))
         text = "null"
@@ -188,7 +188,7 @@ class RecordJson:
 
 
 def line_start(schema: str, type: str, context: SegmentContext) -> str:  # noqa: A002
-    """What all lines of a segment begin with, up to the position of the batch."""
+    """Return the start of all lines of a segment, up to the position of the batch."""
     fields: dict[str, object] = {"schema": schema, "type": type}
     fields.update({"topic": None} if context.topic is None else json_path(context.topic, "topic"))
     fields["partition"] = context.partition
@@ -198,7 +198,7 @@ def line_start(schema: str, type: str, context: SegmentContext) -> str:  # noqa:
 
 def _field(buffer: memoryview, position: int, size: int, showing: Showing) -> str:
     if position == OUTSIDE and size >= 0:
-        # A damaged message v0 or v1: the size is known, the bytes are not there.
+        # A damaged message v0 or v1: the size is known, but the bytes are missing.
         return json_text({**(json_bytes(b"") or {}), "missing_bytes": size})
     return _shown(field_bytes(buffer, position, size), showing)
 
@@ -231,7 +231,7 @@ def _bytes(data: bytes) -> str:
 
 
 def _known(value: int) -> int | None:
-    """-1 is unknown, or none."""
+    """Return None for -1, which means unknown or none."""
     return None if value == -1 else value
 
 

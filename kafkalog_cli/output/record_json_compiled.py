@@ -1,4 +1,4 @@
-"""Records and batches as NDJSON by the compiled kernels, for batches and blocks that come as matrices."""
+"""Records and batches as NDJSON from compiled kernels, for batches and blocks in matrices."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ DECODE_AND_RENDER = "kafkalog_cli.output.kernels.ndjson:decode_and_render"
 IS_PLAIN_CASE = "kafkalog_cli.output.kernels.ndjson:is_plain_case"
 
 OUT_BYTES = 1 << 20
-"""Room for lines of batches alone."""
+"""The size of the buffer for batch lines without records."""
 SCRATCH_RECORDS = (1 << 12) + 8
-"""Of a batch that is decoded and rendered at once; columns a power of two apart would share places in the cache."""
+"""The most records of a batch to decode and render at once; with a power of two, columns would share cache lines."""
 TEMPLATE_BYTES = 1024
 """Room for the parts that the lines of a batch share."""
 
 
 class CompiledRecordJson:
-    """The twin of `RecordJson`. Takes no options but those `can_render`."""
+    """The compiled twin of `RecordJson`. Accepts only options for which `can_render` is true."""
 
     def __init__(self, context: SegmentContext, options: RecordJsonOptions | None = None) -> None:
         import numpy as np
@@ -40,11 +40,11 @@ class CompiledRecordJson:
 
     @staticmethod
     def can_render(options: RecordJsonOptions) -> bool:
-        """Whether the compiled kernels do what these options want: no decoder, no hashes."""
+        """Whether the compiled kernels support these options: no decoder, no hashes."""
         return options.decode_shown is None and not options.redaction.has_hash
 
     def batches(self, columns: BatchColumns, write: WriteBytes, plain: Callable[[int], None]) -> None:
-        """Lines of all batches; `plain` renders one row by the plain twin."""
+        """Write the lines of all batches; `plain` renders one row with the plain twin."""
         row, rows = 0, len(columns)
         while row < rows:
             row, size = native.function(RENDER_BATCHES)(columns.matrix, row, self._starts[0], self._out)
@@ -63,7 +63,7 @@ class CompiledRecordJson:
         return np.empty(2 * len(self._starts[1]) + TEMPLATE_BYTES, dtype=np.uint8)
 
     def render(self, block: RecordBlock) -> Render:
-        """Renders lines of the block's records, each batch's line before them if the options want it."""
+        """Return the function that renders lines of the block's records, and of its batches if the options say so."""
         import numpy as np
 
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
@@ -82,7 +82,7 @@ class CompiledRecordJson:
 
 
 class _DecodedLines:
-    """Batches rendered while their records are decoded, into `out`."""
+    """Decodes and renders batches into `out` in one step."""
 
     def __init__(self, starts: Any, template: Any, showing: Any, with_batches: bool, out: Any) -> None:
         import numpy as np

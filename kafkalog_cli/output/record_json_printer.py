@@ -1,4 +1,4 @@
-"""Prints one segment as NDJSON: a line a batch, each followed by the lines of its records."""
+"""Prints one segment as NDJSON: a line per batch, each followed by the lines of its records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class JsonPrinter:
-    """A `SegmentPrinter` for machines; counts what it prints."""
+    """A `SegmentPrinter` for NDJSON; counts the batches and records that it prints."""
 
     def __init__(self, out: ResultStream, context: SegmentContext, options: RecordJsonOptions) -> None:
         self.aborted: Abort | None = None
@@ -32,7 +32,7 @@ class JsonPrinter:
         self._lines: BlockLines | None = None
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """The blocks, rendered by the compiled kernels if those do it."""
+        """Iterate over the blocks, rendered by compiled kernels if possible."""
         return self._compiled_lines().ahead(read) if CompiledRecordJson.can_render(self._options) else read(None)
 
     def batches(self, batches: BatchColumns) -> None:
@@ -54,12 +54,12 @@ class JsonPrinter:
             self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 
     def ending(self, fault: Fault | None, valid_bytes: int) -> None:
-        """Bytes at the end that are no batch are no failure, as in text; the caller tells of them."""
+        """Set `aborted` for damage, but not for trailing bytes: the caller reports these, as in text."""
         del valid_bytes
         if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
             self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 
     def _compiled_lines(self) -> BlockLines:
-        if self._lines is None:  # only now: it takes numpy
+        if self._lines is None:  # created late: it imports numpy
             self._lines = BlockLines(CompiledRecordJson(self._context, self._options))
         return self._lines

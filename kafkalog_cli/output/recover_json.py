@@ -1,4 +1,4 @@
-"""Recoveries for programs."""
+"""The JSON output of recover."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SALVAGE = "kafkalog.salvage/1"
 
 
 def plan_object(plan: RecoverPlan, *, run_id: str | None) -> dict[str, Any]:
-    """Fields of a recovery; `run` is the run that made the changes, null where none were made."""
+    """Return the fields of a recovery; `run` is the run that made the changes, null if there were none."""
     return {
         **json_path(plan.path),
         "topic": plan.topic,
@@ -40,7 +40,7 @@ def plan_object(plan: RecoverPlan, *, run_id: str | None) -> dict[str, Any]:
 
 
 def remark_object(remark: Remark) -> dict[str, Any]:
-    """Fields of a remark."""
+    """Return the fields of a remark."""
     return {
         **json_path(remark.path),
         "position": remark.position,
@@ -51,7 +51,7 @@ def remark_object(remark: Remark) -> dict[str, Any]:
 
 
 def change_object(change: Change) -> dict[str, Any]:
-    """Fields of a change of a file."""
+    """Return the fields of a change to a file."""
     if isinstance(change, Cut):
         return {"change": "cut", "name": change.name, "from_bytes": change.from_bytes, "to_bytes": change.to_bytes}
     if isinstance(change, Move):
@@ -64,7 +64,7 @@ def change_object(change: Change) -> dict[str, Any]:
 
 
 def salvage_object(source: str, topic: str, partition: int, result: Salvaged) -> dict[str, Any]:
-    """Fields of a salvage."""
+    """Return the fields of a salvage."""
     return {
         **json_path(source),
         "topic": topic,

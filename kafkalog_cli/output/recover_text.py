@@ -1,4 +1,4 @@
-"""Recoveries for people: what was found and done, or would be, and how to take it back."""
+"""The text output of recover: findings, changes done or planned, and how to undo them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalog_cli.output.stream import printable
 
 
 def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
-    """The state of the partition in a line, what was found, and the changes one by one if they are wanted."""
+    """Return a line for the partition, its remarks, and with `with_changes` each setting and change."""
     would = "would be recovered: " if with_changes and plan.has_work and not plan.is_refused else ""
     yield f"{printable(plan.path)}: {would}{plan_words(plan)}"
     for remark in plan.remarks:
@@ -28,7 +28,7 @@ def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
 
 
 def plan_words(plan: RecoverPlan) -> str:
-    """What is done to the partition."""
+    """Return what is done to the partition, in words."""
     if plan.is_refused:
         return "not recovered, nothing was changed"
     where = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
@@ -47,7 +47,7 @@ def plan_words(plan: RecoverPlan) -> str:
 
 
 def remark_lines(partition_path: str, remark: Remark) -> Iterator[str]:
-    """A remark, and what to do next if it says so."""
+    """Return the lines of a remark: its message, and its next step if it has one."""
     name = "partition" if remark.path == partition_path else remark.path.removeprefix(f"{partition_path}/")
     at = "" if remark.position is None else f" at byte {remark.position}"
     yield f"  {printable(name)}{at}: {printable(remark.message)}"
@@ -56,7 +56,7 @@ def remark_lines(partition_path: str, remark: Remark) -> Iterator[str]:
 
 
 def salvage_lines(source: str, result: Salvaged) -> Iterator[str]:
-    """What was copied, and what is lost."""
+    """Return lines for what was copied, and what is lost."""
     offsets = "no offsets" if result.end_offset is None else f"offsets {result.first_offset} to {result.end_offset}"
     batches = f"{result.batches} batches, {result.size_bytes} bytes in {result.segments} segments"
     yield f"{printable(source)}: {batches} written to {printable(result.path)}, {offsets}"
@@ -71,7 +71,7 @@ def salvage_lines(source: str, result: Salvaged) -> Iterator[str]:
 
 
 def _what_now(result: Salvaged) -> str:
-    """Where an operator goes from here."""
+    """Return the operator's next step."""
     path = printable(result.path)
     return (
         f"`kafkalog verify {path}`; then, with the broker stopped, move the damaged directory out of the log directory"

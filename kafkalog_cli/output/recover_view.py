@@ -1,4 +1,4 @@
-"""How recoveries and salvages are shown."""
+"""The Views of recover and recover --salvage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkalog_cli.output.views import View
 
 
 def recover_view() -> View[Recovered]:
-    """Of recover."""
+    """Return the View of recover."""
     return View(
         RECOVERY,
         _fields,
@@ -43,7 +43,7 @@ def _lines(result: Recovered) -> Iterable[str]:
 
 
 def salvage_view() -> View[Copied]:
-    """Of recover --salvage."""
+    """Return the View of recover --salvage."""
     return View(
         SALVAGE,
         lambda copied: salvage_object(

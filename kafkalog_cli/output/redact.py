@@ -1,4 +1,4 @@
-"""What `--redact` leaves out of keys, values and header values, and what stands in their place."""
+"""`--redact`: which keys, values and header values are hidden, and the text shown instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @unique
 class Showing(IntEnum):
-    """How a field is shown. The compiled renderer takes all but the hash."""
+    """How a field is shown. The compiled renderer supports all but the hash."""
 
     ALL = 0
     NOTHING = 1
@@ -29,7 +29,7 @@ _TARGETS = ("keys", "values", "headers")
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """How keys, values and header values are shown; keys of headers always are. Null stays null."""
+    """How keys, values and header values are shown; header keys are never hidden. Null stays null."""
 
     keys: Showing = Showing.ALL
     values: Showing = Showing.ALL
@@ -40,7 +40,7 @@ class Redaction:
 
     @property
     def has_hash(self) -> bool:
-        """Whether something is shown as its hash."""
+        """Whether any field is shown as its hash."""
         return Showing.HASH in (self.keys, self.values, self.headers)
 
 
@@ -54,9 +54,9 @@ REDACT_HELP = (
 
 
 def parse_redaction(text: str) -> Redaction:
-    """`keys,values,headers[=hash|len]`. Raises UsageError.
+    """Parse `keys,values,headers[=hash|len]`. Raises UsageError.
 
-    As in `keys,values=len,headers=hash`, a mode holds for the names before it that have none of their own.
+    As in `keys,values=len,headers=hash`, a mode applies to the names before it that have no mode of their own.
     """
     chosen: dict[str, Showing] = {}
     waiting: list[str] = []
@@ -75,21 +75,21 @@ def parse_redaction(text: str) -> Redaction:
 
 
 def redacted_json(data: bytes, showing: Showing) -> str:
-    """What stands, in machine output, in the place of a field that is not shown as it is."""
+    """Return the JSON of a field that is hidden or shown only by size or hash."""
     if showing is Showing.HASH:
         return f'{{"redacted":true,"sha256":"{_sha256(data)}"}}'
     return f'{{"redacted":true,"bytes":{len(data)}}}' if showing is Showing.LENGTH else '{"redacted":true}'
 
 
 def redacted_text(data: bytes, showing: Showing) -> str:
-    """What stands, in text for people, in the place of a field that is not shown as it is."""
+    """Return the text of a field that is hidden or shown only by size or hash."""
     if showing is Showing.HASH:
         return f"<sha256:{_sha256(data)}>"
     return f"<{len(data)} bytes>" if showing is Showing.LENGTH else "<redacted>"
 
 
 class RedactingDecoder:
-    """Stands before another decoder of dump-log's text; what it leaves out, the other's text does not show."""
+    """Wraps another decoder of dump-log's text and replaces the texts of redacted keys and values."""
 
     def __init__(self, decoder: KeyValueDecoder, redaction: Redaction) -> None:
         self._decoder = decoder
@@ -98,7 +98,7 @@ class RedactingDecoder:
     def parse(
         self, offset: int, key: bytes | None, value: bytes | None
     ) -> tuple[str | None, str | None] | CannotDecode:
-        """Texts of `key` and `value`, or why the real tool would abort."""
+        """Return the texts of `key` and `value`, or why the real tool would abort."""
         parsed = self._decoder.parse(offset, key, value)
         if isinstance(parsed, CannotDecode):
             return parsed

@@ -1,4 +1,4 @@
-"""Records of __remote_log_metadata as Java's toString of its classes, which kafka-dump-log prints."""
+"""Records of __remote_log_metadata as Java's toString of their classes, which kafka-dump-log prints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELE
 
 
 def remote_log_text(record: ApiMessage) -> str | Unreadable:
-    """The text of one record; what its class would not accept is Unreadable with the words of its exception."""
+    """Return the text of one record; Unreadable with the exception's message if its Java class would not accept it."""
     message = record.message
     if record.name == "RemotePartitionDeleteMetadataRecord":
         state = _state(PARTITION_STATES, message["remotePartitionDeleteState"])
@@ -41,9 +41,12 @@ def remote_log_text(record: ApiMessage) -> str | Unreadable:
 
 
 def _segment_problem(record: ApiMessage, state: str | None) -> str | None:
-    """What the constructors of the segment classes refuse, apart from a state that is none.
+    """Return the exception message of the segment classes' constructors; None if they accept the record.
 
-    RemoteLogSegmentMetadata is made with another state first, so its own checks come before that of the state.
+    An invalid state is checked by the caller.
+
+    RemoteLogSegmentMetadata is first constructed with another state, so its own checks come before the check of the
+    state.
     """
     message = record.message
     if record.name == "RemoteLogSegmentMetadataUpdateRecord":
@@ -81,7 +84,7 @@ def _topic_partition(entry: Message) -> str:
 
 
 def _epochs(message: Message) -> str:
-    # A TreeMap: by epoch, of doubled ones the last.
+    # A TreeMap: sorted by epoch; of duplicate epochs the last one stays.
     epochs = {entry["leaderEpoch"]: entry["offset"] for entry in message["segmentLeaderEpochs"]}
     return "{" + ", ".join(f"{epoch}={epochs[epoch]}" for epoch in sorted(epochs)) + "}"
 

@@ -1,4 +1,4 @@
-"""Why retention takes a segment or leaves it, and when its time comes: for people, a line a segment."""
+"""The text of retain's explanation: a line per segment: why it stays or is removed, and when it is due."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalog_cli.storage.segments.segment_times import LargestTimestamp, Timest
 
 
 def explain_lines(plan: RetainPlan) -> Iterator[str]:
-    """The settings that were asked, then each segment."""
+    """Return lines for the settings used, then for each segment."""
     for setting in plan.settings:
         yield f"  setting {printable(setting.explanation)}"
     if plan.is_refused and plan.fates:
@@ -57,7 +57,7 @@ _REASONS = {
 
 
 def _due(fate: SegmentFate, by: str) -> str:
-    """When a segment that stays would go."""
+    """Return when a segment that stays would be removed."""
     if fate.stays in (Stay.POLICY, Stay.NO_LIMIT):
         return by
     if fate.stays is Stay.EMPTY:

@@ -1,4 +1,4 @@
-"""Undo and purge for people and for programs: what went back or away, or would."""
+"""The text and JSON output of undo and purge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PURGE = "kafkalog.purge/1"
 
 
 def undo_lines(plan: UndoPlan, result: UndoResult | None) -> Iterator[str]:
-    """One line and the steps; `result` None: a dry run."""
+    """Return the line of an undone run, and its steps; `result` None: a dry run."""
     run = f"{printable(plan.path)}: run {printable(plan.run_id)}"
     if plan.manifest is None:
         yield f"{run}: had changed nothing" + (", its leftovers are removed" if result is not None else "")
@@ -54,7 +54,7 @@ def _marker_sentence(result: UndoResult | None) -> str:
 
 
 def undo_object(plan: UndoPlan, result: UndoResult | None) -> dict[str, object]:
-    """The fields of a `kafkalog.undo/1`."""
+    """Return the fields of `kafkalog.undo/1`."""
     manifest = plan.manifest
     return {
         **json_path(plan.path),
@@ -73,7 +73,7 @@ def undo_object(plan: UndoPlan, result: UndoResult | None) -> dict[str, object]:
 
 
 def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
-    """One line, and one for each file and run."""
+    """Return the partition's line, then a line per file and run."""
     path = printable(plan.path)
     waiting = f", {plan.waiting} not due yet" if plan.waiting else ""
     if not plan.has_work:
@@ -90,7 +90,7 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
 
 
 def purge_words(plan: PurgePlan) -> str:
-    """What goes for good."""
+    """Return what is permanently removed, in words."""
     if plan.leftover is not None:
         files = counted(plan.leftover.files, "file", "files")
         return f"purged: what an import left that did not end, {files}, {plan.size_bytes} bytes"
@@ -99,7 +99,7 @@ def purge_words(plan: PurgePlan) -> str:
 
 
 def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:
-    """The fields of a `kafkalog.purge/1`."""
+    """Return the fields of `kafkalog.purge/1`."""
     left = plan.leftover
     return {
         **json_path(plan.path),
@@ -130,7 +130,7 @@ def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:
 
 
 def undo_view() -> View[Undone]:
-    """Of undo."""
+    """Return the View of undo."""
     return View(
         UNDO,
         lambda done: undo_object(done.plan, done.result),
@@ -142,7 +142,7 @@ def undo_view() -> View[Undone]:
 
 
 def purge_view(*, dry_run: bool) -> View[PurgePlan]:
-    """Of purge."""
+    """Return the View of purge."""
     return View(
         PURGE,
         lambda plan: purge_object(plan, dry_run=dry_run),

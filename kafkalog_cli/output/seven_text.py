@@ -13,14 +13,17 @@ _CODEC_OBJECTS = {0: "NoCompressionCodec", 1: "GZIPCompressionCodec", 2: "Snappy
 
 
 class SevenText:
-    """Lines of messages; of a compressed one the messages in it follow, which the old tool did not show."""
+    """Renders lines of messages.
+
+    A compressed message is followed by its inner messages, which the old tool did not show.
+    """
 
     def __init__(self, *, deep: bool, contents: bool) -> None:
         self._deep = deep
         self._contents = contents
 
     def message(self, batch: Batch) -> str:
-        """The line of one message."""
+        """Return the line of one message."""
         layout = MESSAGE_SEVEN_MAGIC1 if batch.magic else MESSAGE_SEVEN_MAGIC0
         valid = "true" if batch.valid else "false"
         codec = _CODEC_OBJECTS.get(batch.codec, str(batch.codec))
@@ -30,7 +33,7 @@ class SevenText:
         )
 
     def block(self, block: RecordBlock) -> Iterator[str]:
-        """Lines of messages with what they hold."""
+        """Iterate over the lines of messages with their contents."""
         rows = block.records.rows()
         begin = 0
         batches = block.batches.rows(block.first_row, block.end_row)
@@ -48,5 +51,5 @@ class SevenText:
 
     @staticmethod
     def tail(offset: int) -> str:
-        """The last line: where the next message would start."""
+        """Return the last line: the offset where the next message would start."""
         return f"tail of the log is at offset: {offset}\n"

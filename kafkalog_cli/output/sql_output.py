@@ -1,4 +1,4 @@
-"""The rows of a query where they go: a table, lines of NDJSON, a Parquet file; a part at a time."""
+"""Writes the rows of a query as a table, as NDJSON or as a Parquet file, one part at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 GROUP_ROWS, GROUP_BYTES = 1 << 17, 64 << 20
-"""Of a row group of a Parquet file: it ends with the first that is reached."""
+"""The limits of a row group of a Parquet file: reaching either one ends it."""
 
 
 class Heading(NamedTuple):
@@ -22,14 +22,14 @@ class Heading(NamedTuple):
 
 
 class Written(NamedTuple):
-    """How many rows were written; `more`: there are others, beyond those that were wanted."""
+    """The number of rows written; `more`: the result has further rows beyond the limit."""
 
     rows: int
     more: bool = False
 
 
 def write_cells(out: ResultStream, headings: Sequence[Heading], rows: Iterable[Any], most_rows: int) -> Written:
-    """Rows of text as a table; on a terminal that is too narrow the last columns are left out."""
+    """Write rows of text as a table; on a terminal that is too narrow the last columns are left out."""
     cells = list(rows)
     columns = [Column(printable(one.name), one.is_number, rank) for rank, one in enumerate(headings)]
     write_table(out, Table(columns, cells[:most_rows]))
@@ -37,7 +37,7 @@ def write_cells(out: ResultStream, headings: Sequence[Heading], rows: Iterable[A
 
 
 def write_lines(write: Callable[[bytes], None], parts: Iterable[Any], most_rows: int | None) -> Written:
-    """Parts of `row_lines`; at most `most_rows` of the lines."""
+    """Write the lines of `row_lines`' parts, at most `most_rows`."""
     done = 0
     for part, count in parts:
         lines = lines_of(part)
@@ -52,7 +52,7 @@ def write_lines(write: Callable[[bytes], None], parts: Iterable[Any], most_rows:
 def write_parquet(
     file: StagedFile, names: Sequence[str], schema: Any, parts: Iterable[Any], most_rows: int | None
 ) -> Written:
-    """Parts of `arrow_parts` as a Parquet file with these names of columns; at most `most_rows` of the rows."""
+    """Write `arrow_parts`' parts as a Parquet file with these column names, at most `most_rows` rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Rows of a query: RecordBatches as lines of NDJSON, as cells of a table, as bytes of Arrow; for tasks of Spark."""
+"""Converts a query's RecordBatches to NDJSON lines, table cells or Arrow bytes; this runs in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ROW = "kafkalog.row/1"
 
 NULL = "null"
 LONGEST_CELL = 256
-"""Characters; what is longer ends in `…`: tables are for people."""
+"""The most characters of a cell; a longer text ends in `…`: tables are for people."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def row_lines(names: Sequence[str], batches: Iterator[Any]) -> Iterator[tuple[bytes, int]]:
-    """Of each batch a line of NDJSON for every row, compressed (`lines_of`), and how many they are."""
+    """Return for each batch its rows as lines of NDJSON, compressed (see `lines_of`), and their number."""
     import zstandard
 
     compressor = zstandard.ZstdCompressor(level=1)
@@ -33,21 +33,21 @@ def row_lines(names: Sequence[str], batches: Iterator[Any]) -> Iterator[tuple[by
 
 
 def lines_of(part: bytes) -> bytes:
-    """The lines of a part that `row_lines` made: the driver holds those of a whole task, so they come small."""
+    """Decompress a part of `row_lines`: compressed, because the driver holds the parts of a whole task."""
     import zstandard
 
     return zstandard.ZstdDecompressor().decompress(part)
 
 
 def row_cells(batches: Iterator[Any]) -> Iterator[list[str]]:
-    """Of each row a text for every column."""
+    """Return for each row a text per column."""
     for batch in batches:
         columns = [[_cell(value) for value in values(column)] for column in batch.columns]
         yield from map(list, zip(*columns, strict=True))
 
 
 def arrow_parts(batches: Iterator[Any]) -> Iterator[tuple[bytes, int]]:
-    """Of each batch a stream of Arrow with its schema, compressed, and how many rows it has."""
+    """Return for each batch a compressed Arrow stream with its schema, and its number of rows."""
     import pyarrow as pa
 
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -59,9 +59,9 @@ def arrow_parts(batches: Iterator[Any]) -> Iterator[tuple[bytes, int]]:
 
 
 def values(array: Any) -> list[Any]:
-    """An array as what `json_text` takes: times in ISO 8601, decimals as text, structs and maps as objects.
+    """Return an array's values for `json_text`: times in ISO 8601, decimals as text, structs and maps as objects.
 
-    A map whose keys are no strings is a list of pairs.
+    A map whose keys are not strings becomes a list of pairs.
     """
     import pyarrow as pa
 
@@ -96,7 +96,7 @@ def _split(array: Any, flat: list[Any]) -> list[Any]:
 
 
 def _maps(array: Any) -> list[Any]:
-    """By slices: keys and items of an array that is part of another are those of the other."""
+    """Return the maps of an array one by one: keys and items of a sliced array are those of the whole array."""
     found: list[Any] = []
     for at in range(len(array)):
         one = array[at]
@@ -111,7 +111,10 @@ def _maps(array: Any) -> list[Any]:
 
 
 def _time(micros: int | None, *, is_utc: bool) -> str | None:
-    """ISO 8601 to milliseconds, or as far as it goes; where no calendar has it, the microseconds since 1970."""
+    """Return a time in ISO 8601, with milliseconds, or microseconds if needed.
+
+    Outside of the years 1 to 9999, the result is the number of microseconds since 1970.
+    """
     if micros is None:
         return None
     try:
@@ -145,7 +148,7 @@ def _cell(value: Any) -> str:
 
 
 def _bytes(data: bytes) -> str:
-    """As text where they are UTF-8, else in hexadecimal, as SQL would have them written."""
+    """Return text if the bytes are UTF-8, else a hexadecimal literal of SQL."""
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Where results go: text gathered into large writes, messages to the error stream."""
+"""Output streams: ResultStream gathers text into large writes; also the terminal's size, styles and escapes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _USUAL_COLUMNS = 80
 
 
 class ResultStream:
-    """Gathers text and writes it in large blocks (the JVM tool's time is one flushed write a line).
+    """Gathers text and writes it in large blocks (the JVM tool spends its time on one flushed write per line).
 
-    Text is UTF-8; what came from file names as surrogate escapes goes out as the bytes it was.
+    Text is UTF-8; surrogate escapes from file names are written as the original bytes.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -37,7 +37,7 @@ class ResultStream:
         self._stream.write(data)
 
     def flush(self) -> None:
-        """Hand everything to the operating system."""
+        """Flush everything to the operating system."""
         self._drain()
         self._stream.flush()
 
@@ -49,9 +49,9 @@ class ResultStream:
 
 
 class Undisturbed(RawIOBase):
-    """A stream whose reader may go away: what is written then is lost, and whoever writes goes on with its work.
+    """A stream that ignores the loss of its reader: later output is lost, but the writer's work continues.
 
-    `end` raises BrokenPipeError if that has happened.
+    `end` raises BrokenPipeError if the reader is gone.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -74,30 +74,30 @@ class Undisturbed(RawIOBase):
                 self._has_reader = False
 
     def close(self) -> None:
-        """Nothing: the stream is somebody else's, and may be closed when this one is no longer needed."""
+        """Do nothing: the stream belongs to the caller, who closes it."""
 
     def isatty(self) -> bool:  # noqa: D102
         return self._stream.isatty()
 
     def end(self) -> None:
-        """Hand everything on. Raises BrokenPipeError if nobody reads it."""
+        """Flush everything. Raises BrokenPipeError if the reader is gone."""
         self.flush()
         if not self._has_reader:
             raise BrokenPipeError
 
 
 def has_styles() -> bool:
-    """Whether a terminal gets escape codes, bold and dim among them: not with NO_COLOR, nor on one that has none."""
+    """Whether a terminal gets escape codes such as bold and dim: not with NO_COLOR or on a dumb or unknown terminal."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 def terminal_columns() -> int:
-    """How many characters a line of the terminal holds; Python 3.10 says 0 of a terminal that has no size."""
+    """Return the number of characters in a terminal line; Python 3.10 reports 0 for a terminal without a size."""
     return shutil.get_terminal_size().columns or _USUAL_COLUMNS
 
 
 def printable(text: str) -> str:
-    """`text` without raw control characters, for messages that quote names and contents."""
+    """Return `text` without raw control characters, for messages that quote names and contents."""
     if text.isprintable():
         return text
     text = text.translate(_escapes())
@@ -106,7 +106,7 @@ def printable(text: str) -> str:
 
 @cache
 def _escapes() -> dict[int, str]:
-    """The escapes of control characters, which binary contents are full of."""
+    """Return the escapes of control characters, which are frequent in binary contents."""
     return {code: _escaped(chr(code)) for code in range(0xA1) if not chr(code).isprintable()}
 
 

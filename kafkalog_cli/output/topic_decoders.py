@@ -32,7 +32,7 @@ class CoordinatorDecoder:
         self._release = version.schemas
 
     def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
-        """JSON of key and value; what cannot be read is told in the place of the key."""
+        """Return key and value as JSON; for an unreadable record, an error message in place of the key."""
         if key is None:
             return CannotDecode(
                 f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
@@ -55,7 +55,7 @@ class ClusterMetadataDecoder:
         self._release = version.schemas
 
     def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
-        """JSON of the value; these records have no keys."""
+        """Return the value as JSON; these records have no keys."""
         del key
         found = decode_api_message(CLUSTER_METADATA, value, self._release)
         if isinstance(found, Unreadable):
@@ -70,7 +70,7 @@ class RemoteLogMetadataDecoder:
         self._package = "org.apache.kafka.common.record" + ("" if version.is_scala else ".internal")
 
     def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
-        """Java's toString of the value; these records have no keys."""
+        """Return Java's toString of the value; these records have no keys."""
         del key
         if value is None:
             message = (
@@ -94,9 +94,9 @@ _DECODERS: dict[str, Callable[[DumpVersion], KeyValueDecoder]] = {
 }
 
 TOPIC_DECODERS = tuple(_DECODERS)
-"""The names of the options, in the order in which the real tool takes them when several are given."""
+"""The names of the options, in the order of precedence that the real tool gives them."""
 
 
 def topic_decoder(name: str, version: DumpVersion = NEWEST) -> KeyValueDecoder:
-    """The decoder of an option, with the text of a version."""
+    """Return the decoder of an option, for a version of kafka-dump-log."""
     return _DECODERS[name](version)

@@ -1,4 +1,4 @@
-"""Verifications for programs: findings and what each target came to."""
+"""The JSON output of verify: findings, and an object per target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERIFICATION = "kafkalog.verification/1"
 
 
 def finding_object(found: Finding, verification: Verification) -> dict[str, Any]:
-    """Fields of a finding; `topic` and `partition` are null at the root of a log directory."""
+    """Return the fields of a finding; `topic` and `partition` are null at the root of a log directory."""
     return {
         "kind": found.kind.value,
         "severity": found.severity.value,
@@ -33,7 +33,7 @@ def finding_object(found: Finding, verification: Verification) -> dict[str, Any]
 
 
 def verification_object(verification: Verification) -> dict[str, Any]:
-    """Fields of what a target came to; offsets are null where there is no log that could be read."""
+    """Return the fields of a target's result; offsets are null if no log could be read."""
     log, totals = verification.log, verification.totals
     return {
         "target": verification.target.value,

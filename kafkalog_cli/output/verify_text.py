@@ -1,4 +1,4 @@
-"""Verifications for people: a line a finding, the next step below it, and a line a partition."""
+"""The text output of verify: a line per finding with its next step below, and a line per partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalog_cli.output.stream import printable
 
 
 def verification_lines(verification: Verification, *, quiet: bool) -> Iterator[str]:
-    """The findings, then what the partition came to; with `quiet` only what is a warning or worse."""
+    """Return the lines of the findings, then of the partition; with `quiet` only warnings and worse."""
     found = [one for one in verification.findings if not quiet or one.severity is not Severity.INFO]
     for one in found:
         yield from finding_lines(one)
@@ -21,7 +21,7 @@ def verification_lines(verification: Verification, *, quiet: bool) -> Iterator[s
 
 
 def finding_lines(found: Finding) -> Iterator[str]:
-    """One finding: where and what, what a broker does, what to do."""
+    """Return the lines of one finding: place and message, a broker's reaction, the next step."""
     where = printable(found.path)
     if found.position is not None:
         where += f": at byte {found.position}"
@@ -36,7 +36,7 @@ def finding_lines(found: Finding) -> Iterator[str]:
 
 
 def _concerned(found: Finding) -> str:
-    """The offsets of damaged batches; what else has offsets says them in its message."""
+    """Return the offsets of damaged batches; other findings have their offsets in their message."""
     first, last = found.first_offset, found.last_offset
     if found.severity is Severity.INFO or found.position is None or first is None or last is None:
         return ""

@@ -1,4 +1,4 @@
-"""How the results of a verb are shown: lines for people, an object each for programs, and counts at the end."""
+"""View: how the results of a verb are shown, as lines for people, objects for programs, and counts at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ResultT = TypeVar("ResultT")
 
 
 def _nothing(_out: ResultStream) -> None:
-    """There is no last word."""
+    """Write nothing: the default of `last`."""
 
 
 def _everything(_result: Any) -> bool:
@@ -24,10 +24,11 @@ def _everything(_result: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[ResultT]):
-    """`fields` are those of an object of `schema`. `is_idle`: whether a result says that nothing was done.
+    """How the results of a verb are shown.
 
-    `names` are the counts of the last line; `counts` adds to them, and `failed` of the results as well. `question` says
-    what is about to happen to a partition. `last` writes what comes after all results.
+    `fields` returns the fields of an object of `schema`. `is_idle`: whether a result reports that nothing was done.
+    `names` are the counts of the summary; `counts` returns a result's part of these, and of FAILED. `question`
+    describes what is about to happen to a partition. `last` writes the output after all results.
     """
 
     schema: str
@@ -41,21 +42,21 @@ class View(Generic[ResultT]):
 
     @property
     def kind(self) -> str:
-        """The word for an object of the schema: that of `kafkalog.roll/1` is roll."""
+        """The `type` of the schema's objects: roll for `kafkalog.roll/1`."""
         return self.schema.removeprefix("kafkalog.").partition("/")[0]
 
 
 FAILED = "failed"
-"""The count of partitions that are left alone, which no line of output has; metrics do."""
+"""The count of refused partitions; it is in metrics but not in the summary."""
 
 
 def change_counts(changed: Changed[Any], of_plan: Mapping[str, int]) -> dict[str, int]:
-    """The counts of a log that was changed, or would be: nothing but `failed` of one that is refused."""
+    """Return the counts of a log that was changed, or would be; only FAILED for a refused partition."""
     plan = changed.plan
     counted = {"changed": int(plan.has_work and not changed.is_dry_run), FAILED: int(plan.is_refused)}
     return counted if plan.is_refused else {**counted, **of_plan}
 
 
 def change_is_idle(changed: Changed[Any]) -> bool:
-    """Whether there is nothing to tell where only what was done is told."""
+    """Whether a result reports neither a change nor a remark."""
     return not changed.plan.has_work and not changed.plan.remarks

@@ -1,4 +1,18 @@
-"""Spark: log directories as DataFrames. `KafkalogDataSource` to register, `session` to start one, `audit` to audit."""
+"""Spark: log directories as DataFrames, and kafkalog's verbs as jobs of Spark.
+
+Programs use three names: `KafkalogDataSource` (to register), `session` (starts a session) and `audit` (audits).
+
+Files:
+- `source.py`, `table_source.py`, `stream.py`: the data sources, which `options.py` and `schema.py` describe.
+- `offsets.py`, `splits.py`, `offset_limits.py`, `partition_counts.py`: offsets, and the pieces of logs that tasks read.
+- `rows.py`, `record_range.py`: the rows of a task.
+- `sessions.py`, `java.py`, `jobs.py`, `failures.py`: Spark itself: its start, its Java, its tasks and its errors.
+- `engine.py`: the verbs of the command line on partitions, in tasks.
+- `audit_job.py`, `export/`, `importing/`: audits, exports and imports as jobs; `sql/` is `kafkalog sql`.
+
+The driver is the process that starts the job, a worker is a process of Spark that runs tasks. A piece is a range of
+offsets of one partition that one task reads.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +29,7 @@ __all__ = ["KafkalogDataSource", "audit", "session"]
 
 
 def __getattr__(name: str) -> object:
-    """What the package has, imported when it is asked for. Raises KafkalogError without PySpark."""
+    """Import a name of the package at its first use. Raises KafkalogError without PySpark."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

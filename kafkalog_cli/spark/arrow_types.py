@@ -1,4 +1,4 @@
-"""Spark's types, as its JSON writes them, in Arrow: what tasks and the driver hand each other."""
+"""Converts Spark's types, as in its JSON, to Arrow: the form of data between tasks and the driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TEXT = re.compile(r"(string|char|varchar)\b.*")
 
 
 def arrow_of(kind: Any) -> Any:
-    """The pyarrow.DataType of a type in Spark's JSON; None for one that Arrow has not, or has differently."""
+    """Return the pyarrow.DataType of a type in Spark's JSON; None if Arrow lacks the type or defines it differently."""
     if isinstance(kind, str):
         return _simple(kind)
     import pyarrow as pa
@@ -32,14 +32,17 @@ def arrow_of(kind: Any) -> Any:
 
 
 def _field(name: str, kind: Any, *, nullable: bool) -> Any:
-    """`array()` is an array of nothing that may not be null, to Spark; not to Arrow."""
+    """Return a pyarrow.Field.
+
+    A null type is always nullable: Spark allows a non-null element in `array()`, Arrow does not.
+    """
     import pyarrow as pa
 
     return pa.field(name, kind, nullable or pa.types.is_null(kind))
 
 
 def arrow_schema_of(schema: Any) -> Any:
-    """The pyarrow.Schema of a StructType whose types Arrow has."""
+    """Return the pyarrow.Schema of a StructType; Arrow must have all of its types."""
     import pyarrow as pa
 
     return pa.schema([pa.field(one.name, arrow_of(one.dataType.jsonValue()), one.nullable) for one in schema.fields])

@@ -1,6 +1,6 @@
-"""Audits as jobs of Spark: partition directories in tasks, the largest first; the driver has the results alone.
+"""Audits as jobs of Spark: tasks audit partition directories, the largest first; the driver gets only the results.
 
-A task costs Spark some hundredths of a second, more than a small partition does: those share one.
+A task costs Spark some hundredths of a second, more than a small partition takes, so small partitions share a task.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TASK_BYTES, TASK_PARTITIONS = 32 << 20, 64
-"""How much small partitions of one task come to at most."""
+"""The most bytes and the most partitions that share one task."""
 
 Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
-"""Starts a session, when there is something to do."""
+"""Starts a session; called only if there is work."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """What is wanted of the partitions chosen. `top`: how many of the keys of each, None: keys are not looked at."""
+    """The options of an audit of the selected partitions.
+
+    `top`: how many keys per partition; None: no keys are counted.
+    """
 
     selection: Selection
     level: Level
@@ -54,22 +57,22 @@ class AuditRequest:
 
 
 class Audit:
-    """An audit of everything under `paths` that is chosen; `parts` are in the order of the paths."""
+    """An audit of the selected partitions and log directories under `paths`; `parts` are in the order of the paths."""
 
     def __init__(self, fs: Filesystem, paths: Sequence[str], request: AuditRequest) -> None:
-        """Look at names, sizes and small files. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError."""
+        """Read names, sizes and small files. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError."""
         if request.top is not None and request.level is Level.QUICK:
             raise UsageError(reason="--keys reads records, which --level quick does not")
         self._limits = request.limits
         wanted = VerifyRequest(request.selection, request.level, request.now_ms, request.metadata_path)
         verifier = Verifier(Means(fs, request.limits), wanted)
-        full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
+        full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another working directory
         sights = Sights(fs, socket.gethostname())
         self.parts = [_part(part, verifier, sights, request.top) for part in verifier.parts(full)]
 
     @property
     def log_dirs(self) -> dict[str, tuple[LogDir, int]]:
-        """The directories that partitions were looked for in, by their paths, and how many were found in each."""
+        """The directories that were searched for partitions, by path, and the number of partitions found in each."""
         found: dict[str, tuple[LogDir, int]] = {}
         for part in self.parts:
             place = _place(part)
@@ -80,17 +83,17 @@ class Audit:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Those that are to be audited."""
+        """The partitions that are audited."""
         return [part.task.partition for part in self.parts if isinstance(part, AuditTask)]
 
     def refuse(self, reasons: Mapping[str, str]) -> None:
-        """Look at nothing of these log directories; each is a result of its own that says why."""
+        """Leave out these log directories (path: reason); each becomes a Refused result with its reason."""
         kept = [part for part in self.parts if (place := _place(part)) is None or place.path not in reasons]
         refused = [Failed(path, Refused(path=path, reason=reason)) for path, reason in reasons.items()]
         self.parts = [*kept, *(Audited(one, LogDir(one.path)) for one in refused)]
 
     def run(self, sessions: Sessions, watcher: Watcher | None = None) -> list[Audited]:
-        """The results, in the order of the paths. Raises KafkalogError for a job that failed."""
+        """Run the audit and return the results in the order of the paths. Raises KafkalogError if the job fails."""
         places = [place for place, part in enumerate(self.parts) if isinstance(part, AuditTask)]
         tasks = [part for part in self.parts if isinstance(part, AuditTask)]
         found: list[Any] = list(self.parts)
@@ -107,7 +110,10 @@ class Audit:
 
 
 def _grouped(sizes: Sequence[int]) -> list[list[int]]:
-    """The places of sizes in bytes, from the largest on, those that are small together."""
+    """Group sizes (bytes) into tasks.
+
+    The result has lists of indexes into `sizes`, from the largest size on; small sizes share a list.
+    """
     groups: list[list[int]] = []
     room = 0
     for at in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
@@ -133,7 +139,7 @@ def _part(part: Task | Result, verifier: Verifier, sights: Sights, top: int | No
 
 
 def _place(part: AuditTask | Audited) -> LogDir | None:
-    """The log directory, or what a partition that is in none lies in."""
+    """Return the log directory of a part; if it has none, the directory that contains its partition."""
     if part.log_dir is not None:
         return part.log_dir
     if isinstance(part, AuditTask):
@@ -145,22 +151,25 @@ _A_FILE = "files of it were given; an audit takes whole directories"
 
 
 class AuditWork:
-    """What a task of Spark does; it goes to every worker. All tasks together read `job_bytes`."""
+    """The work of a task; Spark sends it to every worker. `job_bytes` is what all tasks together read."""
 
     def __init__(self, limits: Limits, job_bytes: int) -> None:
         self._limits = limits
         self._job_bytes = job_bytes
 
     def __call__(self, tasks: Sequence[AuditTask]) -> list[Audited]:
-        """Audit some partitions: nothing is written, so a task that is tried again finds the same."""
+        """Audit some partitions. Nothing is written, so a task that Spark retries finds the same."""
         fs, choice = RealFilesystem(), KernelChoice()
-        choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
+        choice.expect(self._job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
         sights = Sights(fs, socket.gethostname())
         return [_audited(Means(fs, self._limits, choice), fs, task, sights) for task in tasks]
 
 
 def _audited(means: Means, fs: WritableFilesystem, task: AuditTask, sights: Sights) -> Audited:
-    """One partition, if it is what the driver saw there: another disk may be mounted here, or none."""
+    """Audit one partition, after a check that the worker sees the same directory as the driver.
+
+    Another disk, or none, may be mounted on the worker.
+    """
     try:
         if task.seen is not None:
             sights.check(task.seen)
@@ -170,9 +179,9 @@ def _audited(means: Means, fs: WritableFilesystem, task: AuditTask, sights: Sigh
 
 
 def audit(spark: SparkSession, paths: Sequence[str], *, level: str = "normal", top: int | None = None) -> DataFrame:
-    """Audit every partition under `paths`, now; a row for each, and for each log directory as such.
+    """Audit every partition under `paths` now; return a row per partition and per log directory.
 
-    `top`: how many keys of each are told, None: keys are not looked at. Raises as `Audit`, and KafkalogError.
+    `top`: how many keys per partition are reported; None: no keys are counted. Raises as `Audit`, and KafkalogError.
     """
     now_ms = time.time_ns() // 1_000_000
     made = Audit(RealFilesystem(), paths, AuditRequest(Selection(), Level(level), now_ms, top=top))

@@ -1,4 +1,4 @@
-"""Work on partitions in tasks of Spark: a job of one task each, the largest first, results in the partitions' order."""
+"""Runs work on partitions as jobs of Spark with one task each, the largest first; results are in partition order."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 MOST_THREADS = 256
-"""Each waits for one task."""
+"""A thread per job: each waits for one task."""
 POLL_SECONDS = 0.5
 _LOCAL = re.compile(r"local(?:\[(?P<threads>\*|\d+)(?:,\s*\d+)?\])?")
 
 
 class SparkEngine:
-    """An `Engine`. Its session starts with the first run that has anything for it, and ends with that run.
+    """An `Engine` on Spark. The session starts with the first run that has work for it, and ends with that run.
 
-    A job of its own for each partition: where a worker dies, and dies again in each further try, only its partition has
-    failed. `jobs`: partitions at a time; 0: as many as Spark has cores, which on a cluster may come to be more.
+    Each partition has a job of its own, so if a worker dies in every attempt, only its partition fails. `jobs` is the
+    number of partitions at a time; 0: as many as Spark has cores, which may grow on a cluster.
     """
 
     is_here = False
@@ -53,12 +53,12 @@ class SparkEngine:
         self._carried: tuple[object, _Carried] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        """In a task the work is done where it is."""
+        """Pickle as `Threads`: inside a task, work runs in that process."""
         return Threads, ()
 
     @property
     def known_slots(self) -> int | None:
-        """Most partitions at a time, None where nobody knows before: on a cluster, without `jobs`."""
+        """The most partitions at a time; None if unknown before the start (on a cluster, without `jobs`)."""
         local = _LOCAL.fullmatch(self._master)
         if local is None:
             return self._jobs or None
@@ -67,16 +67,16 @@ class SparkEngine:
         return min(self._jobs or cores, cores)
 
     def at_a_time(self, jobs: int) -> int:
-        """See Engine; `jobs` counts where nothing else is known."""
+        """See Engine; `jobs` is used only if `known_slots` is None."""
         return self.known_slots or jobs
 
     def in_order(self, tasks: Iterable[Sized[ResultT]], jobs: int, name: str) -> InOrder[ResultT]:
-        """See Engine; `jobs` is about threads here."""
+        """See Engine; `jobs` counts threads in other engines and is ignored here."""
         del jobs
         return _LargestFirst(tasks, name, self)
 
     def do(self, work: Callable[[ItemT], ResultT], item: ItemT, place: Place) -> ResultT:
-        """See Engine. Raises Refused where the task sees another directory than this process."""
+        """See Engine. Raises Refused if the task sees another directory than this process."""
         from pyspark import cloudpickle
 
         assert self._spark is not None
@@ -90,7 +90,7 @@ class SparkEngine:
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """What `do` needs. Raises KafkalogError where Spark does not start."""
+        """Hold the session that `do` needs. Raises KafkalogError if Spark does not start."""
         with command_session(self._master, settings=self._settings) as spark:
             self._spark = spark
             try:
@@ -99,13 +99,13 @@ class SparkEngine:
                 self._spark, self._carried = None, None
 
     def slots(self) -> int:
-        """Partitions at a time, as Spark is now."""
+        """Return the number of partitions at a time, from Spark's current cores."""
         assert self._spark is not None
         cores = max(1, int(self._spark.sparkContext.defaultParallelism))
         return min(self._jobs or cores, cores)
 
     def _carry(self, work: Callable[[ItemT], ResultT]) -> _Carried:
-        """What all tasks share is sent once."""
+        """Broadcast the function that all tasks share, once per function."""
         from pyspark import cloudpickle
 
         assert self._spark is not None
@@ -117,7 +117,7 @@ class SparkEngine:
 
 
 class _Packed(NamedTuple):
-    """What a task is about. `cwd`: where a path that is not absolute begins."""
+    """The item of one task. `cwd`: the directory that a relative path starts from; None for an absolute path."""
 
     item: Any
     fs: Filesystem
@@ -127,7 +127,7 @@ class _Packed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Answer(Generic[ResultT]):
-    """What became of it: what is wrong for good is a value, as no further try would help."""
+    """The outcome of a task. A KafkalogError is returned, not raised: a retry would not help."""
 
     result: ResultT | None = None
     error: KafkalogError | None = None
@@ -135,13 +135,13 @@ class _Answer(Generic[ResultT]):
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """A function as tasks have it; `name` tells it from others that the same worker has had."""
+    """A function as tasks get it. `name` distinguishes it from earlier functions in the same worker."""
 
     shared: Broadcast[bytes]
     name: str
 
     def __call__(self, data: bytes) -> _Answer[Any]:
-        """In the task."""
+        """Run the function in the task."""
         packed: _Packed = pickle.loads(data)
         try:
             if packed.cwd is not None:
@@ -152,7 +152,7 @@ class _Carried:
             return _Answer(error=error)
 
     def _work(self) -> Callable[[Any], Any]:
-        """Unpacked once in each worker."""
+        """Unpickle the function, once per worker."""
         if self.name not in _unpacked:
             _unpacked.clear()
             _unpacked[self.name] = pickle.loads(self.shared.value)
@@ -170,7 +170,7 @@ def _go_to(cwd: str) -> None:
 
 
 class _LargestFirst(InOrder[ResultT]):
-    """Tasks are all known before the first begins: so what making them takes (locks) is there for each."""
+    """Creates all tasks before starting any, so every lock is taken before Spark starts."""
 
     def __init__(self, tasks: Iterable[Sized[ResultT]], name: str, engine: SparkEngine) -> None:
         super().__init__((), MOST_THREADS, name)
@@ -208,12 +208,12 @@ class _LargestFirst(InOrder[ResultT]):
 
 
 def _size(task: Sized[Any]) -> float:
-    """What is known already goes first."""
+    """Return the size for sorting; tasks of unknown size (None) need no Spark and run first."""
     return float("inf") if task.size_bytes is None else task.size_bytes
 
 
 class _Room:
-    """Holds tasks back while as many are at work as there may be: what has not begun can still be left."""
+    """Limits the running tasks to `slots`; waiting tasks can still be cancelled."""
 
     def __init__(self, slots: Callable[[], int]) -> None:
         self._slots = slots

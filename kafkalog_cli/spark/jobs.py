@@ -1,4 +1,4 @@
-"""Work spread over tasks of Spark: one task an item, its result back to the driver, failures as what they were."""
+"""Spreads work over Spark tasks, one per item: results return to the driver, failures as the original errors."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 POLL_SECONDS = 0.2
-"""How often a watcher is told."""
+"""The time between two calls of a watcher."""
 
 
 class Watcher(Protocol):
-    """Wants to know how far a job is."""
+    """Gets the progress of a job."""
 
     def begin(self, work: str, total_bytes: int) -> None:
-        """So much is to be done from now on; `work` is what, in a word."""
+        """Start a phase: `work` names it in one word, `total_bytes` is its size."""
 
     def advance(self, size_bytes: int, subject: str = "") -> None:
-        """So much more is done, 0: the job goes on; called from any thread."""
+        """Report `size_bytes` more as done; 0: the job is still running. Called from any thread."""
 
 
 class Watch(NamedTuple):
-    """Who is told how far the tasks are, None: nobody; what they do, in a word, and how many bytes each is about."""
+    """The watcher of a job (None: nobody watches), the job's name in one word, and the bytes of each task."""
 
     watcher: Watcher | None
     work: str
@@ -42,11 +42,11 @@ class Watch(NamedTuple):
 def run_tasks(
     spark: SparkSession, items: Sequence[ItemT], work: Callable[[ItemT], ResultT], watch: Watch | None = None
 ) -> list[ResultT]:
-    """What `work` makes of each item, in their order; one task each, begun in this order.
+    """Return the result of `work` for each item, in their order: one task per item, started in this order.
 
-    A task may be tried again, and what a lost one made stays where it made it: `work` must bear that. The first that
-    fails for good ends the others. A watcher hears of each task once, when it is done. Raises the KafkalogError that a
-    task raised.
+    Spark may retry a task, and files of a lost task stay: `work` must cope with both. The first task that fails for
+    good ends the others. The watcher hears of each task once, when the task is done. Raises the KafkalogError of the
+    task.
     """
     if not items:
         return []
@@ -62,13 +62,13 @@ def run_tasks(
 
 @dataclass(frozen=True, slots=True)
 class _Counted(Generic[ItemT, ResultT]):
-    """The work, of which Spark hands on what it came to: of each task once, of tries that failed nothing."""
+    """Runs the work and adds its bytes to an accumulator: Spark counts each task once, failed attempts never."""
 
     work: Callable[[ItemT], ResultT]
     done: Accumulator[int]
 
     def __call__(self, sized: tuple[int, ItemT]) -> ResultT:
-        """In the task."""
+        """Run the work in the task."""
         size_bytes, item = sized
         result = self.work(item)
         self.done.add(size_bytes)
@@ -77,13 +77,13 @@ class _Counted(Generic[ItemT, ResultT]):
 
 @contextmanager
 def _told(watcher: Watcher, work: str, total_bytes: int, done: Accumulator[int]) -> Iterator[None]:
-    """The watcher is told from a thread, which does not speak to Java: that belongs to whoever waits for the job."""
+    """Call the watcher from a thread until the block ends. The thread uses no Java: only the job's own thread does."""
     has_ended = Event()
 
     def tell() -> None:
         told = 0
         is_last = False
-        with suppress(OSError):  # nobody reads it any more; the job matters more
+        with suppress(OSError):  # nobody reads the progress any more; the job matters more
             while not is_last:
                 is_last = has_ended.wait(POLL_SECONDS)
                 now = done.value
@@ -101,7 +101,7 @@ def _told(watcher: Watcher, work: str, total_bytes: int, done: Accumulator[int])
 
 
 def attempt() -> str:
-    """A name that no other try of any task of the job has; in the driver, or without Spark, always the same."""
+    """Return a name that is unique per attempt of any task of the job; always "0" in the driver and without Spark."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -109,7 +109,7 @@ def attempt() -> str:
 
 
 def is_another_try() -> bool:
-    """Whether a try of this task came before, and failed or was lost."""
+    """Whether an earlier attempt of this task failed or was lost."""
     from pyspark import TaskContext
 
     task = TaskContext.get()

@@ -1,4 +1,4 @@
-"""Where a read starts and ends, as the options say it: offsets, times, earliest, latest. Nothing is looked up here."""
+"""Parses the options for the start and end of a read: offsets, times, earliest, latest. No log is read here."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import NamedTuple
 from kafkalog_cli.errors import UsageError
 
 EARLIEST, LATEST = -2, -1
-"""Offsets in the maps of startingOffsets and endingOffsets that are none."""
+"""The special values in the maps of startingOffsets and endingOffsets."""
 
 _MAX_INT64 = (1 << 63) - 1
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its names."""
+    """A topic and a partition number."""
 
     topic: str
     partition: int
@@ -27,7 +27,7 @@ class TopicPartition(NamedTuple):
 
 @unique
 class LimitKind(Enum):
-    """How a limit is said."""
+    """The kind of a limit."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -37,9 +37,9 @@ class LimitKind(Enum):
 
 
 class OffsetLimit(NamedTuple):
-    """A start or an end. `of_partition` are offsets or epoch ms, `time_ms` is one for all.
+    """A start or an end. `of_partition` has offsets or epoch ms per partition, `time_ms` is a time for all partitions.
 
-    `or_latest`: where no record is so late, the log's end (else an error).
+    `or_latest`: the log's end is used if no record is at or after the time (else that is an error).
     """
 
     kind: LimitKind
@@ -49,7 +49,10 @@ class OffsetLimit(NamedTuple):
 
 
 def starting_limit(options: dict[str, str]) -> OffsetLimit:
-    """By startingTimestamp, else startingOffsetsByTimestamp, else startingOffsets; earliest. Raises UsageError."""
+    """Return the start: startingTimestamp, else startingOffsetsByTimestamp, else startingOffsets, else earliest.
+
+    Raises UsageError.
+    """
     found = _limit(options, "starting", LimitKind.EARLIEST)
     if found.kind is LimitKind.LATEST:
         raise UsageError(reason="starting offset can't be latest for batch queries on Kafka")
@@ -60,7 +63,7 @@ def starting_limit(options: dict[str, str]) -> OffsetLimit:
 
 
 def ending_limit(options: dict[str, str]) -> OffsetLimit:
-    """The same for the end; latest. Raises UsageError."""
+    """Return the end, from the options with `ending` instead of `starting`, else latest. Raises UsageError."""
     found = _limit(options, "ending", LimitKind.LATEST)
     if found.kind is LimitKind.EARLIEST:
         raise UsageError(reason="ending offset can't be earliest for batch queries on Kafka")
@@ -71,14 +74,14 @@ def ending_limit(options: dict[str, str]) -> OffsetLimit:
 
 
 def is_latest(limit: OffsetLimit, partition: TopicPartition) -> bool:
-    """Whether a limit has a partition begin where its log ends."""
+    """Whether a limit puts a partition's start at the end of its log."""
     if limit.kind is LimitKind.OFFSETS and limit.of_partition is not None:
         return limit.of_partition.get(partition) == LATEST
     return limit.kind is LimitKind.LATEST
 
 
 def streams_start(options: dict[str, str]) -> OffsetLimit:
-    """Where a stream starts, by the same options; latest. Raises UsageError, also for an end: a stream has none."""
+    """Return a stream's start, from the same options, else latest. Raises UsageError, also for an ending option."""
     for name, what in (
         ("endingoffsets", "offset"),
         ("endingoffsetsbytimestamp", "timestamp"),
@@ -90,7 +93,7 @@ def streams_start(options: dict[str, str]) -> OffsetLimit:
 
 
 def check_limits(starting: OffsetLimit, ending: OffsetLimit) -> None:
-    """Where both name partitions: the same ones, and no start behind its end. Raises UsageError."""
+    """Raise UsageError if both limits name partitions, and these differ or a start is after its end."""
     if starting.kind is not ending.kind or starting.of_partition is None or ending.of_partition is None:
         return
     if starting.of_partition.keys() != ending.of_partition.keys():
@@ -110,7 +113,7 @@ def check_limits(starting: OffsetLimit, ending: OffsetLimit) -> None:
 
 
 def names_of(partitions: object) -> str:
-    """Partitions in words, in order."""
+    """Return partition names as a sorted list in brackets."""
     assert isinstance(partitions, (dict, set, frozenset))
     return "[" + ", ".join(str(one) for one in sorted(partitions)) + "]"
 

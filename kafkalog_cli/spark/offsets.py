@@ -1,4 +1,4 @@
-"""Which partitions on the disk a read takes, and of each the range of offsets."""
+"""Selects the partitions on disk for a read, and the range of offsets in each."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from kafkalog_cli.storage.names import DirectoryKind, DirectoryName
 from kafkalog_cli.storage.partition import Partition
 
 LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
-"""What a broker serves nobody from: read where it is named itself."""
+"""Directories that a broker does not serve to clients; they are read only if their own path is given."""
 
 
 class LogRange(NamedTuple):
-    """Offsets of a partition: `first` inclusive, `end` exclusive, None: to where the log ends.
+    """A range of offsets of a partition: `first` inclusive, `end` exclusive (None: the log's end).
 
-    `log_end` is where it ended when this was made, `view` how its broker looked at it.
+    `log_end` is the log's end at the time of planning, `view` is the state and checkpoints of its broker then.
     """
 
     partition: Partition
@@ -42,14 +42,14 @@ class LogRange(NamedTuple):
 
 
 def name_of(partition: Partition) -> TopicPartition:
-    """A partition's names, by its directory's name."""
+    """Return the topic and number in the partition's directory name."""
     return TopicPartition(partition.topic, partition.number)
 
 
 def partitions_of(fs: Filesystem, options: SourceOptions) -> list[Partition]:
-    """The partitions that the options choose, by topic and number.
+    """Return the partitions that the options select, by topic and number.
 
-    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable; UsageError for a partition found twice.
+    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable; UsageError if a partition is found twice.
     """
     chosen = _served(fs, list(map(local_path, options.paths)), partial(_chooses, options))
     _check_chosen(options, chosen)
@@ -58,7 +58,7 @@ def partitions_of(fs: Filesystem, options: SourceOptions) -> list[Partition]:
 
 
 def check_unique(partitions: Iterable[Partition]) -> None:
-    """Raises UsageError for a partition that is found in two places."""
+    """Raise UsageError if a partition is found in two places."""
     seen: dict[TopicPartition, str] = {}
     for one in partitions:
         other = seen.setdefault(name_of(one), one.path)
@@ -69,7 +69,7 @@ def check_unique(partitions: Iterable[Partition]) -> None:
 
 
 def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | None = None) -> list[Partition]:
-    """The partitions under `paths` that a broker would serve, and those that are named themselves.
+    """Return the partitions under `paths` that a broker would serve, and those whose own path is given.
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
@@ -82,7 +82,7 @@ def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | N
 def _served(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
     named = {path.rstrip("/") for path in expand(fs, paths)}
     found = {
-        one.path: one  # once, though several paths lead there
+        one.path: one  # several paths may lead to the same partition
         for one in partitions_taken(fs, paths, takes)
         if one.directory.kind not in LEFT_OUT or one.path in named
     }
@@ -90,10 +90,10 @@ def _served(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
 
 
 def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[LogRange]:
-    """What is to be read of each partition; none of those in which the options leave nothing.
+    """Return the range to read of each partition; partitions without any offset to read are left out.
 
-    Raises OffsetOutOfRange for offsets that are not on the disk (with failOnDataLoss), UsageError for limits that do
-    not fit the partitions, and what `log_bounds` and `open_read` raise.
+    Raises OffsetOutOfRange for offsets that are not on disk (with failOnDataLoss), UsageError for limits that do not
+    fit the partitions, and the exceptions of `log_bounds` and `open_read`.
     """
     for limit, position in ((options.starting, "start"), (options.ending, "end")):
         check_limit(limit, {name_of(one) for one in partitions}, position)
@@ -109,7 +109,7 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
 
 
 def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[Partition]:
-    """Those that a record with one of the keys can be in; all where no keys are asked for."""
+    """Return the partitions that can hold a record with one of the keys; all partitions if the options have no keys."""
     if options.keys is None or options.partitioner is not Partitioner.MURMUR2:
         return partitions
     counts = partition_counts(fs, partitions, options.num_partitions)
@@ -133,7 +133,7 @@ def _chooses(options: SourceOptions, directory: DirectoryName) -> bool:
         return (topic, directory.partition) in topics.assigned
     if topics.subscribed is not None:
         return topic in topics.subscribed
-    if topics.pattern is not None:  # as Spark's, it never means internal topics
+    if topics.pattern is not None:  # like Spark's pattern, it never matches internal topics
         return not topic.startswith("__") and re.search(topics.pattern, topic) is not None
     return True
 
@@ -150,7 +150,7 @@ def _check_chosen(options: SourceOptions, chosen: list[Partition]) -> None:
 
 
 def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str) -> None:
-    """Raises UsageError where a limit names other partitions than those that are read."""
+    """Raise UsageError if a limit names other partitions than those that are read."""
     if limit.of_partition is None or limit.of_partition.keys() == assigned:
         return
     said = f"Specified: {names_of(limit.of_partition)} Assigned: {names_of(assigned)}"
@@ -166,7 +166,7 @@ def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str
 
 
 class _Log(NamedTuple):
-    """A partition, and where a limit of this read may lie in it."""
+    """A partition, and the bounds in which this read's limits must be."""
 
     partition: Partition
     bounds: LogBounds
@@ -174,7 +174,11 @@ class _Log(NamedTuple):
 
 
 def _log(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> _Log:
-    """With read_committed, if a limit may be behind that, the log ends at its last stable offset."""
+    """Return the bounds of a partition for this read.
+
+    With read_committed, the log ends at its last stable offset; that offset is looked up only if a limit may be after
+    it.
+    """
     bounds = log_bounds(fs, one, view)
     kinds = {options.starting.kind, options.ending.kind} - {LimitKind.EARLIEST, LimitKind.LATEST}
     if options.isolation is Isolation.READ_COMMITTED and kinds:
@@ -195,7 +199,7 @@ def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerV
 
 
 def start_of(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> int:
-    """Where the options have a partition begin, if that is not where its log ends. Raises as `ranges_of` does."""
+    """Return the start of a partition, for a limit other than the log's end. Raises as `ranges_of`."""
     return _start(fs, _log(fs, one, options, view), options)
 
 
@@ -235,7 +239,12 @@ def _on_disk(log: _Log, side: str, offset: int, options: SourceOptions) -> int:
 
 
 def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
-    """The first record at or after the time that the limit has for a partition; None, if it may: there is none."""
+    """Return the first record at or after the limit's time for the partition.
+
+    None if there is none and `or_latest` is set.
+
+    Raises UsageError if there is none otherwise.
+    """
     name = name_of(log.partition)
     time_ms = limit.time_ms if limit.of_partition is None else limit.of_partition[name]
     found = lookup_time(fs, log.partition, time_ms, view=log.view).offset
@@ -247,7 +256,7 @@ def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
 
 
 def _cut(fs: Filesystem, whole: LogRange, wanted: RecordRange) -> LogRange | None:
-    """The offsets of a range in which wanted records can lie, None for nothing."""
+    """Return the part of a range that can hold wanted records; None if it is empty."""
     first = max(whole.first, wanted.from_offset)
     ends = [one for one in (whole.end, wanted.to_offset) if one is not None]
     end = min(ends) if ends else None
@@ -264,9 +273,10 @@ def _cut(fs: Filesystem, whole: LogRange, wanted: RecordRange) -> LogRange | Non
 
 
 def _first_since(fs: Filesystem, whole: LogRange, time_ms: int) -> int | None:
-    """An offset below which no record that is read is so late; None: none is.
+    """Return an offset before which no record has a timestamp of `time_ms` or later; None if no record has one.
 
-    A record that a damaged log has at an offset of a later segment is not read: that segment begins before it.
+    A damaged log may have a record at an offset of a later segment. The read skips such a record, so that segment's
+    base offset is returned if it is smaller.
     """
     answer = lookup_time(fs, whole.partition, time_ms, view=whole.view)
     if answer.found is None or answer.offset is None:

@@ -1,4 +1,4 @@
-"""Options of the source: those of Spark's Kafka source with its names, precedence and refusals, and our own."""
+"""The options of the source: those of Spark's Kafka source with its names, precedence and refusals, and our own."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ OF_RANGES = (
 OF_CONNECTIONS = (
     "groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
 )  # fmt: skip
-"""Taken, for a job has them, and of no use here: they are about a connection."""
+"""Options about a connection: accepted, because existing jobs set them, and ignored."""
 OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-"""Of no use in a batch."""
+"""Options that a batch read ignores."""
 OURS = (
     "path", "paths", "isolation", "includeBatchMetadata", "includeControl", "mode", "columns", *OF_RECORDS,
     "keys", "partitioner", "numPartitions",
 )  # fmt: skip
 OF_FILTERS = ("pushdown",)
-"""Taken, for jobs have it, and of no use: no filter is handed down (see `record_range`)."""
+"""Accepted, because jobs set it, and ignored: no filter is pushed down (see `record_range`)."""
 KNOWN = {name.lower(): name for name in (*STRATEGIES, *OF_RANGES, *OF_CONNECTIONS, *OF_STREAMS, *OURS, *OF_FILTERS)}
 
 REFUSED_OF_KAFKA = {
@@ -55,7 +55,7 @@ REFUSED_OF_KAFKA = {
 
 @unique
 class Mode(Enum):
-    """What becomes of records that cannot be read; Spark's words."""
+    """How unreadable records are handled; the words are Spark's."""
 
     FAILFAST = "failfast"
     DROPMALFORMED = "dropmalformed"
@@ -64,14 +64,14 @@ class Mode(Enum):
 
 @unique
 class Partitioner(Enum):
-    """How producers chose partitions by key, as far as it is known."""
+    """How producers chose a partition by key, as far as this is known."""
 
     NONE = "none"
     MURMUR2 = "murmur2"
 
 
 class TopicChoice(NamedTuple):
-    """Which topics: `assigned` partitions, or `subscribed` names, or those in which `pattern` is found; else all."""
+    """The selected topics: `assigned` partitions, `subscribed` names, or names with a match of `pattern`; else all."""
 
     assigned: frozenset[TopicPartition] | None = None
     subscribed: frozenset[str] | None = None
@@ -81,8 +81,8 @@ class TopicChoice(NamedTuple):
 class SourceOptions(NamedTuple):
     """The options, checked.
 
-    `keys`: only partitions that a record with such a key can lie in. `max_offsets` are those of a micro-batch of a
-    stream, None: no limit.
+    `keys`: only partitions that can hold a record with one of these keys are read. `max_offsets`: how many offsets a
+    micro-batch of a stream may have; None: no limit.
     """
 
     paths: tuple[str, ...]
@@ -104,7 +104,7 @@ class SourceOptions(NamedTuple):
 
 
 def read_options(given: Mapping[str, Any]) -> SourceOptions:
-    """The options of a read. Raises UsageError with a message that stands alone."""
+    """Return the options of a read. Raises UsageError with a complete message."""
     options = {str(key).lower(): str(value) for key, value in given.items()}
     _check_names(options)
     starting, ending = starting_limit(options), ending_limit(options)
@@ -113,7 +113,7 @@ def read_options(given: Mapping[str, Any]) -> SourceOptions:
 
 
 def stream_options(given: Mapping[str, Any]) -> SourceOptions:
-    """The options of a stream, which has no end. Raises UsageError as `read_options` does."""
+    """Return the options of a stream, which has no end. Raises UsageError as `read_options`."""
     options = {str(key).lower(): str(value) for key, value in given.items()}
     _check_names(options)
     for name in ("minOffsetsPerTrigger", "maxTriggerDelay", *OF_RECORDS, "keys", "partitioner", "numPartitions"):
@@ -160,7 +160,7 @@ def _keys(options: dict[str, str]) -> frozenset[bytes] | None:
 
 
 def check_faults_are_shown(columns: tuple[Column, ...], mode: Mode) -> None:
-    """Raises UsageError where rows would tell of damage without saying so, or a column could never have anything."""
+    """Raise UsageError if damage would not be visible in its row, or the fault column would always be null."""
     if mode is Mode.PERMISSIVE and FAULT not in columns:
         raise UsageError(reason=f"mode permissive tells of damage in the column {FAULT.name}: add it to the columns")
     if mode is not Mode.PERMISSIVE and FAULT in columns:
@@ -178,7 +178,7 @@ def _check_names(options: dict[str, str]) -> None:
 
 
 def _paths(options: dict[str, str]) -> tuple[str, ...]:
-    """The paths as they were given; `local_path` takes all of them. Raises UsageError."""
+    """Return the paths as given, after a check that `local_path` accepts all of them. Raises UsageError."""
     paths = _given_paths(options)
     for path in paths:
         local_path(path)
@@ -186,7 +186,7 @@ def _paths(options: dict[str, str]) -> tuple[str, ...]:
 
 
 def _given_paths(options: dict[str, str]) -> tuple[str, ...]:
-    if "paths" in options:  # load([...]) hands them on as JSON
+    if "paths" in options:  # Spark passes the paths of load([...]) as JSON
         found = _json(options["paths"])
         if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
             raise UsageError(reason=f"paths is a JSON list of paths, not {options['paths']}")
@@ -262,7 +262,7 @@ def _columns(options: dict[str, str], mode: Mode) -> tuple[Column, ...]:
 
 
 def flag(options: dict[str, str], name: str, *, default: bool) -> bool:
-    """An option that is true or false; the names in `options` are in lower case. Raises UsageError."""
+    """Return the value of a true/false option; the names in `options` are in lower case. Raises UsageError."""
     value = options.get(name.lower(), str(default)).strip().lower()
     if value not in ("true", "false"):
         raise UsageError(reason=f"{name} is true or false, not {options[name.lower()]}")
@@ -270,7 +270,7 @@ def flag(options: dict[str, str], name: str, *, default: bool) -> bool:
 
 
 def positive(options: dict[str, str], name: str) -> int | None:
-    """An option that is a number above 0; None without it. Raises UsageError."""
+    """Return the value of an option that is a number above 0; None without it. Raises UsageError."""
     if name.lower() not in options:
         return None
     value = options[name.lower()].strip()

@@ -1,4 +1,4 @@
-"""How many partitions topics have, by which Kafka's default partitioner chooses that of a key."""
+"""The number of partitions of each topic, from which Kafka's default partitioner computes a key's partition."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata, meta
 
 
 def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | None) -> dict[str, int]:
-    """How many partitions each topic has: as given, else by `__cluster_metadata` in its log directory.
+    """Return each topic's number of partitions: `given`, else the number in its log directory's `__cluster_metadata`.
 
-    Raises UsageError for a topic of which nobody tells: on a disk not all partitions of a topic need to be.
+    Raises UsageError if neither is known: a log directory may hold only some of a topic's partitions.
     """
     topics = {one.topic: one for one in partitions}
     if given is not None:
@@ -35,7 +35,7 @@ def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | N
 
 
 def _metadata_in(fs: Filesystem, parent: str) -> ClusterMetadata | None:
-    """What the metadata log says that lies in a log directory."""
+    """Return the state in the metadata log of a log directory; None if there is no readable metadata log."""
     path = metadata_log_in(fs, parent) if broker_root(fs, parent) is not None else None
     if path is None:
         return None

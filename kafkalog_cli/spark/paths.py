@@ -1,4 +1,4 @@
-"""Paths as Spark's users write them: relative, as URIs, of other file systems."""
+"""Paths as Spark's users write them: relative paths, URIs, and addresses of other file systems."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _HERE = ("", "localhost")
 
 
 def local_path(path: str) -> str:
-    """A path or a `file:` URI as an absolute path of this machine: workers have other working directories.
+    """Return a path or a `file:` URI as an absolute path of this machine: workers have other working directories.
 
-    Raises UsageError for an address of another file system, which nothing here reads.
+    Raises UsageError for an address of another file system, which is not supported.
     """
     found = _SCHEME.match(path)
     if found is None:

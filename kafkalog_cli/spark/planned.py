@@ -1,4 +1,4 @@
-"""Tasks as Spark carries them to its workers: what each reads, and how much all of them do."""
+"""Tasks in the form that Spark sends to its workers: the pieces to read, and the size of the whole job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kafkalog_cli.spark.splits import Task
 
 
 class PlannedTask(InputPartition):
-    """`value` is a tuple of `splits.Piece`s; all tasks together read `job_bytes`.
+    """A task as a partition of Spark: `value` is a tuple of `splits.Piece`s; all tasks together read `job_bytes`.
 
-    By these, not by its own, a worker decides about compiled kernels: what one compiles, the tasks behind it find.
+    A worker decides by `job_bytes` whether to compile kernels: later tasks reuse what one task compiled.
     """
 
     def __init__(self, task: Task, job_bytes: int) -> None:
@@ -22,11 +22,11 @@ class PlannedTask(InputPartition):
 
 
 def planned(tasks: Sequence[Task]) -> list[Any]:
-    """A partition of Spark's for each task."""
+    """Return a partition of Spark for each task."""
     job_bytes = sum(piece.size_bytes for task in tasks for piece in task)
     return [PlannedTask(task, job_bytes) for task in tasks]
 
 
 def carried(partition: Any) -> tuple[Task, int]:
-    """The task of a partition and the bytes of its job; where there is nothing to read, Spark makes one without."""
+    """Return the task of a partition and its job's bytes; ((), 0) for Spark's partition of an empty read."""
     return (partition.value, partition.job_bytes) if isinstance(partition, PlannedTask) else ((), 0)

@@ -1,7 +1,8 @@
-"""Which records of the chosen partitions a read takes, as its options say.
+"""The range of records that a read takes from the selected partitions, from its options.
 
-Filters of a query are not taken: PySpark (4.3.0 at least) keeps filters that a reader accepted on the data source that
-all scans of one `load()` share, and so a filter of one scan takes rows from another. Options belong to one `load()`.
+Filters of a query are not pushed down. PySpark (4.3.0 at least) stores the filters that a reader accepted on the data
+source, and all scans of one `load()` share it. So the filter of one scan would remove rows from another. Options belong
+to one `load()`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _AGO = re.compile(r"-.*[a-z]")
 
 
 class RecordRange(NamedTuple):
-    """Offsets and times (epoch ms) of the records that are wanted, the same for every partition.
+    """The wanted offsets and times (epoch ms) of records, the same for every partition.
 
     `from_offset` and `since_ms` are inclusive, `to_offset` and `until_ms` exclusive; None: open.
     """
@@ -33,17 +34,17 @@ class RecordRange(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no time lies in it. (Offsets are compared with those of each log.)"""
+        """Whether the range contains no time. (Offsets are compared with those of each log.)"""
         return self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms
 
     def options(self) -> dict[str, str]:
-        """The options that ask for it."""
+        """Return the options that select this range."""
         values = {**dict(zip(OF_RECORDS, self, strict=True)), "fromOffset": self.from_offset or None}
         return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def range_of(options: dict[str, str]) -> RecordRange:
-    """The range that options ask for; their names are in lower case. Raises UsageError."""
+    """Return the range that the options select; their names are in lower case. Raises UsageError."""
     return RecordRange(
         _offset(options, "fromOffset") or 0,
         _end(_offset(options, "toOffset")),
@@ -53,7 +54,7 @@ def range_of(options: dict[str, str]) -> RecordRange:
 
 
 def keys_of(options: dict[str, str]) -> frozenset[bytes] | None:
-    """The keys of the option `keys`, a JSON list of texts; None without it. Raises UsageError."""
+    """Return the keys of the option `keys`, a JSON list of strings; None without it. Raises UsageError."""
     text = options.get("keys")
     if text is None:
         return None
@@ -76,7 +77,7 @@ def _offset(options: dict[str, str], name: str) -> int | None:
 
 
 def _end(value: int | None) -> int | None:
-    """An end (exclusive) that every number of 64 bits is before is no end."""
+    """Return None (open) for an exclusive end above every 64-bit number."""
     return None if value is not None and value > _MOST else value
 
 
@@ -84,7 +85,7 @@ def _time_ms(options: dict[str, str], name: str) -> int | None:
     text = options.get(name.lower())
     if text is None:
         return None
-    # A time before now would be another one each time that Spark plans the read.
+    # A relative time would change each time that Spark plans the read.
     if _AGO.fullmatch(text.strip()):
         raise UsageError(reason=f"{name} is a time in epoch ms or ISO 8601, not {text}")
     return parse_time_ms(text.strip(), now_ms=0)

@@ -1,4 +1,4 @@
-"""What a task gives: the records of its pieces as RecordBatches of the source's schema, and what is damaged."""
+"""The rows of a task: the records of its pieces as RecordBatches of the source's schema, and its damage."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from kafkalog_cli.storage.reading.scan import Chunk
 
 MOST_ROWS = 1 << 16
 MOST_BYTES = 32 << 20
-"""Of one RecordBatch: Spark does not cut those that it gets."""
+"""The most bytes of one RecordBatch: Spark does not split the RecordBatches that it gets."""
 ALONE_BYTES = 1 << 20
-"""One that is as large is not put together with others."""
+"""A RecordBatch of this size or more is not combined with others."""
 
 _MOST_MS = ((1 << 63) - 1) // 1000
-"""Later, Spark's microseconds do not take a timestamp."""
+"""The latest timestamp that fits into Spark's microseconds."""
 
 _CODECS = 8
 
 
 class Wanted(NamedTuple):
-    """What is to be read of each piece. `since_ms` inclusive, `until_ms` exclusive; None: open."""
+    """The columns, mode and range to read of each piece. `since_ms` inclusive, `until_ms` exclusive; None: open."""
 
     columns: tuple[Column, ...]
     mode: Mode
@@ -49,10 +49,10 @@ class Wanted(NamedTuple):
 
 
 def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Iterator[Any]:
-    """The RecordBatches of a task, in the order of its pieces; all tasks of its job read `job_bytes`.
+    """Iterate over the RecordBatches of a task, in the order of its pieces; all tasks of its job read `job_bytes`.
 
-    Raises DamagedLog for the first damage (mode failfast), OffsetOutOfRange where offsets went since the task was
-    planned (with failOnDataLoss), and what `open_read` raises.
+    Raises DamagedLog at the first damage (mode failfast), OffsetOutOfRange if offsets were deleted since the task was
+    planned (with failOnDataLoss), and the exceptions of `open_read`.
     """
     choice = KernelChoice()
     choice.expect(job_bytes)
@@ -62,9 +62,9 @@ def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Itera
 
 
 def capped(parts: Iterator[Any], schema: Any) -> Iterator[Any]:
-    """RecordBatches cut or put together so that none is larger than MOST_ROWS and MOST_BYTES, if records let it.
+    """Split or combine RecordBatches to at most MOST_ROWS and MOST_BYTES; a single larger record is not split.
 
-    Those of ALONE_BYTES and more stay as they are: a copy would cost more than it saves.
+    RecordBatches of ALONE_BYTES and more are not combined: a copy would cost more than it saves.
     """
     import pyarrow as pa
 
@@ -86,7 +86,7 @@ def capped(parts: Iterator[Any], schema: Any) -> Iterator[Any]:
 
 
 def _cut(part: Any) -> Iterator[Any]:
-    """Halves of halves, down to what fits."""
+    """Halve a RecordBatch repeatedly until its parts are small enough."""
     waiting = [part]
     while waiting:
         one = waiting.pop()
@@ -116,12 +116,12 @@ class _PieceRows:
                 if is_fault:
                     for fault in group:
                         yield from self._of_fault(segment, fault)
-                else:  # put together before anything else: small logs come a batch of Kafka at a time
+                else:  # combined before anything else: small logs come one Kafka batch at a time
                     for part in capped(group, self._core or _only_rows()):
                         yield self._made(segment, part)
 
     def _found(self, segment: SegmentRead) -> Iterator[Any]:
-        """RecordBatches of the core's columns, and Faults."""
+        """Iterate over RecordBatches of the core's columns, and Faults."""
         import pyarrow as pa
 
         for found in segment.chunks_or_blocks(_headers_are_enough) if self._is_dense else segment.blocks():
@@ -140,7 +140,7 @@ class _PieceRows:
     def _log(self) -> LogRead:
         try:
             return self._log_from(self._piece.first)
-        except OffsetOutOfRange:  # retention was here since the task was planned
+        except OffsetOutOfRange:  # retention deleted segments since the task was planned
             if self._wanted.fail_on_data_loss:
                 raise
             bounds = log_bounds(self._fs, open_partition(self._fs, self._piece.path))
@@ -209,14 +209,14 @@ class _PieceRows:
 
 
 def _count(batches: BatchColumns) -> int:
-    """Their records, by their headers."""
+    """Return the number of records in the batches' headers."""
     import numpy as np
 
     return int(np.asarray(batches.records_count, dtype=np.int64).sum())
 
 
 def _only_rows() -> Any:
-    """A schema for where each column is a constant: the number of rows is all that is needed."""
+    """Return a schema without data columns, for reads with constant columns only: just the number of rows matters."""
     import pyarrow as pa
 
     return pa.schema([pa.field("rows", pa.null())])
@@ -227,7 +227,7 @@ def _headers_are_enough(chunk: Chunk) -> bool:
 
 
 def _late(part: Any) -> Any:
-    """Which timestamps Spark has no microseconds for; None if all fit, or none are asked for."""
+    """Return a mask of timestamps outside Spark's range of microseconds; None if all fit or none are read."""
     if "timestamp" not in part.schema.names:
         return None
     import pyarrow as pa
@@ -249,7 +249,10 @@ def _cast(array: Any, kind: Any) -> Any:
 
 
 def _timestamps(array: Any, kind: Any) -> Any:
-    """Microseconds. No timestamp is one millisecond before 1970: Spark's Kafka source makes that of Kafka's -1."""
+    """Convert to microseconds. A record without a timestamp gets -1 ms, as Spark's Kafka source gives for Kafka's -1.
+
+    Timestamps beyond Spark's microseconds become null.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -268,7 +271,7 @@ def _codecs(array: Any, kind: Any) -> Any:
 
 
 def _headers(array: Any, kind: Any) -> Any:
-    """Keys as text, and null where a record has none: what Spark's Kafka source gives."""
+    """Convert headers as Spark's Kafka source does: keys as text, null for a record without headers."""
     import pyarrow as pa
 
     values = array.values
@@ -285,7 +288,7 @@ def _headers(array: Any, kind: Any) -> Any:
 
 
 def _text(array: Any) -> Any:
-    """UTF-8, with U+FFFD for what is none, as Java decodes it."""
+    """Decode UTF-8 as Java does: invalid bytes become U+FFFD."""
     import pyarrow as pa
 
     try:

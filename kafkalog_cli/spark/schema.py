@@ -1,4 +1,4 @@
-"""The columns of the source: one table, from which Spark's schema and Arrow's come."""
+"""The columns of the source: one table, from which Spark's and Arrow's schemas are made."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _HEADERS = {
 
 
 class Column(NamedTuple):
-    """A column: `spark` is its type as Spark's JSON has it, `core` the column of `record_schema` that it comes from.
+    """A column. `spark` is its type in Spark's JSON, `core` is its source column in `record_schema`.
 
-    `core` is empty for what is one value for a whole segment. `needs_records`: headers of batches do not tell it.
+    `core` is empty for a value that is constant per segment. `needs_records`: batch headers do not contain the value.
     """
 
     name: str
@@ -42,7 +42,7 @@ KAFKA_COLUMNS = (
     Column("timestamp", "timestamp", "timestamp", needs_records=True),
     Column("timestampType", "integer", "timestamp_type"),
 )
-"""Those of Spark's own Kafka source, in its order."""
+"""The columns of Spark's own Kafka source, in its order."""
 
 HEADERS = Column("headers", _HEADERS, "headers", needs_records=True)
 
@@ -58,25 +58,25 @@ BATCH_COLUMNS = (
     Column("transactional", "boolean", "transactional"),
     Column("control", "boolean", "control"),
 )
-"""What includeBatchMetadata adds: of the batch that a record lies in, and where that lies."""
+"""The columns that includeBatchMetadata adds: a record's batch and that batch's place."""
 
 SIZE_COLUMNS = (
     Column("key_size", "integer", "key_size", needs_records=True),
     Column("value_size", "integer", "value_size", needs_records=True),
 )
-"""Bytes of key and value, null where these are; for who asks by name."""
+"""The sizes of key and value in bytes, null for a null key or value; selected by name only."""
 
 RECORDS = Column("_records", "long")
-"""How many records a row stands for: only by itself, where nothing is wanted of records but their number."""
+"""The number of records that a row stands for; used alone, for queries that only count records."""
 
 FAULT = Column("_fault", "string")
-"""What mode permissive adds: what was wrong, in a row of its own; null in the rows of records."""
+"""The column that mode permissive adds: the damage, in a row of its own; null in the rows of records."""
 
 BY_NAME = {column.name: column for column in (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, FAULT)}
 
 
 def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tuple[Column, ...]:
-    """The columns of a source with these options."""
+    """Return the columns of a source with these options."""
     found = [*KAFKA_COLUMNS]
     if headers:
         found.append(HEADERS)
@@ -86,7 +86,7 @@ def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tup
 
 
 def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
-    """Columns by name, in this order. Raises UsageError for one that does not exist, or twice."""
+    """Return columns by name, in this order. Raises UsageError for an unknown or repeated name."""
     if list(names) == [RECORDS.name]:
         return (RECORDS,)
     unknown = [name for name in names if name not in BY_NAME]
@@ -98,7 +98,7 @@ def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def columns_of(schema: Any) -> tuple[Column, ...]:
-    """The columns of a StructType that a user gave. Raises UsageError for what the source does not have."""
+    """Return the columns of a StructType that a user gave. Raises UsageError for other columns than the source's."""
     columns = columns_named([field.name for field in schema.fields])
     for column, field in zip(columns, schema.fields, strict=True):
         if field.dataType.jsonValue() != column.spark or not field.nullable:
@@ -108,12 +108,12 @@ def columns_of(schema: Any) -> tuple[Column, ...]:
 
 
 def headers_tell_all(columns: Iterable[Column]) -> bool:
-    """Whether the headers of batches are enough for these columns."""
+    """Whether the headers of batches contain all values of these columns."""
     return not any(column.needs_records for column in columns)
 
 
 def spark_schema(columns: Iterable[Column]) -> Any:
-    """Columns as a pyspark StructType, each of which may be null, as in Spark's own source."""
+    """Return the columns as a pyspark StructType; all are nullable, as in Spark's own source."""
     from pyspark.sql.types import StructType
 
     fields = [{"name": one.name, "type": one.spark, "nullable": True, "metadata": {}} for one in columns]
@@ -121,14 +121,14 @@ def spark_schema(columns: Iterable[Column]) -> Any:
 
 
 def arrow_schema(columns: Iterable[Column]) -> Any:
-    """Columns as a pyarrow.Schema, as Spark wants the batches."""
+    """Return the columns as the pyarrow.Schema that Spark expects of batches."""
     import pyarrow as pa
 
     return pa.schema([pa.field(column.name, arrow_type(column)) for column in columns])
 
 
 def arrow_type(column: Column) -> Any:
-    """The Arrow type that Spark takes for a column."""
+    """Return the Arrow type that Spark expects for a column."""
     return arrow_of(column.spark)
 
 

@@ -1,4 +1,4 @@
-"""Sessions of Spark as the source needs them: the right Java and Python, times in UTC."""
+"""Sessions of Spark with the Java and Python that the source needs, and with times in UTC."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SETTINGS = {
 
 
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-"""With a local master nobody else has to reach this machine's Spark: by default every host of its network can."""
+"""With a local master only this machine needs to reach Spark; by default, every host of its network can."""
 
 
 def session(
     master: str = DEFAULT_MASTER, *, name: str = "kafkalog", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The running session as it is, else a new session; the source `kafkalog` is registered in it.
+    """Return the running session unchanged, else start one; the source `kafkalog` is registered in it.
 
     `settings` are Spark's own and override SETTINGS. Workers run this Python, unless PYSPARK_PYTHON names another.
-    Raises KafkalogError where PySpark or a Java for it is missing, or a session runs with other settings than these.
+    Raises KafkalogError if PySpark or a Java for it is missing, or a running session has other settings than these.
     """
     need_pyspark()
     from kafkalog_cli.spark.source import KafkalogDataSource
@@ -55,7 +55,7 @@ def session(
 
 
 def running_session() -> SparkSession | None:
-    """The session that this process has, in whatever thread it was started."""
+    """Return the session of this process, whichever thread started it; None if there is none."""
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -81,7 +81,7 @@ def _started(master: str, name: str, settings: Mapping[str, str]) -> SparkSessio
 
 @contextmanager
 def _local_address() -> Iterator[None]:
-    """The address of the processes that Java starts itself (`local-cluster`), unless the user has chosen another."""
+    """Set the address of processes that Java starts (`local-cluster`), unless the user has set SPARK_LOCAL_IP."""
     if "SPARK_LOCAL_IP" in os.environ:
         yield
         return
@@ -93,13 +93,13 @@ def _local_address() -> Iterator[None]:
 
 
 def _check_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Raises KafkalogError for settings that the running session has not."""
+    """Raise KafkalogError if the running session does not have these settings."""
     from pyspark.errors import PySparkException
 
     for key, wanted in settings.items():
         try:
             found = spark.conf.get(key)
-        except PySparkException:  # neither set nor Spark's own
+        except PySparkException:  # neither set nor a setting of Spark
             found = None
         if found != wanted:
             has = "is not set there" if found is None else f"is {found} there"
@@ -111,9 +111,9 @@ def _check_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
 
 @contextmanager
 def _beside(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session for a command beside the running session, with settings of its own in the same Spark.
+    """Yield a new session for a command in the same Spark as the running session, with its own settings.
 
-    Raises KafkalogError for settings that can only be given when Spark starts, and are others there.
+    Raises KafkalogError if settings that are fixed when Spark starts have other values there.
     """
     own = spark.newSession()
     of_session = {key: value for key, value in settings.items() if own.conf.isModifiable(key)}
@@ -124,8 +124,8 @@ def _beside(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkS
 
     sessions: Any = spark._jvm.org.apache.spark.sql.SparkSession
     ours: Any = type(spark)
-    active = ours._activeSession  # PySpark's own note, which createDataFrame changes
-    sessions.setActiveSession(own._jsparkSession)  # Spark looks for data sources there
+    active = ours._activeSession  # PySpark's own field, which createDataFrame changes
+    sessions.setActiveSession(own._jsparkSession)  # Spark searches the active session for data sources
     try:
         own.dataSource.register(KafkalogDataSource)
         yield own
@@ -138,9 +138,9 @@ def _beside(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkS
 def command_session(
     master: str = DEFAULT_MASTER, *, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """A session for one command: what Java and Spark say by themselves is not heard, failures come as KafkalogErrors.
+    """Yield a session for one command: output of Java and Spark is suppressed, failures are raised as KafkalogErrors.
 
-    It is stopped afterwards, if it was not there before. Raises KafkalogError where it does not start.
+    A session that this function started is stopped afterwards. Raises KafkalogError if Spark does not start.
     """
     need_pyspark()
     with told_plainly(), _unlogged():
@@ -150,12 +150,13 @@ def command_session(
                 yield spark
             return
         interrupt = signal.getsignal(signal.SIGINT)
-        # Where a name is no view, Spark makes its warehouse: in the working directory, which may be a log directory.
+        # For a name that is no view, Spark creates its warehouse in the working directory, which may be a log
+        # directory.
         wanted = {"spark.sql.warehouse.dir": tempfile.gettempdir(), **(settings or {})}
         with tempfile.TemporaryFile() as talk:
             spark = _silently_started(master, wanted, talk)
         try:
-            # PySpark's own handler talks to Java in the middle of an answer from it.
+            # PySpark's own handler would call Java in the middle of an answer from Java.
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, interrupt)
             yield spark
@@ -164,7 +165,7 @@ def command_session(
 
 
 def _stop(spark: SparkSession) -> None:
-    """Where Java has ended already, there is nothing to stop: what ended it, or why, is said elsewhere."""
+    """Stop the session; ignore errors if Java has ended already, because its end is reported elsewhere."""
     from py4j.protocol import Py4JError
 
     with warnings.catch_warnings(), suppress(Py4JError, ConnectionError):
@@ -174,7 +175,7 @@ def _stop(spark: SparkSession) -> None:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """PySpark and Py4J log what they raise as well."""
+    """Suppress logging: PySpark and Py4J also log the exceptions that they raise."""
     silenced = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -184,7 +185,7 @@ def _unlogged() -> Iterator[None]:
 
 
 def _silently_started(master: str, settings: Mapping[str, str] | None, talk: IO[bytes]) -> SparkSession:
-    """A session whose Java, which has the descriptors that it was started with, writes into `talk`."""
+    """Start a session with Java's output redirected into `talk`: Java inherits the descriptors of this process."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = {number: os.dup(number) for number in (1, 2)}
@@ -202,7 +203,7 @@ def _silently_started(master: str, settings: Mapping[str, str] | None, talk: IO[
             os.dup2(descriptor, number)
             os.close(descriptor)
     spark.sparkContext.setLogLevel("OFF")
-    # Where Java ends in the middle, the thread that hears its accumulators would print a traceback.
+    # If Java ends unexpectedly, the thread that receives its accumulators would print a traceback.
     hearing = getattr(spark.sparkContext, "_accumulatorServer", None)
     if hearing is not None:
         hearing.handle_error = _say_nothing
@@ -210,11 +211,14 @@ def _silently_started(master: str, settings: Mapping[str, str] | None, talk: IO[
 
 
 def _say_nothing(*_: object) -> None:
-    """The failure itself comes as an exception where it is waited for."""
+    """Print nothing: the failure is raised as an exception in the thread that waits for the job."""
 
 
 def _why(talk: IO[bytes], error: Exception) -> str:
-    """What the exception says, else the last error that Spark logged; where Java ended, the last line that it said."""
+    """Return why Spark did not start: the exception's message, else the last error that Spark logged.
+
+    If Java ended, the last line of its output is returned.
+    """
     talk.seek(0)
     lines = [line.strip() for line in talk.read().decode("utf-8", "replace").splitlines() if line.strip()]
     if "JAVA_GATEWAY_EXITED" in str(error):

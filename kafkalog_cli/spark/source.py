@@ -1,4 +1,4 @@
-"""The data source `kafkalog` of Spark: partitions of log directories as a DataFrame, with no broker running."""
+"""The data source `kafkalog` of Spark: partitions of log directories as a DataFrame, without a running broker."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class KafkalogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for `format`."""
+        """Return the name for `format`."""
         return "kafkalog"
 
     def schema(self) -> Any:
-        """The columns that the options ask for, as a StructType."""
+        """Return the columns that the options select, as a StructType."""
         return spark_schema(self._of_either().columns)
 
     def _of_either(self) -> SourceOptions:
-        """Spark does not say here whether it is a batch or a stream, whose starts may be others."""
+        """Return the options of a batch or a stream, whose starts may differ: Spark does not say which this is."""
         try:
             return read_options(self.options)
         except UsageError as error:
@@ -43,7 +43,7 @@ class KafkalogDataSource(DataSource):
                 raise error from None
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """A reader of what comes to the logs, micro-batch by micro-batch."""
+        """Return a reader of new records, micro-batch by micro-batch."""
         from kafkalog_cli.spark.stream import StreamReader
 
         options = stream_options(self.options)
@@ -52,23 +52,23 @@ class KafkalogDataSource(DataSource):
         return StreamReader(options, columns)
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """A reader of these columns."""
+        """Return a reader of these columns."""
         options = read_options(self.options)
         columns = columns_of(schema)
         check_faults_are_shown(columns, options.mode)
         return Reader(options, columns)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-        """A writer of rows as new partitions of a log directory; the columns are in docs/spark.md."""
+        """Return a writer of rows as new partitions of a log directory; the columns are in docs/spark.md."""
         from kafkalog_cli.spark.importing.writer import Writer, write_options
 
         return Writer(write_options(self.options), schema.names, overwrite=overwrite)
 
 
 class Reader(DataSourceReader):
-    """Plans the tasks, and reads them. What it holds goes to every worker.
+    """Plans the tasks of a read and reads them. Spark pickles it to every worker.
 
-    It has no `pushFilters`: all scans of one `load()` would see the filters of one of them (see `record_range`).
+    It has no `pushFilters`: all scans of one `load()` would share the filters of one scan (see `record_range`).
     """
 
     def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
@@ -76,7 +76,7 @@ class Reader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[Any]:
-        """A partition of Spark's for each task; its value is a tuple of `splits.Piece`s."""
+        """Return a partition of Spark for each task; its value is a tuple of `splits.Piece`s."""
         fs, options = RealFilesystem(), self._options
         ranges = ranges_of(fs, partitions_of(fs, options), options)
         times = TIMES_OF_HEADERS if headers_tell_all(self._columns) else 1
@@ -84,7 +84,7 @@ class Reader(DataSourceReader):
         return planned(tasks)
 
     def read(self, partition: Any) -> Iterator[Any]:
-        """The RecordBatches of a task. Spark makes one task without a value where there are none."""
+        """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value."""
         options = self._options
         wanted = Wanted(
             self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss,

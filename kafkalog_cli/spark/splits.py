@@ -1,4 +1,4 @@
-"""Ranges of logs as tasks: cut where batches end, by the indexes; small ones put together."""
+"""Divides ranges of logs into tasks: large ranges are cut at batch ends, by the indexes; small ones share a task."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from kafkalog_cli.storage.segments.log_end import HeaderChain
 from kafkalog_cli.storage.segments.segment_search import SegmentIndexes
 
 SPLIT_BYTES = 128 << 20
-"""A range larger than this makes several tasks."""
+"""A larger range is divided into several tasks."""
 PACK_BYTES = 32 << 20
-"""Ranges smaller than this go together into one: a task costs more than reading them does."""
+"""Smaller ranges share a task: a task costs more than reading them."""
 TIMES_OF_HEADERS = 4
-"""So much larger are tasks that read nothing but the headers of batches."""
+"""The factor by which tasks are larger that read only batch headers."""
 TIMES_OF_FILES = 2
-"""So much larger are tasks that write a file: each waits for the disk, and few large ones are what readers like."""
+"""The factor by which tasks are larger that write a file: each waits for the disk, and few large files read better."""
 MOST_TASKS = 100_000
 
 
 class Place(NamedTuple):
-    """Where a log is cut: the batch with the first offset behind the cut starts at `position` of a segment.
+    """A cut in a log: the batch with the first offset after the cut starts at byte `position` of a segment.
 
-    `segment` is its base offset; places are in the order of the log by (segment, position).
+    `segment` is the segment's base offset; places are in the order of the log by (segment, position).
     """
 
     offset: int
@@ -39,14 +39,14 @@ class Place(NamedTuple):
 
     @property
     def at(self) -> tuple[int, int]:
-        """Where in the log, to compare with where a fault is."""
+        """The (segment, position) of the cut, which compares with that of a fault."""
         return self.segment, self.position
 
 
 class Piece(NamedTuple):
-    """Offsets of a partition that one task reads; `end` None: to where the log ends.
+    """A range of offsets of a partition that one task reads; `end` None: to the log's end.
 
-    What is damaged before `ends_at` is this piece's to tell (None: no piece is behind); none sees what is before its
+    The piece reports the damage before `ends_at` (None: it is the last piece). A piece does not see anything before its
     own first batch.
     """
 
@@ -59,7 +59,7 @@ class Piece(NamedTuple):
     size_bytes: int
 
     def tells_of(self, at: tuple[int, int]) -> bool:
-        """Whether damage there is this piece's to tell, or that of one behind, which reads the same batch."""
+        """Whether this piece reports damage at that place; if not, a later piece that reads the same batch does."""
         return self.ends_at is None or at < self.ends_at
 
 
@@ -74,10 +74,11 @@ def tasks_of(
     *,
     times: int = 1,
 ) -> list[Task]:
-    """The tasks, in the order of the ranges.
+    """Return the tasks, in the order of the ranges.
 
-    They are of about `times` SPLIT_BYTES, or as minPartitions and maxRecordsPerPartition say. Those two count offsets,
-    as Spark's source does. Raises UsageError for too many tasks, and what `open_read` raises.
+    A task has about `times` SPLIT_BYTES, or the size that minPartitions and maxRecordsPerPartition set. Those two
+    options count offsets, as in Spark's source. Raises UsageError for too many tasks, and the exceptions of
+    `open_read`.
     """
     if min_partitions is None and max_records is None:
         split = SPLIT_BYTES * times
@@ -99,7 +100,7 @@ def _length(one: LogRange) -> int:
 
 
 def _most_offsets(ranges: list[LogRange], min_partitions: int | None, max_records: int | None) -> list[int]:
-    """How many offsets a task of each range may have; the parts are by length (KafkaOffsetRangeCalculator)."""
+    """Return the most offsets of a task per range; parts are in proportion to length (KafkaOffsetRangeCalculator)."""
     total = sum(map(_length, ranges)) or 1
     wanted = min_partitions if min_partitions is not None and min_partitions > len(ranges) else 0
     found = []
@@ -113,9 +114,9 @@ def _most_offsets(ranges: list[LogRange], min_partitions: int | None, max_record
 def _pieces(one: LogRange, places: list[Place], fs: Filesystem) -> Iterator[Piece]:
     partition = one.partition
     end = one.end
-    reached = one.log_end if end is None else end  # where offsets go back, some places are behind the log's end
+    reached = one.log_end if end is None else end  # places may be after the end if offsets decrease
     cuts: list[Place] = []
-    for place in places:  # an index that lies may lead back
+    for place in places:  # a damaged index may lead backwards
         begins, at = (cuts[-1].offset, cuts[-1].at) if cuts else (one.first, place.at)
         if begins < place.offset < reached and at <= place.at:
             cuts.append(place)
@@ -130,7 +131,7 @@ def _pieces(one: LogRange, places: list[Place], fs: Filesystem) -> Iterator[Piec
 
 
 class _Sizes:
-    """How many bytes of a log are before an offset or a place."""
+    """The number of bytes in a log before an offset or a place."""
 
     def __init__(self, fs: Filesystem, partition: Partition) -> None:
         self._fs = fs
@@ -143,7 +144,7 @@ class _Sizes:
         return self._starts[-1]
 
     def before(self, offset: int) -> int:
-        """As the index has it."""
+        """Return the number of bytes before `offset`, as precisely as the offset index allows."""
         at = bisect_right(self._bases, offset) - 1
         if at < 0:
             return 0
@@ -158,7 +159,7 @@ class _Sizes:
 
 
 def _by_bytes(fs: Filesystem, partition: Partition, split_bytes: int) -> list[Place]:
-    """Where segments begin, and in large ones places about so far apart."""
+    """Return the starts of segments, and in large segments places about `split_bytes` apart."""
     places: list[Place] = []
     for number, segment in enumerate(partition.segments):
         if number:
@@ -169,7 +170,7 @@ def _by_bytes(fs: Filesystem, partition: Partition, split_bytes: int) -> list[Pl
 
 
 def _in_segment(fs: Filesystem, segment: Segment, split_bytes: int) -> Iterator[Place]:
-    """Behind batches that the index knows: only there the next offset is known in all formats."""
+    """Iterate over places after batches in the index: only there the next offset is known in all formats."""
     indexes = SegmentIndexes(fs, segment)
     index = indexes.whole_offset_index.in_use()
     parts = round(segment.log.size_bytes / split_bytes)
@@ -185,7 +186,7 @@ def _in_segment(fs: Filesystem, segment: Segment, split_bytes: int) -> Iterator[
 
 
 def _by_offsets(fs: Filesystem, one: LogRange, most: int) -> Iterator[Place]:
-    """Every so many offsets, moved down to where the batch begins if that is not before the cut before."""
+    """Iterate over cuts every `most` offsets, each moved back to its batch's start if that is after the last cut."""
     at, end = one.first, one.first + _length(one)
     segments = one.partition.segments
     bases = [segment.base_offset for segment in segments]
@@ -193,7 +194,7 @@ def _by_offsets(fs: Filesystem, one: LogRange, most: int) -> Iterator[Place]:
     of: Segment | None = None
     while at + most < end:
         segment = segments[max(bisect_right(bases, at + most) - 1, 0)]
-        if segment.is_seven:  # offsets are bytes; a file is read whole
+        if segment.is_seven:  # offsets are bytes in this format; a file is read whole
             at += most
             continue
         if indexes is None or segment is not of:
@@ -211,8 +212,8 @@ def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: in
         chain = HeaderChain(log, near)
         batch = next((header for header in chain if header.last_offset >= offset), None)
     if batch is None:
-        # The next segment begins with a message set that reaches below its name, or the rest is damaged: then each
-        # piece sees the damage, and this one tells of it.
+        # The next segment begins with a message set that starts below its base offset, or the rest is damaged. Then
+        # each piece sees the damage, and this piece reports it.
         return Place(offset, segment.base_offset, chain.position if chain.fault is None else near)
     begins = offset if batch.base_offset == NO_OFFSET else min(batch.base_offset, offset)
     return Place(begins, segment.base_offset, batch.position)
@@ -237,7 +238,7 @@ def _packed(pieces: list[Piece], split_bytes: int, pack_bytes: int) -> Iterator[
 
 
 def _joined(one: Piece, other: Piece) -> Piece | None:
-    """Two that follow each other in a log as one."""
+    """Return two adjacent pieces of a log as one; None if they are not adjacent."""
     if one.path != other.path or one.end != other.first:
         return None
     return one._replace(end=other.end, ends_at=other.ends_at, size_bytes=one.size_bytes + other.size_bytes)

@@ -1,4 +1,4 @@
-"""The stream `kafkalog` of Spark: what comes to the logs of a log directory, a range of offsets each micro-batch.
+"""The stream `kafkalog` of Spark: new records of a log directory, a range of offsets per micro-batch.
 
 An offset of the stream is {topic: {partition: offset of the next record}}, as in Spark's Kafka source.
 """
@@ -35,7 +35,7 @@ StreamOffset = dict[str, dict[str, int]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What it holds goes to every worker; Spark asks one of them, which lives as long as the query, for offsets."""
+    """Reads a stream. Spark pickles it to every worker; one worker, as long-lived as the query, answers for offsets."""
 
     def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
         self._options = options
@@ -43,7 +43,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
 
     def initialOffset(self) -> StreamOffset:  # noqa: N802 - Spark's name
-        """Where a new query begins. Raises as the batch source does."""
+        """Return the start of a new query. Raises as the batch source."""
         fs, options = RealFilesystem(), self._options
         found = self._partitions()
         check_limit(options.starting, set(found), "start")
@@ -59,19 +59,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """As maxOffsetsPerTrigger says."""
+        """Return the limit that maxOffsetsPerTrigger sets."""
         most = self._options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on nothing that comes later is read."""
+        """Fix the end of the stream now: records that come later are not read."""
         self._target = self._ends_of(self._partitions())
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # noqa: N802 - Spark's name
-        """How far the next micro-batch goes.
+        """Return the end of the next micro-batch.
 
-        Raises OffsetOutOfRange where a log ends before it was read to, NothingSelected where one has gone (both with
-        failOnDataLoss).
+        Raises OffsetOutOfRange if a log ends before the offset that was read already, NothingSelected if a log is gone
+        (both with failOnDataLoss).
         """
         begun, found = _of_json(start), self._partitions()
         ends = self._ends_of(found) if self._target is None else self._target
@@ -84,13 +84,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _as_json(ends)
 
     def reportLatestOffset(self) -> StreamOffset:  # noqa: N802 - Spark's name
-        """How far the logs go."""
+        """Return the current ends of the logs."""
         return _as_json(self._ends_of(self._partitions()))
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[Any]:
-        """A partition of Spark's for each task of a micro-batch; its value is a tuple of `splits.Piece`s.
+        """Return a partition of Spark for each task of a micro-batch; its value is a tuple of `splits.Piece`s.
 
-        Raises OffsetOutOfRange where retention has taken what was not read yet (with failOnDataLoss).
+        Raises OffsetOutOfRange if retention deleted records before they were read (with failOnDataLoss).
         """
         fs, options = RealFilesystem(), self._options
         begun, found = _of_json(start), self._partitions()
@@ -115,7 +115,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planned(tasks)
 
     def read(self, partition: Any) -> Iterator[Any]:
-        """The RecordBatches of a task."""
+        """Iterate over the RecordBatches of a task."""
         options = self._options
         wanted = Wanted(
             self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss
@@ -123,7 +123,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_of(RealFilesystem(), *carried(partition), wanted)
 
     def _partitions(self) -> dict[TopicPartition, Partition]:
-        """Those that the options choose and that have a segment, as they are now."""
+        """Return the selected partitions that have a segment, as they are now."""
         chosen = partitions_of(RealFilesystem(), self._options)
         return {name_of(one): one for one in chosen if one.segments}
 
@@ -138,7 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {name: log_bounds(fs, one, views.of(one)).start for name, one in partitions.items()}
 
     def _check_loss(self, name: TopicPartition, offset: int, partition: Partition | None, end: int | None) -> None:
-        """Whether a log has gone, or ends before it was read to."""
+        """Report a loss if a log is gone, or ends before the offset that was read already."""
         if partition is None:
             self._lose(NothingSelected(reason=f"{name} was there, and has gone"))
         elif end is not None and end < offset:
@@ -152,9 +152,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def limited(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int) -> Offsets:
-    """At most about so many offsets, of each partition as large a part as of the others; of one that has any, one.
+    """Limit a micro-batch to about `most` offsets, shared in proportion to each partition's backlog.
 
-    Mirrors KafkaMicroBatchStream.rateLimit.
+    Every partition with a backlog gets at least one offset. Mirrors KafkaMicroBatchStream.rateLimit.
     """
     sizes = {name: max(end - begins[name], 0) for name, end in ends.items()}
     total = sum(sizes.values())

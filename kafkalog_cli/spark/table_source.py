@@ -20,22 +20,22 @@ _MOST_MS = ((1 << 63) - 1) // 1000
 
 
 class TableDataSource(DataSource):
-    """Options: `table`, its name; `paths`, a JSON list of partition directories; `mode`, failfast or another of Mode.
+    """Options: `table` (a name), `paths` (a JSON list of partition directories) and `mode` (a Mode).
 
-    In every mode but failfast what cannot be read is left out.
+    In every mode but failfast, unreadable data is left out.
     """
 
     @classmethod
     def name(cls) -> str:
-        """The word for `format`."""
+        """Return the name for `format`."""
         return "kafkalog-table"
 
     def schema(self) -> str:
-        """All columns."""
+        """Return all columns as DDL."""
         return self._table.ddl
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """A reader of all columns."""
+        """Return a reader of all columns."""
         return TableReader(self._table.name, json.loads(self.options["paths"]), Mode(self.options["mode"]), schema)
 
     @property
@@ -47,7 +47,7 @@ class TableDataSource(DataSource):
 
 
 class TableReader(DataSourceReader):
-    """What it holds goes to every worker."""
+    """Reads a table. Spark pickles it to every worker."""
 
     def __init__(self, name: str, paths: list[str], mode: Mode, schema: Any) -> None:
         self._name = name
@@ -56,13 +56,13 @@ class TableReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[Any]:
-        """A partition of Spark's for each task; its value is a list of directories."""
+        """Return a partition of Spark for each task; its value is a list of directories."""
         task = TABLES[self._name].task
         many = task.value if task is not Task.EVERYTHING else len(self._paths) or 1
         return [InputPartition(self._paths[at : at + many]) for at in range(0, len(self._paths), many)]
 
     def read(self, partition: Any) -> Iterator[Any]:
-        """The RecordBatches of a task. Spark makes one task without a value where there are none."""
+        """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value."""
         rows = TABLES[self._name].rows(RealFilesystem(), partition.value or [], self._on_damage)
         return record_batches(rows, arrow_schema_of(self._schema))
 
@@ -72,7 +72,7 @@ class TableReader(DataSourceReader):
 
 
 def record_batches(rows: Iterable[Any], schema: Any) -> Iterator[Any]:
-    """Rows as RecordBatches of a schema that has their fields in their order."""
+    """Convert rows to RecordBatches of a schema that has their fields in their order."""
     import pyarrow as pa
 
     waiting = iter(rows)
@@ -93,7 +93,7 @@ def _array(values: tuple[Any, ...], kind: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What pyarrow takes: structs as dicts."""
+    """Convert structs to the dicts that pyarrow takes."""
     if hasattr(value, "_asdict"):
         return {name: _plain(part) for name, part in value._asdict().items()}
     return [_plain(part) for part in value] if isinstance(value, tuple) else value

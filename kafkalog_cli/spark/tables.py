@@ -1,4 +1,4 @@
-"""The tables besides the topics' own records: their columns, what they are read from, and how."""
+"""The tables of `kafkalog sql` besides the topics: their columns, and how they are read."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.storage.settings.metadata_image import BrokerState
 
 Rows = Callable[[Filesystem, list[str], OnDamage], Iterator[Any]]
-"""The rows of some partition directories, NamedTuples with the fields of the table's columns, times in epoch ms."""
+"""A function that returns rows of partition directories: NamedTuples with the table's columns, times in epoch ms."""
 
 
 @unique
 class Task(Enum):
-    """What one task takes."""
+    """How many partition directories one task reads."""
 
     PARTITION = 1
     MANY_PARTITIONS = 64
@@ -38,9 +38,9 @@ class Task(Enum):
 
 
 class Table(NamedTuple):
-    """A table: `ddl` are its columns as Spark writes them, `row` the class of its rows.
+    """A table: `ddl` has its columns in Spark's syntax, `row` is the class of its rows.
 
-    It is read from the partitions of `topic`; None: of every one.
+    It is read from the partitions of `topic`; None: of every topic.
     """
 
     name: str
@@ -163,4 +163,4 @@ TABLES = {
         ),
     )
 }  # fmt: skip
-"""By name."""
+"""The tables by name."""

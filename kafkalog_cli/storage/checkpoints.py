@@ -1,4 +1,4 @@
-"""The offset checkpoints at the root of a log directory: the lines of given partitions, read and changed."""
+"""Reading and changing the lines of partitions in the offset checkpoints at the root of a log directory."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.reading.unreadable import unreadable
 
 _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
-"""Whoever has the lock on byte 1 has it for a moment only. Where locks do not work, the caller was allowed to go on
-without the one on byte 0, or would not be here."""
+"""Another writer holds the lock on byte 1 only for a moment. If locks do not work, the caller was already permitted
+to go on without the lock on byte 0."""
 
 
 class LineEdit(NamedTuple):
-    """What a partition's line in a checkpoint shall say; `offset` None: there shall be none."""
+    """A wanted line of a partition in a checkpoint. `offset` None: the line is removed."""
 
     kind: FileKind
     topic: str
@@ -39,7 +39,7 @@ class LineEdit(NamedTuple):
 
 
 class OldLine(NamedTuple):
-    """A partition's line as it was: its text, and how many lines stood before it; None: there was none."""
+    """A partition's line as it was: its text, and its place (the number of lines before it). Both None: no line."""
 
     topic: str
     partition: int
@@ -49,9 +49,9 @@ class OldLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OldLines:
-    """Of one checkpoint the lines that edits concern, and the file: what `restore_lines` puts back.
+    """The state of one checkpoint before edits, for `restore_lines`: the lines that the edits concern, and the file.
 
-    `size_bytes` None: there was no file. `sha256` is of all its bytes.
+    `size_bytes` None: there was no file. `sha256` is the hash of the whole file.
     """
 
     kind: FileKind
@@ -61,7 +61,7 @@ class OldLines:
     lines: tuple[OldLine, ...]
 
     def as_object(self) -> dict[str, Any]:
-        """For a manifest, in JSON's types."""
+        """Return the lines in JSON's types, for a manifest."""
         return {
             "file": self.kind.value,
             "size_bytes": self.size_bytes,
@@ -72,7 +72,7 @@ class OldLines:
 
     @classmethod
     def of_object(cls, found: dict[str, Any]) -> OldLines:
-        """What `as_object` made. Raises KeyError, ValueError or TypeError for anything else."""
+        """Return the lines that `as_object` encoded. Raises KeyError, ValueError or TypeError for other data."""
         kind = FileKind(found["file"])
         if kind not in OFFSET_CHECKPOINTS:
             raise ValueError(f"{kind.value} is no offset checkpoint")
@@ -82,46 +82,53 @@ class OldLines:
 
 @dataclass(frozen=True, slots=True)
 class RootCheckpoints:
-    """The four offset checkpoints of a log directory; a file that a broker cannot read is one without lines to it.
+    """The four offset checkpoints of a log directory.
 
-    `offsets` are by (topic, partition), also those of lines beside damaged ones; `faults` are (path, fault).
+    `offsets` are by (topic, partition). A damaged file contributes the lines that can be read, though a broker reads
+    none of them. `faults` are pairs of path and fault.
     """
 
     log_dir: str
     offsets: dict[FileKind, dict[tuple[str, int], int]]
     faults: tuple[tuple[str, Fault], ...] = ()
     readings: tuple[tuple[FileKind, BrokerReading], ...] = ()
-    """What a broker gets from the damaged files."""
+    """How a broker reacts to each damaged file."""
 
     def offset(self, kind: FileKind, topic: str, partition: int) -> int | None:
-        """The offset in a partition's line, None if it has none."""
+        """Return the offset in a partition's line; None if there is no line."""
         return self.offsets.get(kind, {}).get((topic, partition))
 
 
 @unique
 class HighWatermarkOrigin(Enum):
-    """Where a high watermark comes from. The value is the word that machine output uses."""
+    """The source of a high watermark. The value is its word in JSON output."""
 
     CHECKPOINT = FileKind.REPLICATION_CHECKPOINT.value
     LOG_END = "log-end"
 
 
 class HighWatermark(NamedTuple):
-    """The offset below which every in-sync replica has the records, as far as the disk tells."""
+    """The offset below which every in-sync replica has the records, as far as the disk shows."""
 
     offset: int
     origin: HighWatermarkOrigin
 
 
 def high_watermark(log_end: int, checkpointed: int | None) -> HighWatermark:
-    """The smaller of the log end and the partition's line in replication-offset-checkpoint; the log end without one."""
+    """Return the smaller of the log end and `checkpointed`, the partition's line in replication-offset-checkpoint.
+
+    `checkpointed` None: there is no line, and the high watermark is the log end.
+    """
     if checkpointed is None or checkpointed > log_end:
         return HighWatermark(log_end, HighWatermarkOrigin.LOG_END)
     return HighWatermark(checkpointed, HighWatermarkOrigin.CHECKPOINT)
 
 
 def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
-    """The checkpoints as they are; nothing is raised: a missing file has no lines, a damaged one has faults."""
+    """Return the offset checkpoints of a log directory. A missing file has no lines, and a damaged file has faults.
+
+    Never raises.
+    """
     offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
     faults: list[tuple[str, Fault]] = []
     readings: list[tuple[FileKind, BrokerReading]] = []
@@ -143,19 +150,19 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
 
 
 def read_old_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]) -> tuple[OldLines, ...]:
-    """What is there where `edits` would change something: for the manifest, before the change.
+    """Return the present lines that `edits` concern, for the manifest of the change.
 
-    Raises Refused for a file that `change_lines` would not touch.
+    Raises Refused for a file that `change_lines` would refuse.
     """
     return tuple(_old_lines(_load(fs, log_dir, kind), edits) for kind in _kinds(edits))
 
 
 def change_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]) -> None:
-    """Make the lines say what `edits` want; all other lines keep their place and bytes. Twice is as once.
+    """Apply `edits` to the checkpoints. All other lines keep their places and bytes. A second call changes nothing.
 
-    Each file is written beside, synced and renamed, under the lock on byte 1 of `.lock`; the caller holds byte 0.
-    Raises Refused for a file that a broker could not read or that is a link: it would take it for empty, and
-    what it says would be lost; what `lock_checkpoints` raises; and OSError as the disk has it, with the file as it was.
+    Each file is replaced by a synced temporary file under the lock on byte 1 of `.lock`; the caller holds byte 0.
+    Raises Refused for a symbolic link, and for a file that a broker cannot read: the rewritten file would lack the
+    unreadable lines. Raises what `lock_checkpoints` raises, and OSError as the disk reports it; the file is unchanged.
     """
     with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
         for kind in _kinds(edits):
@@ -168,9 +175,10 @@ def change_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]
 
 
 def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines]) -> None:
-    """Put lines back as they were, at their place; where nothing else has changed since, the file with its mtime too.
+    """Restore lines at their old places. If nothing else has changed since, the file gets its old mtime too.
 
-    Raises as `change_lines` does. Twice is as once.
+    A file that did not exist and would be empty is removed. Raises what `change_lines` raises. A second call changes
+    nothing.
     """
     with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
         for before in old:
@@ -188,9 +196,9 @@ def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines])
 
 
 class Rebuilt(NamedTuple):
-    """A damaged checkpoint after `rebuild_damaged`: what was wrong, where the old file is, how many lines were kept.
+    """A checkpoint that `rebuild_damaged` replaced. `kept_as` is the path of the old file, `lines` the new line count.
 
-    `fault` None: a broker can read it, and takes the last of several lines about one partition.
+    `fault` is the damage. None: a broker can read the old file, but it has several lines for one partition.
     """
 
     path: str
@@ -200,13 +208,13 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str, *, like_broker: bool = False) -> list[Rebuilt]:
-    """Write each checkpoint that a broker cannot read, or that has a partition twice, with the lines that can be read.
+    """Rewrite each checkpoint that a broker cannot read, or that has two lines for a partition.
 
-    Of two lines about a partition the last stays, which a broker takes.
-
-    `like_broker`: only those that a broker that starts takes for empty, without any line.
-    The old file stays beside it as a plain file with the run's id in its name, which a broker ignores. The caller
-    holds byte 0 of `.lock`. A file that the disk does not give, and a link, are left alone. Raises as `change_lines`.
+    The new file contains the lines that can be read. The last of several lines for a partition is kept, as in a
+    broker. `like_broker`: only the files that a starting broker treats as empty are rewritten, without any line.
+    The old file stays in the directory as a plain file with the run's id in its name, which a broker ignores.
+    Links and files that cannot be read from the disk are skipped. The caller holds byte 0 of `.lock`.
+    Raises what `change_lines` raises.
     """
     rebuilt = []
     with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
@@ -242,7 +250,7 @@ def _is_taken_for_empty(kind: FileKind, data: bytes) -> bool:
 
 
 class _Row(NamedTuple):
-    """A line, with what it says."""
+    """A line of a checkpoint: its partition, and its text as it is in the file."""
 
     topic: str
     partition: int
@@ -250,7 +258,7 @@ class _Row(NamedTuple):
 
 
 class _File(NamedTuple):
-    """A checkpoint as it is; `data` None: there is no such file."""
+    """A checkpoint in its present state. `data` None: there is no such file."""
 
     kind: FileKind
     path: str
@@ -276,14 +284,17 @@ def _load(fs: WritableFilesystem, log_dir: str, kind: FileKind) -> _File:
 
 
 class _Decoded:
-    """The lines of the last few files, by their bytes: a run over many partitions changes a line each time."""
+    """A cache of decoded checkpoints by their bytes: a run on many partitions changes one line after the other."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, list[_Row]] = {}
         self._lock = Lock()
 
     def rows(self, data: bytes) -> list[_Row] | Fault:
-        """The lines of these bytes, which nobody may change; or why a broker cannot read them."""
+        """Return the lines of a checkpoint with these bytes, or the fault that stops a broker.
+
+        The caller must not change the list.
+        """
         with self._lock:
             known = self._known.get(data)
         if known is not None:
@@ -297,7 +308,7 @@ class _Decoded:
         return rows
 
     def remember(self, data: bytes, rows: list[_Row]) -> None:
-        """These bytes have these lines."""
+        """Add the lines of a checkpoint with these bytes to the cache."""
         with self._lock:
             self._known[data] = rows
             if len(self._known) > 2 * len(OFFSET_CHECKPOINTS):
@@ -344,7 +355,7 @@ def _edited(rows: list[_Row], edits: Sequence[LineEdit]) -> list[_Row]:
 
 def _restored(rows: list[_Row], old: Iterable[OldLine]) -> list[_Row]:
     changed = list(rows)
-    # The first places first: each counts on those before it.
+    # In the order of places: a place is a number of lines before, so the earlier lines must be there already.
     for topic, partition, text, place in sorted(old, key=lambda line: -1 if line.place is None else line.place):
         here = _places(changed).get((topic, partition))
         if text is None or place is None:
@@ -357,7 +368,7 @@ def _restored(rows: list[_Row], old: Iterable[OldLine]) -> list[_Row]:
 
 
 def _places(rows: Sequence[_Row]) -> dict[tuple[str, int], int]:
-    """Where the line of each partition is; of several the last, which is the one that a broker goes by."""
+    """Return the index of each partition's line; of several lines, the last, which a broker uses."""
     return {(row.topic, row.partition): at for at, row in enumerate(rows)}
 
 
@@ -370,7 +381,7 @@ def _encode(rows: list[_Row]) -> bytes:
 
 
 def _replace(fs: WritableFilesystem, log_dir: str, file: _File, data: bytes, mtime_ns: int | None) -> None:
-    """Give the file other bytes: written beside, synced, renamed. A failed sync is final: nothing is renamed then."""
+    """Replace the bytes of the file through a synced temporary file. After a failed sync nothing is renamed."""
     temporary = temporary_of(file.path)
     attributes = file.attributes or _attributes_of_new(fs, log_dir)
     try:
@@ -392,7 +403,7 @@ def _dated(attributes: FileAttributes, mtime_ns: int) -> FileAttributes:
 
 
 def _attributes_of_new(fs: WritableFilesystem, log_dir: str) -> FileAttributes:
-    """As a sibling has them, else as the directory has them: a broker must be able to replace it."""
+    """Return the attributes of a sibling for a new file, else the directory's: a broker must be able to replace it."""
     for kind in (*OFFSET_CHECKPOINTS, FileKind.META_PROPERTIES):
         with suppress(OSError):
             return fs.attributes(_path(log_dir, kind))

@@ -1,4 +1,4 @@
-"""What the clock on the wall says. Tests, and `--now`, hand in another clock."""
+"""The wall clock. Tests and `--now` replace it by another clock."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def wall_clock_ms() -> int:
-    """Epoch milliseconds."""
+    """Return the current time in epoch milliseconds."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""Directories of other programs that look like Kafka's: told apart by the names and first bytes of their files."""
+"""Directories of other programs that look like Kafka's, recognized by the names and first bytes of their files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kafkalog_cli.storage.fs import Filesystem
 REDPANDA, BOOKKEEPER = "Redpanda", "BookKeeper (Pulsar)"
 
 _REDPANDA_FILE = re.compile(r"[0-9]+-[0-9]+-v[0-9]+\.(log|base_index|compaction_index)")
-"""Base offset, term, version of the format."""
+"""Base offset, term, and version of the format."""
 _BOOKKEEPER_LOG = re.compile(r"[0-9a-f]{1,16}\.log")
 _BOOKKEEPER_MAGIC = b"BKLO"
-"""How an entry log begins; in Kafka's it would be an offset of 4.8e18."""
+"""The first bytes of an entry log. In a Kafka log they would mean an offset of 4.8e18."""
 
 
 def foreign_layout(fs: Filesystem, directory: str) -> str | None:
-    """The program whose files lie in `directory` (links followed), None if they may be Kafka's.
+    """Return the program whose files lie in `directory`; None if they may be Kafka's. Links are followed.
 
     Raises PathNotFound, NotKafkaLayout, Unreadable for the directory.
     """
@@ -31,7 +31,7 @@ def foreign_layout(fs: Filesystem, directory: str) -> str | None:
 
 
 def check_layout(fs: Filesystem, directory: str) -> None:
-    """Raises UnsupportedFormat for files of a program that is known, and what `foreign_layout` raises."""
+    """Raises UnsupportedFormat if the files belong to another known program, and what `foreign_layout` raises."""
     foreign = foreign_layout(fs, directory)
     if foreign is not None:
         raise UnsupportedFormat(path=directory, reason=f"the files are those of {foreign}, not of Kafka")

@@ -1,4 +1,4 @@
-"""The door to the disk: every read of log data and every change of a log directory goes through here."""
+"""The only access to the disk: all reads of log data and all changes of a log directory use these classes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class FileStatus(NamedTuple):
-    """What a directory entry is. `mtime_ms` is epoch milliseconds, sizes are in bytes."""
+    """The status of a directory entry. `mtime_ms` is in epoch milliseconds."""
 
     path: str
     size_bytes: int
@@ -51,13 +51,13 @@ class FileStatus(NamedTuple):
 
 
 class ReadableFile(Protocol):
-    """An open file: its size when it was opened, and positioned reads."""
+    """An open file for positioned reads. `size_bytes` is its size when it was opened."""
 
     path: str
     size_bytes: int
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Read from `position` until `buffer` is full or the file ends; the number of bytes.
+        """Read from byte `position` until `buffer` is full or the file ends. Return the number of bytes read.
 
         Raises OSError when the device fails.
         """
@@ -70,24 +70,24 @@ class ReadableFile(Protocol):
 
 
 class Filesystem(Protocol):
-    """What the core asks of a disk; the real one, or a recording or failing one in tests."""
+    """Reading from a disk: the real one, or a recording or failing one in tests."""
 
     def open_read(self, path: str) -> ReadableFile:
         """Open a regular file. Raises PathNotFound, NotKafkaLayout (not a regular file), Unreadable."""
 
     def status(self, path: str) -> FileStatus | None:
-        """What `path` is, symbolic links followed; None where there is nothing."""
+        """Return the status of `path`, with symbolic links followed; None if there is nothing."""
 
     def list_directory(self, path: str) -> list[FileStatus]:
-        """The entries of a directory, sorted by name. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+        """Return the entries of a directory, sorted by name. Raises PathNotFound, NotKafkaLayout, Unreadable."""
 
 
 class WritableFilesystem(Filesystem, FilesystemChanges, Protocol):
-    """A disk that may be changed: no other way leads into a log directory."""
+    """Reading from and writing to a disk. Log directories are changed in no other way."""
 
 
 def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
-    """A whole small file (indexes, snapshots, checkpoints), at most `limit_bytes` of it.
+    """Return the bytes of a small file (index, snapshot, checkpoint), at most `limit_bytes`.
 
     Raises what `open_read` raises, and OSError when the device fails.
     """
@@ -97,7 +97,7 @@ def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
 
 
 class RealFile:
-    """A regular file read with pread: no mapping, so that a truncation under us is no SIGBUS."""
+    """A regular file, read with pread. It is not mapped: reads of a mapped file that is truncated get SIGBUS."""
 
     def __init__(self, path: str, entry: Entry | None = None, disks: BrokerDisks | None = None) -> None:
         self.path = path
@@ -145,9 +145,9 @@ class RealFile:
 
 
 class RealFilesystem(DiskChanges):
-    """The disk of this machine. Reading follows links, but for those in a `.kafkalog`.
+    """The disk of this machine. Reads follow symbolic links, except in a `.kafkalog`.
 
-    Its readers push no page of a running broker out of memory.
+    Its readers do not push pages of a running broker out of the page cache.
     """
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class RealFilesystem(DiskChanges):
                 try:
                     status = entry.stat(follow_symlinks=follow)
                 except OSError:
-                    with suppress(OSError):  # a dangling link stays in the list, what has gone since does not
+                    with suppress(OSError):  # a dangling link is listed, an entry that was removed meanwhile is not
                         status = entry.stat(follow_symlinks=False)
                         found.append(_status(start + entry.name, status, is_symlink=True))
                 else:
@@ -214,7 +214,7 @@ def _status(path: str, result: os.stat_result, *, is_symlink: bool) -> FileStatu
 
 @contextmanager
 def _errors_of(path: str) -> Iterator[None]:
-    """Turn what the operating system says about `path` into our errors."""
+    """Turn the operating system's errors about `path` into PathNotFound, NotKafkaLayout or Unreadable."""
     try:
         yield
     except FileNotFoundError as error:

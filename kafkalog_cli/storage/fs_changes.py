@@ -1,4 +1,4 @@
-"""The changing half of the door to the disk: what a writer asks of a file system, and the real one's answer."""
+"""Changing the disk: the operations that a writer needs from a file system, and those of the real disk."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _PERMISSIONS = 0o777
 _PRIVILEGES = ("security.capability",)
-"""Extended attributes that give a program rights. As setuid bits, they are not copied to another file."""
+"""Extended attributes that give rights to a program. Like setuid bits, they are not copied to another file."""
 
 
 class FileAttributes(NamedTuple):
-    """What a file has besides its content: `mode` the permission bits, `mtime_ns` epoch nanoseconds.
+    """The attributes of a file: `mode` contains the permission bits, `mtime_ns` is in epoch nanoseconds.
 
-    `xattrs` are (name, value), sorted; access control lists are among them. `link_count` and `ctime_ns`
-    (the last change of content or attributes) are told and never set.
+    `xattrs` are sorted pairs of name and value, and include access control lists. `link_count` and `ctime_ns` (the
+    time of the last change of content or attributes) are read but never set.
     """
 
     mode: int
@@ -38,7 +38,7 @@ class FileAttributes(NamedTuple):
 
 
 class Room(NamedTuple):
-    """A file system: what tells it from others, and how many bytes anybody may still write to it."""
+    """A file system: its device number, and the bytes that an unprivileged user may still write to it."""
 
     device: int
     free_bytes: int
@@ -53,10 +53,10 @@ class WritableFile(Protocol):
         """Write all of `data` at `position`."""
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file there, or extend it by a hole."""
+        """Set the size of the file: cut it, or extend it with a hole."""
 
     def sync(self) -> None:
-        """Content, size and attributes are on the disk when this returns (fsync). A failure is final."""
+        """Write content, size and attributes to the disk (fsync). A failure is final: do not retry."""
 
     def close(self) -> None: ...
     def __enter__(self) -> WritableFile: ...
@@ -66,7 +66,7 @@ class WritableFile(Protocol):
 
 
 class LockHandle(Protocol):
-    """A lock that this process has until `release` or its end; a forked child does not have it."""
+    """A lock that this process holds until `release` or until it ends. A forked child does not hold it."""
 
     def release(self) -> None: ...
     def __enter__(self) -> LockHandle: ...
@@ -76,31 +76,31 @@ class LockHandle(Protocol):
 
 
 class FilesystemChanges(Protocol):
-    """What the core asks of a disk that it changes. Every failure is the operating system's OSError.
+    """Changes of a disk. Every failure is the operating system's OSError.
 
-    No call follows a symbolic link in the last component of a path, in a directory that is held, or in a `.kafkalog`.
+    No call follows a symbolic link in the last component of a path, below a held directory, or in a `.kafkalog`.
     """
 
     def hold_directory(self, path: str, *also: str) -> LockHandle:
-        """Keep a directory open: until the handle is released, what lies below `path` is what lies in this directory.
+        """Keep a directory open. Until the handle is released, paths below `path` lead into this same directory.
 
-        `also` are other paths of it, such as a link that `path` was resolved from; `path` itself is no link.
+        `also` are other paths of the directory, such as a link that was resolved to `path`. `path` must not be a link.
         """
 
     def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
-        """Make a file where nothing is; nobody else may read it until it has its `attributes` (mode 0600)."""
+        """Create a file, which must not exist. It has mode 0600 until it gets its `attributes`."""
 
     def open_write(self, path: str, *, most_links: int = 1) -> WritableFile:
-        """Open a regular file that exists, as it is. A symbolic link is refused.
+        """Open an existing regular file without truncating it. A symbolic link is refused.
 
-        So is a file with more than `most_links` names (EMLINK): the others may be anybody's.
+        A file with more than `most_links` hard links is refused too (EMLINK): anybody may own the other names.
         """
 
     def rename(self, old: str, new: str) -> None:
-        """Give `old` another name; a file that has the name is replaced at once."""
+        """Rename `old` to `new`. An existing file `new` is replaced atomically."""
 
     def link(self, old: str, new: str) -> None:
-        """Give `old` a second name, where nothing is."""
+        """Give `old` the second name `new`, which must be free."""
 
     def unlink(self, path: str) -> None: ...
     def make_directory(self, path: str) -> None: ...
@@ -108,25 +108,25 @@ class FilesystemChanges(Protocol):
         """Remove an empty directory."""
 
     def sync_directory(self, path: str) -> None:
-        """The names in a directory are on the disk when this returns. A failure is final."""
+        """Write the names in a directory to the disk. A failure is final: do not retry."""
 
     def attributes(self, path: str) -> FileAttributes:
-        """What the file or directory has besides its content; symbolic links are not followed."""
+        """Return the attributes of a file or directory. Symbolic links are not followed."""
 
     def set_attributes(self, path: str, attributes: FileAttributes) -> None:
-        """Give a file or directory owner, group, mode, extended attributes and mtime; a symbolic link is refused.
+        """Set owner, group, mode, extended attributes and mtime of a file or directory. A symbolic link is refused.
 
-        The setuid, setgid and sticky bits of `attributes` are not given to anything.
+        The setuid, setgid and sticky bits of `attributes` are ignored.
         """
 
     def room(self, path: str) -> Room:
-        """The file system that a file or directory lies on."""
+        """Return the file system of a file or directory."""
 
     def lock(self, path: str, *, first_byte: int, exclusive: bool) -> LockHandle:
-        """Take a POSIX lock on one byte of `path`, which is created if missing and never unlinked.
+        """Take a POSIX lock on one byte of the file `path`, which is created if missing and never unlinked.
 
-        Raises BlockingIOError if another process, or another holder in this one, has it; any other
-        OSError where locks do not work.
+        Raises BlockingIOError if another process, or another holder in this process, has the lock. Raises another
+        OSError if locks do not work.
         """
 
 
@@ -148,7 +148,7 @@ class DiskFile:
             raise OSError(errno.EMLINK, os.strerror(errno.EMLINK), path)
 
     def set_attributes(self, attributes: FileAttributes) -> None:
-        """As `FilesystemChanges.set_attributes`."""
+        """See `FilesystemChanges.set_attributes`."""
         _set_attributes(self._descriptor, attributes)
 
     def write(self, position: int, data: bytes | memoryview) -> None:
@@ -181,7 +181,7 @@ class DiskFile:
 
 
 class DiskChanges:
-    """Changes of the disk of this machine. `directories` are those that are held."""
+    """Changes of the disk of this machine. `directories` are the held directories."""
 
     def __init__(self) -> None:
         self.directories = HeldDirectories()
@@ -211,7 +211,7 @@ class DiskChanges:
 
     def link(self, old: str, new: str) -> None:
         with self.directories.entry(old) as one, self.directories.entry(new) as two:
-            one.status()  # what is missing is said first, as the system does
+            one.status()  # a missing file is the first error to be raised, as in the system call
             os.link(one.name, two.name, src_dir_fd=one.directory, dst_dir_fd=two.directory, follow_symlinks=False)
 
     def unlink(self, path: str) -> None:
@@ -236,14 +236,14 @@ class DiskChanges:
                 return _attributes(os.fstat(descriptor), _extended_attributes(descriptor))
         if not self.directories.is_guarded(path):
             return _attributes(os.lstat(path), _extended_attributes(path))
-        # A look, as `status` is: a partition may be a link in a log directory that is held.
+        # As in `status`, links on the way are followed: a partition may be a link in a held log directory.
         with self.directories.entry_to_read(path) as entry:
             status = entry.status()
             if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
                 return _attributes(status, ())
             try:
                 descriptor = os.open(entry.name, _LOOK, dir_fd=entry.directory)
-            except PermissionError:  # who may not read a file makes no copy of it either
+            except PermissionError:  # the extended attributes are needed only for a copy, which also needs this right
                 return _attributes(status, ())
         try:
             return _attributes(os.fstat(descriptor), _extended_attributes(descriptor))
@@ -281,7 +281,10 @@ class DiskChanges:
 
 
 def _attributes(status: os.stat_result, xattrs: tuple[tuple[str, bytes], ...]) -> FileAttributes:
-    """A symbolic link says that everybody may write; what takes its place is for its owner."""
+    """Return the attributes from `status`. A symbolic link gets mode 0600.
+
+    Its own mode permits everybody to write, but a file that replaces the link is for its owner only.
+    """
     return FileAttributes(
         0o600 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode),
         status.st_uid,
@@ -294,9 +297,10 @@ def _attributes(status: os.stat_result, xattrs: tuple[tuple[str, bytes], ...]) -
 
 
 def _set_attributes(descriptor: int, attributes: FileAttributes) -> None:
-    """Give them to the file or directory that is open, whatever name it has by now."""
+    """Set the attributes of the open file or directory, whatever its present name is."""
     status = os.fstat(descriptor)
-    # Only what differs: a user who owns the file needs no right to give it away. Owner first: it clears mode bits.
+    # Set only differing values: the owner of a file may not have the right to change its owner. The owner is set
+    # first because that clears mode bits.
     if (status.st_uid, status.st_gid) != (attributes.owner_id, attributes.group_id):
         os.fchown(descriptor, attributes.owner_id, attributes.group_id)
     now = stat.S_IMODE(os.fstat(descriptor).st_mode)
@@ -307,7 +311,7 @@ def _set_attributes(descriptor: int, attributes: FileAttributes) -> None:
 
 
 def _sync(descriptor: int) -> None:
-    """What macOS calls fsync leaves the data in the drive's cache."""
+    """Write an open file or directory to the disk. On macOS, fsync alone would leave the data in the drive's cache."""
     full = getattr(fcntl, "F_FULLFSYNC", None)
     if full is not None:
         try:
@@ -321,7 +325,10 @@ def _sync(descriptor: int) -> None:
 
 
 def _extended_attributes(place: int | str) -> tuple[tuple[str, bytes], ...]:
-    """Those of a descriptor, or of a path, of which a link is not followed; () where the file system has none."""
+    """Return the extended attributes of a descriptor, or of a path without following a link.
+
+    The result is () if the file system does not support them.
+    """
     if not hasattr(os, "listxattr"):
         return ()
     try:

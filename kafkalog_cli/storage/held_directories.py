@@ -1,7 +1,7 @@
-"""Directories that a writer holds open: whatever lies below is reached through their descriptors, never by a link.
+"""Directories that a writer holds open. Everything below them is reached through their descriptors, never by a link.
 
-A log directory may belong to somebody else than the user who runs us, and may change at any time. A path that is
-looked up twice may lead to two places. So the directory that is given is resolved once, and held; from there each
+A log directory may belong to another user than that of this process, and may change at any time. If a path is looked
+up twice, it may lead to two places. Therefore a given directory is resolved once and held open. From there each
 component is opened with O_NOFOLLOW, and the last one is used relative to its parent (openat, unlinkat, renameat).
 """
 
@@ -18,26 +18,26 @@ from typing import NamedTuple
 
 from kafkalog_cli.storage.names import OWN_DIRECTORY
 
-# O_PATH needs no right to read the directory; systems without it need that right.
+# O_PATH works without the right to read the directory. Systems without O_PATH need that right.
 _LOOK = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_DIRECTORY | os.O_CLOEXEC
 _NO_NAMES = frozenset({"", ".", ".."})
 
 
 class Entry(NamedTuple):
-    """A name and the descriptor of the directory that it is looked up in. `is_own`: `.kafkalog`, or below it."""
+    """A name and the descriptor of its directory. `is_own`: the path leads to a `.kafkalog` or below it."""
 
     directory: int
     name: str
     is_own: bool
 
     def status(self) -> os.stat_result:
-        """What has the name; a symbolic link is not followed."""
+        """Return the status of the entry. A symbolic link is not followed. Raises OSError."""
         return os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
 
 
 class _Held:
-    """An open directory, and how often it is held."""
+    """An open directory and the number of its holders."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -45,14 +45,14 @@ class _Held:
 
 
 class HeldDirectory:
-    """One directory that is held until `release`, under the paths that lead to it."""
+    """A directory that is held until `release`, under all paths that lead to it."""
 
     def __init__(self, directories: HeldDirectories, paths: Sequence[str]) -> None:
         self._directories = directories
         self._paths = tuple(paths)
 
     def release(self) -> None:
-        """Give it up; a second call does nothing."""
+        """Release the directory. A second call does nothing."""
         paths, self._paths = self._paths, ()
         for path in paths:
             self._directories.give_up(path)
@@ -67,10 +67,10 @@ class HeldDirectory:
 
 
 class HeldDirectories:
-    """The directories that are held, by path, and the way to what lies below them. For any number of threads.
+    """The held directories by path, and lookups of the paths below them. Thread-safe.
 
-    What lies in no held directory is looked up as any path is, up to its parent; from a `.kafkalog` on no link is
-    followed either way.
+    A path outside of held directories is looked up normally up to its parent. In either case no link is followed
+    from a `.kafkalog` on.
     """
 
     def __init__(self) -> None:
@@ -78,14 +78,14 @@ class HeldDirectories:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[HeldDirectories], tuple[()]]:
-        """A copy in another process, such as a task of Spark, holds no directory yet."""
+        """Pickle no held directory: a copy in another process, such as a Spark task, starts with none."""
         return HeldDirectories, ()
 
     def hold(self, path: str, *also: str) -> HeldDirectory:
-        """Open a directory, which `also` lead to from now on too. Raises OSError, also where `path` is a link."""
+        """Open a directory and hold it under `path` and all `also`. Raises OSError (ELOOP if `path` is a link)."""
         keys = list(dict.fromkeys(_trimmed(one) for one in (path, *also)))
         with self._lock:
-            known = self._held.get(keys[0])  # was resolved when it was held, though its path may be a link
+            known = self._held.get(keys[0])  # resolved when it was first held, so its path may now be a link
             descriptor = (
                 _opened(keys[0], None, path, _LOOK | os.O_NOFOLLOW) if known is None else os.dup(known.descriptor)
             )
@@ -110,30 +110,30 @@ class HeldDirectories:
                 os.close(found.descriptor)
 
     def is_guarded(self, path: str) -> bool:
-        """Whether reading `path` needs a way of its own: it lies in a held directory, or in a `.kafkalog`."""
+        """Whether reading `path` needs a guarded lookup, because it is below a held directory or in a `.kafkalog`."""
         return bool(self._held and self._prefix(_trimmed(path)) is not None) or is_own(path)
 
     def is_held(self, path: str) -> bool:
-        """Whether just this directory is held."""
+        """Whether this directory itself is held."""
         return _trimmed(path) in self._held
 
     @contextmanager
     def entry(self, path: str) -> Iterator[Entry]:
-        """The entry that is to be changed at `path`. Raises OSError: ELOOP for a link among the directories below."""
+        """Look up the entry at `path` to change it. Raises OSError (ELOOP for a link among its guarded directories)."""
         with _closed_after(self._way(path, _no_link)) as way:
             yield Entry(way.descriptor, way.name, is_own(path))
 
     @contextmanager
     def entry_to_read(self, path: str) -> Iterator[Entry]:
-        """The entry to be read at `path`; outside of a `.kafkalog` links are followed."""
+        """Look up the entry at `path` to read it. Links are followed outside of a `.kafkalog`. Raises OSError."""
         with _closed_after(self._way(path, _link_outside)) as way:
             yield Entry(way.descriptor, way.name, is_own(path))
 
     @contextmanager
     def directory(self, path: str, *, to_read: bool = False) -> Iterator[int]:
-        """A descriptor of the directory at `path`, open for reading. Of a path in a held one no link is followed.
+        """Open the directory at `path` for reading and yield its descriptor. Raises OSError.
 
-        `to_read`: only in a `.kafkalog` no link is followed.
+        Below a held directory no link is followed. With `to_read`, links are followed except in a `.kafkalog`.
         """
         descriptor = self._open_held(path)
         if descriptor is None and not self.is_guarded(path):
@@ -153,7 +153,7 @@ class HeldDirectories:
             return None if held is None else os.open(".", os.O_RDONLY | _READ, dir_fd=held.descriptor)
 
     def _prefix(self, path: str) -> str | None:
-        """The longest path of a held directory that `path` lies in."""
+        """Return the longest path of a held directory that contains `path`; None if there is none."""
         at = path.rfind("/")
         while at > 0:
             if path[:at] in self._held:
@@ -162,7 +162,12 @@ class HeldDirectories:
         return None
 
     def _way(self, path: str, may_follow: Callable[[Sequence[str]], bool]) -> _Way:
-        """From the directory to begin at to the one that the last name of `path` is looked up in."""
+        """Open the parent directory of `path` and return it with the last name of `path`.
+
+        The guarded lookup starts at the nearest held directory, or at the directory that contains the `.kafkalog`.
+        Otherwise the parent is opened by its path. `may_follow` is called with the names from the start to each
+        directory, and returns whether that directory may be a link.
+        """
         trimmed = _trimmed(path)
         with self._lock:
             prefix = self._prefix(trimmed)
@@ -190,7 +195,7 @@ class _Way(NamedTuple):
 
 
 def is_own(path: str) -> bool:
-    """Whether a path leads to a `.kafkalog`, or to what lies in it."""
+    """Whether a path leads to a `.kafkalog` or below it."""
     return OWN_DIRECTORY in path and OWN_DIRECTORY in path.split("/")
 
 
@@ -214,7 +219,7 @@ def _link_outside(names: Sequence[str]) -> bool:
 def _opened(name: str, directory: int | None, path: str, flags: int) -> int:
     try:
         return os.open(name, os.O_RDONLY | flags, dir_fd=directory)
-    except NotADirectoryError as error:  # what Linux says of a link, where a directory is asked for
+    except NotADirectoryError as error:  # Linux reports this for a link if a directory is requested
         if _is_link(name, directory):
             raise link_in_the_way(path) from error
         raise
@@ -228,7 +233,7 @@ def _is_link(name: str, directory: int | None) -> bool:
 
 
 def link_in_the_way(path: str) -> OSError:
-    """What to raise for a symbolic link where none is followed."""
+    """Return the error to raise for a symbolic link that is not followed (ELOOP)."""
     return OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 

@@ -1,4 +1,4 @@
-"""A limit on the bytes that a run reads and writes in a second, over all its threads."""
+"""A limit on the bytes per second that all threads of a run together read and write."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ PIECE_SECONDS = 0.1
 
 
 class IoRate:
-    """Whoever has moved bytes waits until they were due: at `bytes_per_second`, however many threads move them.
+    """Limits I/O to `bytes_per_second` in total: a thread that has moved bytes waits until they were due.
 
-    What was not used is not saved up. `piece_bytes` is how much to move at once, so that pauses are short and even.
+    Unused bandwidth is not saved up. `piece_bytes` is the number of bytes to move at once for short, even pauses.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class IoRate:
         self._free_at = clock()
 
     def take(self, size_bytes: int) -> None:
-        """So many bytes were moved: come back when the next ones may be."""
+        """Count `size_bytes` as moved, and wait until the next bytes may be moved."""
         with self._lock:
             now = self._clock()
             self._free_at = max(self._free_at, now) + size_bytes / self._bytes_per_second

@@ -1,7 +1,7 @@
-"""Which kernels serve: plain Python at once, or the compiled ones when the work is worth their start.
+"""The choice between kernels in plain Python, which start at once, and compiled kernels, which pay for more work.
 
-The one place that decides (measured: loading compiled kernels takes about 0.15 s, compiling them the
-first time 5 to 20 s; a plain kernel does some 0.2 to 0.6 million rows a second).
+No other module makes this choice. Measured: loading compiled kernels takes about 0.15 s, and compiling them the
+first time takes 5 to 20 s. A plain kernel processes about 0.2 to 0.6 million rows per second.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ if TYPE_CHECKING:
     import tempfile
 
 WARM_ROWS = 60_000
-"""Rows (batches, or records where they are read) from which loading compiled kernels pays."""
+"""The least number of rows (batches, or records where these are read) for which loading compiled kernels pays."""
 COLD_ROWS = 4_000_000
-"""The same where they must be compiled first."""
+"""The same if the kernels must be compiled first."""
 LOADED_ROWS = 2_000
-"""The same where this process has loaded them already."""
+"""The same if this process has loaded the kernels already."""
 LOADED_BYTES = 128 << 10
-"""The same in bytes of a log of which nothing is known yet: a second segment is not begun by plain kernels."""
+"""The same in bytes, for a log with an unknown number of rows, so that plain kernels do not begin a second segment."""
 
 MENDING = "python -m pip install --force-reinstall kafkalog-cli, then kafkalog warmup, which says whether they load"
-"""What to do where they do not load."""
+"""The advice to the user if compiled kernels do not load."""
 
 
 class KernelChoice:
-    """Chooses kernels by the rows done so far and those to come.
+    """Chooses kernels by the number of rows processed so far and the number of rows to come.
 
-    `announce` is told once, with the seconds it may take, before kernels are compiled for the first time
-    on this machine. `complain` is told once, with a sentence and what to do, where they do not load.
+    `announce` is called once, with the expected seconds, before kernels are compiled for the first time on this
+    machine. `complain` is called once, with a message and an advice, if compiled kernels do not load.
+    `forced`: True always uses compiled kernels, False never.
     """
 
     def __init__(
@@ -55,18 +56,21 @@ class KernelChoice:
         self._compiled: Any = None
         self._unavailable = False
         self._loading = Lock()
-        self._counting = Lock()  # its own: nobody who counts waits for a compilation
+        self._counting = Lock()  # a second lock, so that counting does not wait for a compilation
 
     def __reduce__(self) -> tuple[object, ...]:
-        """For another process: what is expected in all; what is loaded, and who hears of it, is here."""
+        """Pickle only `forced` and the expected bytes: loaded kernels and callbacks belong to this process."""
         return _chosen_elsewhere, (self._forced, self._expected_bytes)
 
     def expect(self, size_bytes: int) -> None:
-        """So much log is to be scanned in all: many small logs are worth compiled kernels too, and their threads."""
+        """Set the total bytes of log to scan: many small logs together are worth compiled kernels and their threads."""
         self._expected_bytes = size_bytes
 
     def compiled(self, rows_done: int, rows_to_come: int, bytes_to_come: int = 0) -> Any:
-        """The module of compiled kernels if they should do the rows to come, which are in so many bytes; else None."""
+        """Return the module of compiled kernels if they should process the rows to come, otherwise None.
+
+        `bytes_to_come` is the size of these rows; 0 if it is not known.
+        """
         if self._compiled is None and rows_done:
             with self._counting:
                 self._plain_rows += rows_done
@@ -74,14 +78,14 @@ class KernelChoice:
             return None
         if self._compiled is None:
             all_rows = rows_to_come
-            if bytes_to_come:  # what else is expected has as many rows a byte
+            if bytes_to_come:  # assume that the other expected bytes contain as many rows per byte
                 all_rows = max(rows_to_come, rows_to_come * self._expected_bytes // bytes_to_come)
             if self._forced or all_rows >= self._threshold():
                 self._load_once()
         return self._compiled if self._forced or rows_to_come >= LOADED_ROWS else None
 
     def from_the_start(self, bytes_to_come: int = 0) -> Any:
-        """The module of compiled kernels if they are to be used whatever the rows in so many bytes, else None."""
+        """Return the module of compiled kernels if they should begin a log with an unknown number of rows, or None."""
         if self._forced:
             return self.compiled(0, LOADED_ROWS)
         return self._compiled if bytes_to_come >= LOADED_BYTES else None
@@ -90,7 +94,7 @@ class KernelChoice:
         return (WARM_ROWS if is_warm() else COLD_ROWS) - self._plain_rows
 
     def _load_once(self) -> None:
-        """Partitions may be looked at in several threads."""
+        """Load the kernels unless another thread has done it: several threads may process partitions."""
         with self._loading:
             if self._compiled is None and not self._unavailable:
                 self._load()
@@ -104,7 +108,7 @@ class KernelChoice:
             if cold:
                 warm_up_kernels()
         except Exception as error:
-            # No Numba for this platform, or one that fails on it: the plain kernels serve all.
+            # Numba is missing or fails on this platform: plain kernels process everything.
             if self._forced:
                 raise
             self._compiled = None
@@ -113,14 +117,14 @@ class KernelChoice:
 
 
 def _warn(message: str, next_step: str) -> None:
-    """Where nobody said who hears of it: in the library, and in tasks of Spark."""
+    """Report as a Python warning. Used if the caller gives no `complain`: in the library and in Spark tasks."""
     import warnings
 
     warnings.warn(f"kafkalog: {message} (next: {next_step})", RuntimeWarning, stacklevel=2)
 
 
 def reason_of(error: Exception) -> str:
-    """An exception in a line."""
+    """Return an exception's type and the first line of its message."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
@@ -133,7 +137,7 @@ def _chosen_elsewhere(forced: bool | None, expected_bytes: int) -> KernelChoice:
 
 def load_compiled() -> Any:
     """Load the compiled kernels. Raises ImportError where Numba does not exist for this platform."""
-    # NumPy's linear algebra, of which nothing is used, starts threads that spin, and take longer than all else here.
+    # NumPy's linear algebra is not used, but its busy threads would take longer to start than everything else here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from kafkalog_cli.format.kernels import compiled, native
 
@@ -147,15 +151,18 @@ def load_compiled() -> Any:
 
 
 def _point_numba_to_it() -> None:
-    """Have Numba, which reads this when it is imported, keep its cache where ours is; an empty name is none."""
+    """Make Numba, which reads the variable when it is imported, keep its cache in kafkalog's cache directory.
+
+    An empty variable counts as not set.
+    """
     os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
 
 
 def warm_up_kernels() -> None:
-    """Compile the kernels of all layers into the cache, save the machine code beside it, and remember that it was done.
+    """Compile the kernels of all layers into Numba's cache, save their machine code, and mark the cache as ready.
 
-    To import a module of kernels compiles them, or loads them from Numba's cache. Whoever comes first does it for all:
-    with a part of them in the file everybody after would import Numba for the rest.
+    Importing a module of kernels compiles them, or loads them from Numba's cache. The first process compiles all
+    kernels: if the file had only some of them, each later process would have to import Numba for the others.
     """
     import importlib
 
@@ -176,7 +183,7 @@ def warm_up_kernels() -> None:
 
 
 def _made_for() -> list[str]:
-    """The processor, and the sources of the kernels."""
+    """Return the processor and the stamps of the kernels' sources, for which the machine code is valid."""
     from kafkalog_cli.format.kernels import native
 
     stamps = (f"{path.name} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in _sources())
@@ -184,7 +191,7 @@ def _made_for() -> list[str]:
 
 
 def _sources() -> list[Path]:
-    """The modules of kernels, of all layers that have any."""
+    """Return the paths of the modules of kernels in all layers."""
     package = Path(__file__).parents[1]
     return sorted(path for layer in ("format", "output") for path in (package / layer / "kernels").glob("[!_]*.py"))
 
@@ -199,9 +206,9 @@ def is_warm() -> bool:
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels are kept: $NUMBA_CACHE_DIR, the user's cache, else a directory for this run.
+    """Return the directory for compiled kernels: $NUMBA_CACHE_DIR, the user's cache, or a temporary directory.
 
-    Only a directory of ours that nobody else can write to: what lies there is executed.
+    The user's cache is used only if it belongs to this user and nobody else can write to it: its files are executed.
     """
     directory = _usual_directory()
     if os.environ.get("NUMBA_CACHE_DIR"):
@@ -217,7 +224,7 @@ def cache_directory() -> Path:
 
 @cache
 def _temporary_directory() -> tempfile.TemporaryDirectory[str]:
-    """A directory for this process, which goes with it."""
+    """Return a temporary directory that is removed when this process ends."""
     import tempfile
 
     return tempfile.TemporaryDirectory(prefix="kafkalog-")

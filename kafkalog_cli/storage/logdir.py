@@ -21,7 +21,7 @@ from kafkalog_cli.storage.names import (
 from kafkalog_cli.storage.partition import holds_partition, looks_like_partition
 
 Takes = Callable[[DirectoryName], bool]
-"""Whether a partition directory of a name is chosen."""
+"""A filter that returns whether the partition directory of this name is selected."""
 
 _PARTITION_KINDS = (DirectoryKind.PARTITION, DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 
@@ -35,7 +35,7 @@ OFFSET_CHECKPOINTS = (
 
 @dataclass(frozen=True, slots=True)
 class PartitionPath:
-    """A partition directory that was found, not yet looked into."""
+    """A partition directory that was found but not yet listed."""
 
     path: str
     directory: DirectoryName
@@ -43,7 +43,7 @@ class PartitionPath:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A log directory: partitions in the order of topic, number and name; root files by kind."""
+    """A log directory: partitions in the order of topic, number and name; root files by kind; all other entries."""
 
     path: str
     partitions: tuple[PartitionPath, ...]
@@ -52,17 +52,18 @@ class LogDir:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the broker that had it stopped cleanly (`.kafka_cleanshutdown` is there)."""
+        """Whether the last broker on it stopped cleanly (`.kafka_cleanshutdown` exists)."""
         return FileKind.CLEAN_SHUTDOWN in self.root_files
 
 
 def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir:
-    """What lies in a log directory. Raises PathNotFound, NotKafkaLayout, Unreadable.
+    """Return the entries of a log directory. Raises PathNotFound, NotKafkaLayout, Unreadable.
 
-    `takes` chooses partitions by their names; no directory of the others is listed.
+    `takes` selects partitions by name; None selects all. Other partitions are listed only if nothing else shows that
+    this is a log directory.
 
-    One without any root file, such as a copy of partition directories, is known by what these hold: other programs
-    have directories with such names too.
+    A log directory without any root file, such as a copy of partition directories, is recognized by the files in its
+    partitions: other programs use such directory names too.
     """
     entries = fs.list_directory(path)
     partitions = [
@@ -92,7 +93,10 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
 def read_offset_checkpoints(
     fs: Filesystem, logdir: LogDir
 ) -> tuple[dict[FileKind, dict[tuple[str, int], int]], list[tuple[str, Fault]]]:
-    """The four offset checkpoints by (topic, partition), and (path, fault) of lines that cannot be read."""
+    """Return the offsets of the four checkpoints by (topic, partition), and the faults with their paths.
+
+    Raises what `read_all` raises.
+    """
     offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
     faults: list[tuple[str, Fault]] = []
     for kind in OFFSET_CHECKPOINTS:
@@ -109,7 +113,7 @@ def _partition_directory(fs: Filesystem, entry: FileStatus, takes: Takes | None 
     directory = classify_directory(_name(entry.path))
     if directory.kind not in _PARTITION_KINDS or (takes is not None and not takes(directory)):
         return None
-    # Only old documentation writes topic_0; other programs have directories of that shape.
+    # Only old documentation has names like topic_0, and other programs' directories have such names too.
     if directory.separator == "_":
         try:
             return directory if looks_like_partition(fs.list_directory(entry.path)) else None
@@ -119,7 +123,7 @@ def _partition_directory(fs: Filesystem, entry: FileStatus, takes: Takes | None 
 
 
 def _has_another(fs: Filesystem, entries: list[FileStatus], takes: Takes) -> bool:
-    """Whether a directory beside those chosen holds something of a partition's: it is a log directory then."""
+    """Whether a partition that is not selected contains files of a partition, so that this is a log directory."""
     for entry in entries:
         directory = _partition_directory(fs, entry, lambda name: not takes(name)) if entry.is_directory else None
         if directory is not None and _with_files(fs, [PartitionPath(entry.path, directory)])[1]:
@@ -128,7 +132,10 @@ def _has_another(fs: Filesystem, entries: list[FileStatus], takes: Takes) -> boo
 
 
 def _with_files(fs: Filesystem, partitions: list[PartitionPath]) -> tuple[list[PartitionPath], bool]:
-    """Those that hold something of a partition's, and empty ones beside them; whether any holds something."""
+    """Return the partitions with files of a partition or without any entry, and whether any has such files.
+
+    The list is empty if none has such files. Directories that cannot be listed are kept.
+    """
     kept, is_known = [], False
     for partition in partitions:
         try:

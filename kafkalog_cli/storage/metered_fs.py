@@ -1,4 +1,4 @@
-"""A disk that tells of the bytes that are read and written through it, as they pass: for progress and for a limit."""
+"""A file system that reports the bytes read and written through it, for progress and for a limit."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from kafkalog_cli.storage.fs import (
 )
 
 Meter = Callable[[str, int], None]
-"""Told of a path and of the bytes that were just read from it or written to it; from any thread. It may take its
-time, and what it raises ends the call."""
+"""Called with a path and the number of bytes that were just read from it or written to it, from any thread. It may
+block, and an exception that it raises ends the read or write."""
 
 
 class MeteredFilesystem:
-    """All that `below` is; `piece_bytes` is how much is read or written between two calls of `meter`, if given."""
+    """Passes all calls on to `below` and reports to `meter`.
+
+    `piece_bytes` is the most that is read or written between two reports; None: one report per call.
+    """
 
     def __init__(self, below: WritableFilesystem, meter: Meter, piece_bytes: int | None = None) -> None:
         self._fs = below

@@ -1,4 +1,4 @@
-"""Files and directories that options name for writing: no file is written through a link."""
+"""Checks of files and directories that options name for writing. No file is written through a symbolic link."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kafkalog_cli.storage.fs import WritableFilesystem
 
 
 def check_named_file(fs: WritableFilesystem, path: str) -> None:
-    """Whether a file may be written or replaced at `path`.
+    """Check that a file may be written or replaced at `path`.
 
-    Raises Refused for a link, for what is no regular file, and as `check_named_directory` for where it lies.
+    Raises Refused if `path` is a link or not a regular file, or if `check_named_directory` refuses its directory.
     """
     full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
     found = fs.status(full_path)
@@ -26,9 +26,9 @@ def check_named_file(fs: WritableFilesystem, path: str) -> None:
 
 
 def check_new_file(fs: WritableFilesystem, path: str, command: str) -> None:
-    """As `check_named_file`, for the --output of a command that overwrites nothing.
+    """Check the --output path of a command that overwrites nothing, as `check_named_file` does.
 
-    Raises UsageError for what is there already.
+    Raises UsageError if `path` exists already, and what `check_named_file` raises.
     """
     found = fs.status(os.path.abspath(path))  # noqa: PTH100
     if found is not None and not found.is_symlink:
@@ -37,9 +37,9 @@ def check_new_file(fs: WritableFilesystem, path: str, command: str) -> None:
 
 
 def check_named_directory(fs: WritableFilesystem, path: str) -> None:
-    """Whether the links on the way to a directory are those of its owner, of root, or of the user who runs us.
+    """Check that each link on the way to a directory belongs to root, the user of this process or its target's owner.
 
-    Raises Refused.
+    Raises Refused for other links and for dangling links.
     """
     place = os.path.abspath(path)  # noqa: PTH100 - links are not followed
     while place != "/":

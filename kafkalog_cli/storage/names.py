@@ -1,4 +1,4 @@
-"""The names of files and directories in a Kafka log directory: what each means to a broker, and how to write them."""
+"""The names of files and directories in a Kafka log directory: their meaning to a broker, and their formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafkalog_cli.format.java_text import parse_int, parse_long
 
 OWN_DIRECTORY = ".kafkalog"
-"""Ours, in partition directories and never data: a broker ignores it there."""
+"""kafkalog's own directory in a partition directory. It contains no log data, and a broker ignores it there."""
 
 REMOTE_INDEX_CACHE_DIRECTORY = "remote-log-index-cache"
 METADATA_TOPIC = "__cluster_metadata"
@@ -23,7 +23,7 @@ _DOCUMENTED_STYLE = re.compile(r"(.+)_([0-9]+)", re.DOTALL)
 
 @unique
 class FileKind(Enum):
-    """What a file is for, by its name. The value is the name, or the suffix before a work suffix."""
+    """The purpose of a file by its name. The value is the whole name, or the suffix before a work suffix."""
 
     LOG = ".log"
     OFFSET_INDEX = ".index"
@@ -41,15 +41,15 @@ class FileKind(Enum):
     CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
     META_PROPERTIES = "meta.properties"
     CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-    HELD_CLEAN_SHUTDOWN = ".kafkalog-clean-shutdown"  # ours: a plain file, which a broker ignores
-    IMPORT_RECORD = ".kafkalog-import"  # ours too
+    HELD_CLEAN_SHUTDOWN = ".kafkalog-clean-shutdown"  # kafkalog's: a plain file, which a broker ignores
+    IMPORT_RECORD = ".kafkalog-import"  # kafkalog's too
     LOCK = ".lock"
     QUORUM_STATE = "quorum-state"
     OTHER = ""
 
 
 SEGMENT_KINDS = frozenset({FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
-"""The files of one segment, which share its base offset. A producer snapshot is named by an offset of its own."""
+"""The files of one segment. Their names share its base offset, while a producer snapshot has an offset of its own."""
 
 PARTITION_KINDS = SEGMENT_KINDS | {
     FileKind.PRODUCER_SNAPSHOT,
@@ -59,7 +59,7 @@ PARTITION_KINDS = SEGMENT_KINDS | {
     FileKind.PARTITION_METADATA,
     FileKind.QUORUM_STATE,
 }
-"""The files of a partition directory."""
+"""The kinds of files in a partition directory."""
 
 
 ROOT_KINDS = (
@@ -74,24 +74,24 @@ ROOT_KINDS = (
     FileKind.CLEANER_CHECKPOINT,
     FileKind.BOOTSTRAP_SNAPSHOT,
 )
-"""The files at the root of a log directory. Their names are whole: the values of their kinds."""
+"""The files at the root of a log directory. The value of each kind is the whole file name."""
 
 
 @unique
 class WorkState(Enum):
-    """How far a file has come, by the suffix after its kind's."""
+    """The state of a file, by the work suffix after the suffix of its kind."""
 
     IN_PLACE = ""
     CLEANED = ".cleaned"  # being written, by a cleaner or a split
-    SWAP = ".swap"  # complete, about to take the place of what it was made from
-    DELETED = ".deleted"  # about to be unlinked; at the latest when a broker starts
+    SWAP = ".swap"  # complete, about to replace the segments that it was made from
+    DELETED = ".deleted"  # about to be unlinked, at the latest when a broker starts
     PARTIAL = ".part"  # metadata snapshot being written
     TEMPORARY = ".tmp"  # checkpoint being written
 
 
 @unique
 class DirectoryKind(Enum):
-    """What a directory in a log directory is. The value is the suffix, or the name."""
+    """The kind of a directory in a log directory. The value is the suffix, or the whole name."""
 
     PARTITION = ""
     DELETE = "-delete"  # its topic was deleted, or the replica moved
@@ -103,11 +103,11 @@ class DirectoryKind(Enum):
 
 
 class FileName(NamedTuple):
-    """A file's name, taken apart.
+    """The parts of a file name.
 
-    `offset` is the base offset of a segment, the end offset of a snapshot, the byte position of a 0.7
-    file; None where the name has none, as in `server.log`: a broker that meets such a name among its
-    segments fails. `epoch` is that of a metadata snapshot.
+    `offset` is the base offset of a segment, the end offset of a snapshot, or the byte position of a 0.7 file.
+    It is None if the name has no number, as in `server.log`; a broker that finds such a name among its segments fails.
+    `epoch` is the epoch of a metadata snapshot, otherwise None.
     """
 
     name: str
@@ -118,11 +118,11 @@ class FileName(NamedTuple):
 
 
 class DirectoryName(NamedTuple):
-    """A directory's name, taken apart; `topic` and `partition` are None where the name has none.
+    """The parts of a directory name. `topic` and `partition` are None if the name has none.
 
-    `unique_id` is what stands before -delete, -future or -stray, 32 hex digits from a broker. `separator`
-    is `_` for names as the old documentation prints them (`my_topic_0`); no broker takes or writes those,
-    and other programs' directories look like that too, so callers should see log files in them first.
+    `unique_id` is the part before -delete, -future or -stray; a broker writes 32 hex digits there.
+    `separator` is `_` for names as the old documentation prints them (`my_topic_0`). No broker accepts or writes such
+    names, and other programs use them too: callers should check first that the directory contains log files.
     """
 
     name: str
@@ -134,18 +134,18 @@ class DirectoryName(NamedTuple):
 
     @property
     def is_metadata_log(self) -> bool:
-        """Whether a broker leaves it to its controller, as it does for any partition of that topic."""
+        """Whether the topic is `__cluster_metadata`: a broker leaves its partitions to the controller."""
         return self.topic == METADATA_TOPIC
 
     @property
     def topic_may_be_cut(self) -> bool:
-        """Whether the topic's name may go on: -delete and -stray names are cut to 255 characters."""
+        """Whether the topic's name may be incomplete: -delete and -stray names are cut to 255 characters."""
         capped = self.kind in (DirectoryKind.DELETE, DirectoryKind.STRAY)
         return capped and len(self.name) >= _MAX_DIRECTORY_NAME
 
 
 def classify_file(name: str) -> FileName:
-    """What `name`, without its directory, is to a broker. Never raises, whatever the name holds."""
+    """Return the meaning of the file name `name` (without its directory) to a broker. Never raises."""
     for state in (WorkState.IN_PLACE, WorkState.TEMPORARY):
         fixed = _FIXED_NAMES.get(name.removesuffix(state.value))
         if fixed is not None and name.endswith(state.value):
@@ -159,7 +159,7 @@ def classify_file(name: str) -> FileName:
 
 
 def classify_directory(name: str) -> DirectoryName:
-    """What a directory `name` in a log directory is to a broker. Never raises, whatever the name holds."""
+    """Return the meaning of the directory name `name` in a log directory to a broker. Never raises."""
     if name == OWN_DIRECTORY:
         return DirectoryName(name, DirectoryKind.OWN)
     if name == REMOTE_INDEX_CACHE_DIRECTORY:
@@ -178,29 +178,32 @@ def classify_directory(name: str) -> DirectoryName:
 
 
 def offset_of_file_name(name: str) -> int | None:
-    """The number before the first dot (LogFileUtils.offsetFromFileName), of any width; None where that throws."""
+    """Return the number before the first dot, of any width; None where LogFileUtils.offsetFromFileName throws."""
     number, dot, _ = name.partition(".")
     return parse_long(number) if dot else None
 
 
 def segment_file_name(offset: int, kind: FileKind, state: WorkState = WorkState.IN_PLACE) -> str:
-    """The name that a broker gives: at least 20 digits, behind a sign if it must be, the kind's and the work suffix."""
+    """Return the broker's name for a file: at least 20 digits, the suffix of the kind and the work suffix.
+
+    A negative offset has a minus sign before the digits.
+    """
     sign = "-" if offset < 0 else ""
     return f"{sign}{abs(offset):0{_OFFSET_WIDTH}d}{kind.value}{state.value}"
 
 
 def metadata_snapshot_name(end_offset: int, epoch: int, state: WorkState = WorkState.IN_PLACE) -> str:
-    """The name of a KRaft snapshot (Snapshots.filenameFromSnapshotId)."""
+    """Return the name of a KRaft snapshot (Snapshots.filenameFromSnapshotId)."""
     return f"{end_offset:0{_OFFSET_WIDTH}d}-{epoch:0{_EPOCH_WIDTH}d}{FileKind.METADATA_SNAPSHOT.value}{state.value}"
 
 
 def partition_directory_name(topic: str, partition: int) -> str:
-    """`topic-partition`."""
+    """Return `topic-partition`."""
     return f"{topic}-{partition}"
 
 
 def marked_directory_name(topic: str, partition: int, kind: DirectoryKind, unique_id: str) -> str:
-    """The name of a -delete, -future or -stray directory; `unique_id` is 32 hex digits of a random uuid.
+    """Return the name of a -delete, -future or -stray directory. `unique_id` is 32 hex digits of a random UUID.
 
     The topic is cut so that -delete and -stray names have at most 255 characters; -future names are not cut.
     """
@@ -221,7 +224,7 @@ _MARKED = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 
 
 def _without_work_suffixes(name: str) -> tuple[str, WorkState]:
-    """`name` without its work suffixes, and the state that the last of them tells."""
+    """Return `name` without its work suffixes, and the state of the last suffix."""
     state = WorkState.IN_PLACE
     while found := _WORK_SUFFIXES.get(_suffix(name)):
         name = name.removesuffix(found.value)
@@ -235,25 +238,25 @@ def _suffix(name: str) -> str:
 
 
 def _snapshot_id(name: str) -> tuple[int | None, int | None]:
-    """End offset and epoch by their places in the name, as Snapshots.parse takes them; what follows is not read."""
+    """Return end offset and epoch, read from fixed places in the name as Snapshots.parse does; the rest is ignored."""
     end = _OFFSET_WIDTH + 1 + _EPOCH_WIDTH
     offset, epoch = parse_long(name[:_OFFSET_WIDTH]), parse_int(name[_OFFSET_WIDTH + 1 : end])
     return (None, None) if offset is None or epoch is None or len(name) < end else (offset, epoch)
 
 
 def _topic_partition(name: str) -> tuple[str, int] | None:
-    """Topic and partition at the last dash (UnifiedLog.parseTopicPartitionName), None where that throws."""
+    """Split at the last dash into topic and partition; None where UnifiedLog.parseTopicPartitionName throws."""
     topic, _, number = name.rpartition("-")
     partition = parse_int(number)
     return (topic, partition) if topic and partition is not None else None
 
 
 def _marked_directory(name: str, kind: DirectoryKind) -> DirectoryName:
-    """A name that ends in -delete, -future or -stray: topic, dash, partition, dot, unique id; no white space."""
+    """Parse a name that ends in -delete, -future or -stray: topic, dash, partition, dot, unique id; no white space."""
     body = name[: -len(kind.value)]
     dash, dot = body.find("-", 1), body.rfind(".", 0, len(body) - 1)
     if 0 < dash < dot - 1 and _JAVA_WHITE_SPACE.isdisjoint(body):
-        # Kafka checks against one dot and then cuts at the last, which can be another.
+        # Kafka checks the position of one dot, but then splits at the last dot, which may be another one.
         rest, _, unique_id = body.rpartition(".")
         parsed = _topic_partition(rest)
         if parsed:

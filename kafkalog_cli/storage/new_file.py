@@ -1,4 +1,4 @@
-"""A file that is written from front to back, and has its name only when all of it is on the disk."""
+"""A file that is written sequentially and gets its name only when its whole content is on the disk."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 @contextmanager
 def new_file(fs: WritableFilesystem, path: str) -> Iterator[StagedFile]:
-    """A stream to write into; after an error nothing is left of it. A file that has the name is replaced.
+    """Open a stream for the content of the file at `path`. An existing file is replaced when the block ends.
 
-    Raises OSError (ELOOP for a link, EINVAL for what is no file), SyncFailed.
+    After an error nothing of the new file is left. Raises OSError (ELOOP for a link, EINVAL if `path` is not a
+    regular file), SyncFailed.
     """
     check_replaceable(fs, path)
     beside = temporary_of(path)

@@ -1,4 +1,4 @@
-"""Transactions without an end: the newest producer snapshot, and the headers of the batches behind it."""
+"""Open transactions of a log, found in the newest producer snapshot and the headers of the batches after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkalog_cli.storage.segments.log_end import HeaderChain
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that neither a COMMIT nor an ABORT marker ends; `last_timestamp` in ms, of its last batch."""
+    """A transaction without a COMMIT or ABORT marker. `last_timestamp` (ms) is that of its last batch."""
 
     producer_id: int
     producer_epoch: int
@@ -28,21 +28,21 @@ class OpenTransaction(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The part of a segment that a replay reads: from byte `position` on."""
+    """The part of a segment that a replay reads, from byte `position` to the end."""
 
     segment: Segment
     position: int
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes its batches take."""
+        """The size of the part in bytes."""
         return max(0, self.segment.log.size_bytes - self.position)
 
 
 def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: int) -> list[Part]:
-    """What must be read to see every batch at or above `from_offset`; 0.7 had no transactions.
+    """Return the parts of segments that contain every batch at or above `from_offset`.
 
-    Raises what `open_read` raises.
+    Segments of Kafka 0.7 are left out: 0.7 had no transactions. Raises what `open_read` raises.
     """
     segments = [segment for segment in segments if not segment.is_seven]
     first = max((i for i, s in enumerate(segments) if s.base_offset <= from_offset), default=0)
@@ -56,7 +56,10 @@ def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: in
 def newest_snapshot(
     fs: Filesystem, partition: Partition, end_offset: int, note: Callable[[str, list[Fault]], None]
 ) -> tuple[int | None, list[ProducerEntry]]:
-    """The newest producer snapshot that can be read, at or below `end_offset`; `note` takes path and faults."""
+    """Return the offset and entries of the newest readable producer snapshot at or below `end_offset`.
+
+    The result is (None, []) if there is none. `note` is called with the path and the faults of each snapshot tried.
+    """
     for file in reversed(partition.snapshots):
         if file.name.offset is None or not 0 <= file.name.offset <= end_offset:
             continue
@@ -73,9 +76,9 @@ def newest_snapshot(
 
 
 def headers_of(fs: Filesystem, parts: Iterable[Part], damage: list[tuple[Segment, Fault]]) -> Iterator[Batch]:
-    """The headers of the batches there, each segment up to its damage, which is added to `damage`.
+    """Yield the headers of the batches in `parts`. A damaged segment is read up to its first damage.
 
-    Raises what `open_read` raises.
+    The damage is appended to `damage`. Raises what `open_read` raises.
     """
     for segment, position in parts:
         with fs.open_read(segment.log.path) as log:
@@ -88,10 +91,10 @@ def headers_of(fs: Filesystem, parts: Iterable[Part], damage: list[tuple[Segment
 def open_transactions(
     snapshot: Iterable[ProducerEntry], batches: Iterable[Batch], from_offset: int, end_offset: int
 ) -> list[OpenTransaction]:
-    """The transactions open at `end_offset`, by first offset: those of the snapshot, with the batches applied.
+    """Return the transactions that are open at `end_offset`, by first offset: the snapshot's, updated by the batches.
 
-    Mirrors ProducerAppendInfo for batches from `from_offset` on, by their headers: any record of a
-    control batch with a producer id is the marker that ends its transaction.
+    Mirrors ProducerAppendInfo for batches from `from_offset` on. Only headers are read: any record of a control batch
+    with a producer id counts as the marker that ends its transaction.
     """
     found = {
         entry.producer_id: OpenTransaction(entry.producer_id, entry.producer_epoch, first, entry.timestamp)
@@ -102,7 +105,7 @@ def open_transactions(
         if batch.producer_id < 0 or batch.last_offset < from_offset or batch.base_offset >= end_offset:
             continue
         if batch.is_control:
-            if batch.records_count:  # the cleaner leaves empty ones, which end nothing
+            if batch.records_count:  # the cleaner leaves empty control batches, which end no transaction
                 found.pop(batch.producer_id, None)
         elif batch.is_transactional:
             known = found.get(batch.producer_id)

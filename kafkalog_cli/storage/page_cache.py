@@ -1,7 +1,7 @@
-"""The page cache beside a running broker: what a reader brought in goes out again, and a broker's hot pages stay.
+"""Reading beside a running broker without pushing the broker's pages out of the page cache.
 
-On a disk whose log directory a broker has locked, pages of closed segments that were not in memory before are
-dropped after they were read (mincore, posix_fadvise). Pages that were there are the broker's, or its consumers'.
+If a broker has locked the log directory, a reader drops the pages of closed segments after it has read them
+(posix_fadvise). Pages that were in memory before (mincore) stay: the broker or its consumers use them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 PAGE_BYTES = mmap.PAGESIZE
 STEP_BYTES = 16 << 20
-"""Bytes that are read before pages are dropped: a segment of 1 GiB does not push anything out while it is read."""
+"""Bytes to read before pages are dropped, so that reading a segment of 1 GiB does not push other pages out."""
 
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _LOG = ".log"
 
 Run = tuple[int, int]
-"""Bytes `start` to `end` of a file, whole pages."""
+"""A range of whole pages of a file, from byte `start` to byte `end`."""
 
 
 class ColdPages:
@@ -32,30 +32,33 @@ class ColdPages:
         self._read_bytes = 0
 
     def read(self, size_bytes: int) -> None:
-        """So many bytes were read."""
+        """Count `size_bytes` as read, and drop the pages after every STEP_BYTES."""
         self._read_bytes += size_bytes
         if self._read_bytes >= STEP_BYTES:
             self._read_bytes = 0
             self.drop()
 
     def drop(self) -> None:
-        """Let the pages go."""
+        """Drop the pages from the page cache."""
         for start, end in self._runs:
             try:
                 os.posix_fadvise(self._descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
-            except OSError:  # advice: a file system may not take it
+            except OSError:  # only an advice, which a file system may refuse
                 return
 
 
 class BrokerDisks:
-    """Which log files are closed segments on the disk of a running broker; asked once per directory."""
+    """Finds log files that are closed segments of a running broker. Each directory is checked only once."""
 
     def __init__(self) -> None:
         self._live: dict[str, bool] = {}
         self._newest: dict[str, str] = {}
 
     def cold_pages(self, path: str, descriptor: int, size_bytes: int) -> ColdPages | None:
-        """The pages of a log to drop after they are read; None if there are none, or no broker runs."""
+        """Return the pages of a log to drop after reading; None if there are none.
+
+        There are none if no broker runs, or if the file is not a closed segment.
+        """
         if not path.endswith(_LOG) or not size_bytes or not self._is_closed(path):
             return None
         runs = cold_runs(descriptor, size_bytes)
@@ -79,7 +82,7 @@ class BrokerDisks:
 
 
 def cold_runs(descriptor: int, size_bytes: int) -> list[Run]:
-    """The pages of a file that are not in memory, in runs; none where the system does not say."""
+    """Return the ranges of a file's pages that are not in memory; none if the system does not report them."""
     libc = _libc()
     if libc is None or not hasattr(os, "posix_fadvise"):
         return []

@@ -1,4 +1,4 @@
-"""Pairs of numbers, as many as there are, of which only the newest are held in memory."""
+"""A sequence of any number of pairs of numbers, with only the newest pairs in memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import IO
 PAIR_BYTES = 16
 PAIRS_IN_MEMORY = 1 << 18
 PAIRS_AT_ONCE = 1 << 12
-"""Pairs that are read at once of each run of a merge."""
+"""The number of pairs that are read at once from each run of a merge."""
 
 
 class PairSpool:
-    """Pairs of signed 64-bit numbers, behind one another; `len` is the number of the next.
+    """A growing sequence of pairs of signed 64-bit numbers.
 
-    What is too many lies in a nameless temporary file; without room for one, all stays in memory.
+    When more than `in_memory` pairs are in memory, they are written to an unnamed temporary file. If no such file can
+    be written, all pairs stay in memory.
     """
 
     def __init__(self, in_memory: int = PAIRS_IN_MEMORY) -> None:
@@ -32,17 +33,17 @@ class PairSpool:
         return self._spilled + len(self._recent) // 2
 
     def extend(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Add the pairs."""
+        """Append the pairs."""
         self._recent.extend(chain.from_iterable(pairs))
         self._spill_if_due()
 
     def extend_bytes(self, pairs: bytes) -> None:
-        """Add pairs that are in the machine's own form, 16 bytes each."""
+        """Append pairs from their native representation, 16 bytes per pair."""
         self._recent.frombytes(pairs)
         self._spill_if_due()
 
     def newest_first(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Pairs `end` - 1 down to `begin`."""
+        """Yield the pairs with the indexes `end` - 1 down to `begin`."""
         while end > begin:
             first = max(begin, end - self._in_memory, self._spilled if end > self._spilled else 0)
             numbers = self._numbers(first, end)
@@ -50,7 +51,7 @@ class PairSpool:
             end = first
 
     def oldest_first(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Pairs `begin` to `end` - 1."""
+        """Yield the pairs with the indexes `begin` to `end` - 1."""
         while begin < end:
             last = min(end, begin + PAIRS_AT_ONCE, self._spilled if begin < self._spilled else end)
             numbers = self._numbers(begin, last)
@@ -58,9 +59,10 @@ class PairSpool:
             begin = last
 
     def by_first(self, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Pairs of the ranges by their first number, and of pairs with the same first number the newest.
+        """Yield the pairs of the index ranges in the order of their first numbers, as a java.util.TreeMap would.
 
-        So java.util.TreeMap has them. Pairs that do not come in order are sorted in another spool, part by part.
+        Of pairs with the same first number, only the newest is yielded. Pairs that are out of order are sorted in
+        another spool, part by part.
         """
         if self._is_rising(ranges):
             yield from self._of(ranges)
@@ -72,7 +74,7 @@ class PairSpool:
             runs.append((begin, len(spool)))
         newest_runs_first = [spool.oldest_first(begin, end) for begin, end in reversed(runs)]
         known = None
-        for first, second in merge(*newest_runs_first, key=itemgetter(0)):  # which is stable
+        for first, second in merge(*newest_runs_first, key=itemgetter(0)):  # stable, so the newest pair comes first
             if first != known:
                 yield first, second
             known = first
@@ -101,9 +103,9 @@ class PairSpool:
             return
         try:
             if self._file is None:
-                import tempfile  # 2 ms, which a small dump need not wait for
+                import tempfile  # takes 2 ms, which a small dump need not spend
 
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as this does)
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the spool)
             self._file.seek(self._spilled * PAIR_BYTES)
             self._recent.tofile(self._file)
             self._file.flush()

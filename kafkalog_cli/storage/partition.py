@@ -1,4 +1,4 @@
-"""The files of one partition directory: its segments, and what lies beside them."""
+"""The files of one partition directory: segments, snapshots, checkpoints and all others."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from kafkalog_cli.storage.names import (
 )
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
-"""FileRecords refuses a larger file."""
+"""The largest size of a segment: FileRecords refuses a larger file."""
 
 _UNNUMBERED_KINDS = frozenset({FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE})
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment: `log` is its `.log` (0.7: `.kafka`) file, the others are None where missing.
+    """One segment. `log` is its `.log` file (`.kafka` in Kafka 0.7); a missing index is None.
 
-    `base_offset` is the number in the name: an offset, in 0.7 a byte position.
+    `base_offset` is the number in the file name: an offset, or a byte position in Kafka 0.7 (`is_seven`).
     """
 
     base_offset: int
@@ -44,7 +44,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFile:
-    """A file of a partition directory, with its name taken apart."""
+    """A file of a partition directory, with its parsed name."""
 
     name: FileName
     status: FileStatus
@@ -52,10 +52,12 @@ class PartitionFile:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition directory as it lies on the disk.
+    """The contents of a partition directory.
 
-    `segments` ascend by base offset. `snapshots` are producer snapshots in place, `leftovers` files with a
-    work suffix, `orphans` indexes without a log, `metadata_snapshots` KRaft's, `others` everything else.
+    `segments` are sorted by base offset. `snapshots` are producer snapshots without a work suffix.
+    `leftovers` are files with a work suffix, and `orphans` are indexes without a log.
+    `metadata_snapshots` are those of KRaft. `runs` are the names of directories in `.kafkalog`.
+    `others` are all other files.
     """
 
     path: str
@@ -72,12 +74,12 @@ class Partition:
 
     @property
     def topic(self) -> str:
-        """Topic by the directory's name, the name itself where it has none."""
+        """The topic in the directory's name; the whole name if it contains no topic."""
         return self.directory.topic if self.directory.topic is not None else self.directory.name
 
     @property
     def number(self) -> int:
-        """Partition number by the directory's name, -1 where it has none."""
+        """The partition number in the directory's name; -1 if it contains none."""
         return self.directory.partition if self.directory.partition is not None else -1
 
     @property
@@ -87,14 +89,15 @@ class Partition:
 
 
 def looks_like_partition(entries: list[FileStatus]) -> bool:
-    """Whether a directory with these entries holds segment files."""
+    """Whether a directory with these entries contains files of segments."""
     return any(_data_kind(classify_file(_name(entry.path))) for entry in entries if entry.is_file)
 
 
 def holds_partition(fs: Filesystem, path: str, entries: list[FileStatus]) -> bool:
-    """Whether a directory with these entries holds anything of a partition's, or what looks like it (`foreign_layout`).
+    """Whether a directory with these entries contains a partition's files or those of a similar program.
 
-    Raises Unreadable.
+    The partition's files include `.kafkalog`; similar programs are those that `foreign_layout` knows.
+    Raises what `foreign_layout` raises.
     """
     for entry in entries:
         name = classify_file(_name(entry.path))
@@ -108,7 +111,7 @@ def holds_partition(fs: Filesystem, path: str, entries: list[FileStatus]) -> boo
 
 
 def open_partition(fs: Filesystem, path: str) -> Partition:
-    """What lies in a partition directory. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+    """Return the contents of a partition directory. Raises PathNotFound, NotKafkaLayout, Unreadable."""
     entries = fs.list_directory(path)
     directory = directory_name(path)
     if directory.kind is DirectoryKind.OTHER and not looks_like_partition(entries):
@@ -117,7 +120,10 @@ def open_partition(fs: Filesystem, path: str) -> Partition:
 
 
 def segment_of_file(fs: Filesystem, path: str) -> Segment | None:
-    """The segment whose log file is `path`, with the indexes beside it; None if its name is not a segment's."""
+    """Return the segment with the log file `path` and the indexes in the same directory.
+
+    None if the file does not exist or its name is not that of a log.
+    """
     name = classify_file(_name(path))
     log = fs.status(path)
     if name.offset is None or log is None or name.kind not in (FileKind.LOG, FileKind.SEVEN_LOG):
@@ -135,12 +141,12 @@ def segment_of_file(fs: Filesystem, path: str) -> Segment | None:
 
 
 def directory_name(path: str) -> DirectoryName:
-    """The name of the directory at `path`, which may be `.` or end in a slash, taken apart."""
+    """Return the parsed name of the directory at `path`, which may be `.` or end in a slash."""
     return classify_directory(_name(os.path.abspath(path)))  # noqa: PTH100  (a name, links are not followed)
 
 
 def _runs(fs: Filesystem, path: str, entries: list[FileStatus]) -> tuple[str, ...]:
-    """Our own runs kept in the partition's `.kafkalog`."""
+    """Return the names of the runs in the partition's `.kafkalog`."""
     own = [e for e in entries if e.is_directory and classify_directory(_name(e.path)).kind is DirectoryKind.OWN]
     return tuple(_name(run.path) for e in own for run in fs.list_directory(e.path) if run.is_directory)
 

@@ -1,4 +1,4 @@
-"""How the transactions of a log end: by the markers in it, and where damage hides one by the transaction index."""
+"""Finding how the transactions of a log end: by markers in the log, or by the transaction index if damage hides one."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from kafkalog_cli.storage.reading.scan import Scan
 from kafkalog_cli.storage.reading.scan_on import ScanOn
 
 Tell = Callable[[str, str], None]
-"""Takes the path of a file and what is wrong with it."""
+"""Called with the path of a file and a description of the problem."""
 
 
 @unique
 class Ending(Enum):
-    """What became of a transaction; OPEN: nothing in the log ends it."""
+    """The outcome of a transaction. OPEN: nothing in the log ends it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -36,7 +36,7 @@ class Ending(Enum):
 
 
 class _Marker(NamedTuple):
-    """`is_indexed`: the transaction index has an entry for it; only of one that aborts."""
+    """An end marker at `offset`. `is_indexed`: it is an ABORT marker with an entry in the transaction index."""
 
     offset: int
     ending: Ending
@@ -44,7 +44,7 @@ class _Marker(NamedTuple):
 
 
 class _Markers:
-    """The markers of one producer that were found and not passed, in a few bytes each."""
+    """The markers of one producer that were found but not passed yet, with a few bytes per marker."""
 
     __slots__ = ("_first", "_flags", "_offsets")
 
@@ -58,7 +58,7 @@ class _Markers:
         self._flags.append(aborts << 1 | is_indexed)
 
     def next_after(self, offset: int) -> _Marker | None:
-        """The first marker behind `offset`; those up to it are forgotten."""
+        """Return the first marker after `offset` and forget the markers up to `offset`; None if none is known."""
         offsets, first = self._offsets, self._first
         while first < len(offsets) and offsets[first] <= offset:
             first += 1
@@ -72,13 +72,13 @@ class _Markers:
 
 
 class TransactionEnds:
-    """Looks ahead in a log, from the parts' beginning on, as far as it must to tell how transactions end.
+    """Finds the outcome of transactions by reading ahead in `parts` of a log, no further than necessary.
 
-    The first part may begin in mid-segment; nobody asks about markers below `first_offset`.
+    The first part may begin in the middle of a segment. Markers below `first_offset` are never needed.
 
-    The markers in the log decide. An entry of a transaction index counts where the log has no readable batch at the
-    marker's offset; `tell` hears of one that the log contradicts, and of aborted transactions without entry. Ask
-    about the batches of a producer in the order of the log. Methods raise what `open_read` raises.
+    The markers in the log decide. An entry of a transaction index counts only if the log has no readable batch at the
+    marker's offset. `tell` is called for an entry that the log contradicts, and for an aborted transaction without an
+    entry. The batches of a producer must be passed in the order of the log. Methods raise what `open_read` raises.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -102,9 +102,9 @@ class TransactionEnds:
         self._steps = self._look_ahead(parts)
 
     def ending(self, producer_id: int, base_offset: int, last_offset: int, *, hides: bool = True) -> Ending:
-        """What became of the transaction of the producer's batch with these offsets.
+        """Return the outcome of the transaction of the producer's batch with these offsets.
 
-        `hides`: that batch is not shown if it was aborted, which is told if the index does not have it.
+        `hides`: the caller hides an aborted batch. An abort without an entry in the index is then reported.
         """
         while True:
             known = self._markers.get(producer_id)
@@ -120,7 +120,7 @@ class TransactionEnds:
                 return Ending.OPEN
 
     def close(self) -> None:
-        """Close the file that is being looked at."""
+        """Close the file that is being read."""
         self._steps.close()
 
     def _lost_marker(self, producer_id: int, base_offset: int, last_offset: int) -> int | None:
@@ -129,7 +129,7 @@ class TransactionEnds:
         return min(of_it, default=None)
 
     def _tell_of_missing(self, producer_id: int, offset: int) -> None:
-        """No entry for an aborted transaction that has records in the log; a broker's consumers see them."""
+        """Report an aborted transaction without an entry in the index: a broker's consumers see its records."""
         segment = [one for one in self._segments if one.base_offset <= offset][-1]
         index = segment.txn_index
         missing = "there is no transaction index" if index is None else "the transaction index lies: it has no entry"
@@ -137,7 +137,7 @@ class TransactionEnds:
         self._say(path, f"{missing} for the transaction of producer {producer_id} aborted at offset {offset}")
 
     def _say(self, path: str, message: str) -> None:
-        if path not in self._told:  # once a segment
+        if path not in self._told:  # once per file
             self._told.add(path)
             self._tell(path, f"{message}; the markers in the log decide")
 
@@ -146,7 +146,7 @@ class TransactionEnds:
             following = parts[number + 1].segment.base_offset if number + 1 < len(parts) else None
             with self._fs.open_read(segment.log.path) as log:
                 entries = self._entries(segment)
-                if position:  # the markers before it are not seen, and their entries do not lie
+                if position:  # markers before it are not read, so their entries must not be reported as wrong
                     entries = [entry for entry in entries if entry.last_offset >= self._first_offset]
                 index = _IndexOfSegment(segment, entries, self._say)
                 for batches in _batches(log, position, self._limits, self._choice):
@@ -156,7 +156,7 @@ class TransactionEnds:
                 yield True
 
     def _entries(self, segment: Segment) -> list[AbortedTxn]:
-        """The entries of the segment's index, as far as it can be read."""
+        """Return the readable entries of the segment's transaction index, and report its damage."""
         if segment.txn_index is None:
             return []
         path = segment.txn_index.path
@@ -183,7 +183,7 @@ class TransactionEnds:
 
 
 class _IndexOfSegment:
-    """A transaction index against the log that it is about, batch by batch."""
+    """Compares the transaction index of a segment with its log, batch by batch."""
 
     def __init__(self, segment: Segment, entries: list[AbortedTxn], say: Tell) -> None:
         self._segment = segment
@@ -191,7 +191,7 @@ class _IndexOfSegment:
         self._say = say
 
     def has_marker(self, producer_id: int, offset: int) -> bool:
-        """The log has an ABORT marker there: whether there is an entry for it."""
+        """Whether the index has an entry for the producer's ABORT marker at `offset`. The entry is then done with."""
         entry = self._left.get(offset)
         if entry is None or entry.producer_id != producer_id:
             return False
@@ -199,7 +199,10 @@ class _IndexOfSegment:
         return True
 
     def passed(self, batches: BatchColumns) -> list[AbortedTxn]:
-        """The entries whose markers lie where no batch of the log does; what is behind `batches` is still to come."""
+        """Return the entries up to the end of `batches` whose markers are at offsets without a readable batch.
+
+        An entry at an offset inside a batch is reported: the log has no such marker there.
+        """
         if not self._left:
             return []
         good = [row for row in range(len(batches)) if batches.valid[row]]
@@ -215,7 +218,10 @@ class _IndexOfSegment:
         return lost
 
     def rest(self, next_base_offset: int | None) -> list[AbortedTxn]:
-        """The entries whose markers would lie between the last batch and the next segment."""
+        """Return the remaining entries with markers below the base offset of the next segment, and report the others.
+
+        `next_base_offset` None: there is no next segment.
+        """
         lost = []
         for entry in self._left.values():
             if next_base_offset is None or entry.last_offset < next_base_offset:
@@ -231,7 +237,7 @@ class _IndexOfSegment:
 
 
 def _batches(log: ReadableFile, position: int, limits: Limits, choice: KernelChoice | None) -> Iterator[BatchColumns]:
-    """The batches from a byte on, behind damage too."""
+    """Yield the batches from byte `position` on. Damage is skipped."""
     scans = ScanOn(
         log, position, log.size_bytes, limits, lambda start: Scan(log, start=start, limits=limits, choice=choice)
     )
@@ -241,7 +247,7 @@ def _batches(log: ReadableFile, position: int, limits: Limits, choice: KernelCho
 
 
 def _marker_rows(batches: BatchColumns) -> list[int]:
-    """Rows of control batches of producers with a record whose CRC holds."""
+    """Return the rows of control batches with a producer id, at least one record and a correct CRC."""
     columns: Any = batches
     if batches.matrix is not None:
         mask = ((columns.attributes & CONTROL_MASK) != 0) & (columns.magic >= 2) & (columns.producer_id >= 0)

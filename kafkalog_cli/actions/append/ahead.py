@@ -1,4 +1,4 @@
-"""Records taken in a thread of their own, a little ahead of whoever appends them."""
+"""Read records in a separate thread, a little ahead of the append."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from kafkalog_cli.actions.append.columns import RecordRun
 from kafkalog_cli.actions.append.reading import NewRecord
 
 _ITEMS_AHEAD = 2
-"""Runs that wait for their turn; each holds what was made of a piece of the input."""
+"""The number of runs that may wait in the queue; each holds the records of one piece of the input."""
 
 Records = Generator["NewRecord | RecordRun | None", None, None]
 
 
 class _End(NamedTuple):
-    """No more comes, for this reason; None: that was all."""
+    """The end of the records: `error` is what ended them, None if there are no more."""
 
     error: BaseException | None
 
 
 class Ahead:
-    """Iterate once for what `records` gives, and raises, in its order. A context: behind it the thread has ended.
+    """Iterate once for what `records` yields or raises, in its order. On leaving the context the thread has ended.
 
-    Plain kernels hold the GIL, so the thread starts only with the first run; before it, all is done in the caller's.
+    Plain kernels hold the GIL, so a thread would not help them. The thread therefore starts only after the first run;
+    earlier records are read in the caller's thread.
     """
 
     def __init__(self, records: Records) -> None:
@@ -41,7 +42,7 @@ class Ahead:
     def __exit__(self, *_: object) -> None:
         self._is_stopped.set()
         if self._thread is not None:
-            with suppress(Empty):  # it may wait for room, for once
+            with suppress(Empty):  # the thread may be waiting for room in the queue
                 while True:
                     self._queue.get_nowait()
             self._thread.join()
@@ -68,6 +69,6 @@ class Ahead:
                 self._queue.put(found)
                 if self._is_stopped.is_set():
                     return
-        except BaseException as raised:  # whoever iterates raises it in its turn
+        except BaseException as raised:  # the iterating thread raises it in its turn
             error = raised
         self._queue.put(_End(error))

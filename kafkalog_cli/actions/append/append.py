@@ -1,4 +1,4 @@
-"""Appends records to a partition as its leader would: the plan, and what is made of the records that then come."""
+"""Append records to a partition as its leader would: the plan, and applying it to the records as they come."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class AppendRequest(LogRequest):
-    """How to append. `clock` tells the time in ms, for flush.ms."""
+    """How to append. `clock` returns the time in ms, for flush.ms."""
 
     writing: Writing = field(default=Writing())
     clock: Callable[[], int] | None = None
 
 
 class Appended(NamedTuple):
-    """What was appended: records and batches (a marker is one of each), their bytes, the segments that began.
+    """What was appended: records, batches and bytes (a marker is one record and one batch), and new segments.
 
-    `end_offset` is that of the log then. `markers`: how many of the records end a transaction, and so came from no
-    input. `odd_time`: the first timestamp that seems to be in another unit than milliseconds.
+    `end_offset` is the end of the log after the append. `markers` counts the records that end a transaction and so came
+    from no input. `odd_time` is the first timestamp that seems to be in another unit than milliseconds.
     """
 
     first_offset: int
@@ -72,9 +72,10 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppendPlan(LogPlan):
-    """A plan to append behind `log_end_offset`; afterwards that is behind what came, and `appended` says what it was.
+    """A plan to append after `log_end_offset`.
 
-    `is_cut_short`: the run was interrupted; what had come until then is appended.
+    After the append, `log_end_offset` is the new end of the log, and `appended` says what was appended. `is_cut_short`:
+    the run was interrupted, and only the records that had come by then were appended.
     """
 
     root: RootState = field(default=RootState(None, "", -1))
@@ -84,24 +85,24 @@ class AppendPlan(LogPlan):
 
     @property
     def has_work(self) -> bool:
-        """What there is to append shows when it comes."""
+        """Whether there is work. Before the append this is True unless refused, since the records are not known yet."""
         return not self.is_refused and (self.appended is None or self.appended.records > 0)
 
     @property
     def exit_code(self) -> ExitCode:
-        """See ChangePlan; INTERRUPTED where more records may have been waiting."""
+        """See ChangePlan; INTERRUPTED if more records may have been waiting."""
         return ExitCode.INTERRUPTED if self.is_cut_short else LogPlan.exit_code.__get__(self)
 
     def after(self, appended: Appended, *, is_cut_short: bool = False) -> AppendPlan:
-        """The same when the records have come."""
+        """Return the plan after the append."""
         return replace(self, appended=appended, log_end_offset=appended.end_offset, is_cut_short=is_cut_short)
 
 
 def plan_append(fs: Filesystem, partition: Partition, root: RootState, request: AppendRequest) -> AppendPlan:
-    """Where records would go, and how; reads headers, the indexes' ends and what producers wrote last.
+    """Plan where and how records are appended; reads headers, the ends of indexes, and the producers' state.
 
-    Raises UnsupportedFormat for 0.7, BadInput for a producer that a broker would not take and for an older leader, as
-    `SettingsSource.metadata` does, and what opening the files raises.
+    Raises UnsupportedFormat for 0.7. Raises BadInput for a producer that a broker would refuse, or for a leader epoch
+    older than the log's. Raises as `SettingsSource.metadata` does, and as opening the files does.
     """
     config = request.settings.topic_config(root.log_dir, partition.topic)
     plan = AppendPlan(
@@ -145,7 +146,7 @@ def _target(fs: Filesystem, plan: AppendPlan, request: AppendRequest) -> AppendT
 
 
 def forced_codec(config: TopicConfig) -> tuple[Codec, int | None] | None:
-    """The topic's compression.type, and the level: it comes before what a producer would do. None: that counts."""
+    """Return the topic's compression.type and level, None if the topic leaves the choice to the producer."""
     wanted = config["compression.type"].text
     if wanted == "producer":
         return None
@@ -176,15 +177,16 @@ def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) ->
 
 
 def next_sequence(state: ProducerState, writing: Writing) -> int:
-    """The sequence of the producer's next record. Raises BadInput where a broker would not take it.
+    """Return the sequence of the producer's next record. Raises BadInput if a broker would refuse it.
 
-    As ProducerAppendInfo; but what a broker answers as the retry of a batch that it has is out of order here.
+    The checks are those of ProducerAppendInfo, with one difference. A broker answers a batch that it already has as a
+    retry; here such a sequence is out of order.
     """
     producer, given, epoch = writing.producer_id, writing.first_sequence, writing.producer_epoch
     if producer is None:
         return NO_SEQUENCE
     known = state.producers.get(producer)
-    if known is None:  # new, or all of its records have gone
+    if known is None:  # the producer is new, or all of its records were deleted
         return 0 if given is None else given
     if known.producer_epoch > epoch:
         reason = f"producer {producer} has epoch {known.producer_epoch}, {epoch} is fenced"
@@ -198,7 +200,7 @@ def next_sequence(state: ProducerState, writing: Writing) -> int:
 
 
 def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> Appended:
-    """What would be appended, as far as that is known without a log. Raises BadInput as the append would."""
+    """Return what would be appended, as far as it is known without a log. Raises BadInput as the append would."""
     assert plan.log_end_offset is not None
     config, end_offset = request.settings.topic_config(plan.log_dir, plan.topic), plan.log_end_offset
     checks = Checks(config, plan.style, request.now_ms, end_offset)
@@ -213,7 +215,7 @@ def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> App
 
 
 class Counted:
-    """What has come so far."""
+    """Counts of what has been appended so far."""
 
     def __init__(self, end_offset: int) -> None:
         self.records = self.markers = 0
@@ -221,7 +223,7 @@ class Counted:
         self._batches = self._size_bytes = 0
 
     def add(self, made: EncodedBatches) -> int:
-        """Count batches; how many records are in them."""
+        """Count batches, and return the number of records in them."""
         if not self._batches:
             self._first_offset = made.batches.row(0).base_offset
         records = int(sum(made.batches.records_count))
@@ -231,17 +233,17 @@ class Counted:
         return records
 
     def appended(self, end_offset: int, rolled: Sequence[Rolled] = ()) -> Appended:
-        """All that came; the log ends there then."""
+        """Return the counts as the result of an append, after which the log ends at `end_offset`."""
         counts = (self.records, self._batches, self._size_bytes)
         return Appended(self._first_offset, end_offset, *counts, tuple(rolled), self.markers)
 
 
-# -- the append
+# ---- the append
 
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """`done` is None where no record came; `is_whole` tells whether all that was to come did."""
+    """The result of an append. `done` is None if no record came; `is_whole` is False if it was interrupted."""
 
     appended: Appended
     done: Applied | None
@@ -258,10 +260,10 @@ def apply_append(  # noqa: PLR0913
     held: LockHandle | None,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> AppendResult:
-    """Append all records, or those up to where `may_go_on` is false; `held`: the partition's lock if the caller has it.
+    """Append all records, or those that come before `may_go_on` returns False.
 
-    Raises Refused if the partition is not what the plan was made for, BadInput for what a broker would not take, and
-    as GrowingRun does; then nothing is changed.
+    `held` is the partition's lock if the caller holds it. Raises Refused if the partition has changed since the plan
+    was made, BadInput for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.
     """
     with lock_partition(fs, plan.path, LockPolicy()) or nullcontext() if held is None else nullcontext():
         if fingerprints_of(fs, plan.path) != plan.fingerprints:
@@ -334,7 +336,7 @@ class _Append:
             while may_go_on() and (block := next(made, None)) is not None:
                 self._append(log, run, self._maker.encode(block, log.end_offset))
             self._is_whole = may_go_on()
-            if self._is_whole:  # else it stays open, as after a crash
+            if self._is_whole:  # else the transaction stays open, as after a crash
                 self._end_transaction(log, run)
             log.close()
             appended = self._counted.appended(log.end_offset, log.rolled)._replace(odd_time=self._checks.odd_time)
@@ -357,7 +359,7 @@ class _Append:
             run.change_lines(self._recovery_point(log.end_offset))
 
     def _end_type(self, *, has_records: bool) -> int | None:
-        """The type of the marker that ends the transaction, if one is here: an earlier run may have left it open."""
+        """Return the type of the marker for an open transaction (of this or an earlier run), None if none is due."""
         writing = self._request.writing
         is_open = has_records or writing.producer_id in self._target.producers.state.ongoing.values()
         return ENDS.get(writing.transaction or "open") if is_open else None
@@ -376,7 +378,11 @@ class _Append:
         self._counted.markers += 1
 
     def _recovery_point(self, end_offset: int) -> tuple[LineEdit, ...]:
-        """The line may say the log's end only if it did before: what lies below it a broker does not look at."""
+        """Return the edit that moves the recovery point to the end of the log, () if the line must stay.
+
+        A broker does not check records below the recovery point. So the line moves only if it was at the log's end
+        before, or if the broker stopped cleanly.
+        """
         line, was = self._plan.root.line(_RECOVERY_POINT) or 0, self._target.end_offset
         if self._plan.log_dir is None or (line < was and not self._plan.root.is_clean):
             return ()
@@ -384,7 +390,7 @@ class _Append:
 
 
 class _Flusher:
-    """When what was appended is synced: after so many records, or so long."""
+    """Decides when appended records are synced: after flush.messages records, or after flush.ms."""
 
     def __init__(self, config: TopicConfig, request: AppendRequest) -> None:
         self.messages = cast(int, config["flush.messages"].value)
@@ -394,7 +400,7 @@ class _Flusher:
         self._last_ms = self._now_ms()
 
     def is_due(self, records: int) -> bool:
-        """Whether it is time, with so many records more; then it counts anew."""
+        """Whether a sync is due after `records` more records; if it is, counting starts again."""
         self._since += records
         is_due = self._since >= self.messages or self.is_late()
         if is_due:
@@ -402,7 +408,7 @@ class _Flusher:
         return is_due
 
     def is_late(self) -> bool:
-        """Whether it is time for what came before now."""
+        """Whether flush.ms has passed since the last sync."""
         return self._now_ms() - self._last_ms >= self._ms
 
     def _now_ms(self) -> int:

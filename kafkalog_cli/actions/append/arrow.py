@@ -1,4 +1,4 @@
-"""Records that are to be appended as Arrow columns: runs by a compiled kernel, or single records where few come."""
+"""Read records to append from Arrow columns: runs by a compiled kernel, or single records if there are few."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kafkalog_cli.storage.reading.record_arrow import BATCH_FIELDS, RECORD_FIELD
 _SLICE_ROWS = 1 << 14
 _TAKEN = frozenset({*RECORD_FIELDS, *BATCH_FIELDS, *OF_FILES})
 _HEADER_SIZE_BYTES = 10
-"""Of a header the lengths of its key and value, at most."""
+"""The largest size of the two lengths of a header's key and value."""
 
 
 class _Fields(NamedTuple):
-    """A column of bytes: all of them, where each begins and the last ends, and 0 for a null."""
+    """A column of bytes values: all of the bytes, the start of each value and the end of the last, and 0 per null."""
 
     data: Any
     ends: Any
@@ -31,11 +31,12 @@ class _Fields(NamedTuple):
 
 
 class ArrowReader:
-    """Records of RecordBatches with the columns key, value, headers and timestamp, each of which may be missing.
+    """Reads records from RecordBatches with the columns key, value, headers and timestamp; each column may be missing.
 
-    `now_ms` is for those without a timestamp column; a null there is none. What else `record_schema` and the files of
-    an export have is taken and left out: offsets are new ones. So are control records: markers are not data.
-    `with_origin`: records have the offsets, append times, leader epochs and codecs of those columns.
+    `now_ms` is the timestamp if there is no timestamp column; a null in that column means no timestamp. Other columns
+    of `record_schema` and of exported files are accepted and ignored, since the append assigns new offsets.
+    Control records are left out, since markers are not data. `with_origin`: records keep the offsets, append times,
+    leader epochs and codecs of those columns.
     """
 
     def __init__(self, kernels: KernelChoice, now_ms: int, *, with_origin: bool = False) -> None:
@@ -45,9 +46,9 @@ class ArrowReader:
         self._records = 0
 
     def records(self, parts: Iterable[Any]) -> Iterator[NewRecord | RecordRun]:
-        """All of them, in order. Raises UsageError for other columns than records have, BadInput for impossible values.
+        """Yield all records, in order. Raises UsageError for columns that records do not have, BadInput for bad values.
 
-        Memory is that of a part, and of some thousand records.
+        At most one part and some thousand records are in memory.
         """
         for given in parts:
             check_columns(given.schema)
@@ -94,9 +95,10 @@ class ArrowReader:
 
 
 def as_records(parts: Iterable[Any], schema: Any, now_ms: int, append_time_ms: int | None = None) -> Iterator[Any]:
-    """The records that `ArrowReader` makes of the parts, as RecordBatches of `schema`: columns of `record_schema`.
+    """Yield the records of the parts as RecordBatches of `schema`, with columns of `record_schema`.
 
-    Made without it, so that what became of them can be held against this. `append_time_ms`: their time, if it is given.
+    They should equal the records that `ArrowReader` makes, but are made without it, so that its results can be checked
+    against them. `append_time_ms`: the timestamp of all records, if given.
     """
     import pyarrow as pa
 
@@ -119,13 +121,13 @@ def as_records(parts: Iterable[Any], schema: Any, now_ms: int, append_time_ms: i
 
 
 def _milliseconds(column: Any) -> Any:
-    """A column of times, or of numbers that are milliseconds, as the latter; null for none."""
+    """Return a column of timestamps, or of numbers in milliseconds, as milliseconds; null for no timestamp."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_timestamp(column.type):
         kind = pa.timestamp("ms", tz=column.type.tz)
-        try:  # of what is finer the rest is cut off
+        try:  # finer units are truncated to milliseconds
             column = column.cast(kind, safe=column.type.unit == "s")
         except pa.ArrowInvalid as error:
             raise BadInput(path="column timestamp", reason=f"a time that no record can have: {error}") from error
@@ -134,7 +136,7 @@ def _milliseconds(column: Any) -> Any:
 
 
 class _Origins:
-    """What columns tell of where each of some records comes from; of a column that is not there, nothing."""
+    """The origins of a number of records, from their columns; a missing column leaves its facts unknown."""
 
     def __init__(self, columns: dict[str, Any], rows: int) -> None:
         self._offset = _numbers(columns.get("offset"), rows)
@@ -144,7 +146,7 @@ class _Origins:
         self._codec = _numbers(_codec_numbers(columns.get("codec")), rows)
 
     def of(self, row: int) -> Origin:
-        """Of one record."""
+        """Return the origin of one record."""
         offset, epoch, codec = (int(column[row]) for column in (self._offset, self._epoch, self._codec))
         return Origin(
             offset=None if offset == _ABSENT else offset,
@@ -154,7 +156,7 @@ class _Origins:
         )
 
     def parted(self, run: RecordRun) -> Iterator[RecordRun]:
-        """The run, in parts of one origin each, that can be in one batch."""
+        """Yield the run in parts; the records of a part have one origin and can be in one batch."""
         import numpy as np
 
         run.matrix[0] = self._offset
@@ -177,7 +179,7 @@ _ABSENT = -1
 
 
 def _numbers(column: Any, rows: int) -> Any:
-    """A column of integers; _ABSENT where there is none."""
+    """Return a column of integers as an array, with _ABSENT for nulls or if there is no column."""
     import numpy as np
     import pyarrow as pa
 
@@ -187,7 +189,10 @@ def _numbers(column: Any, rows: int) -> Any:
 
 
 def _codec_numbers(column: Any) -> Any:
-    """Codecs by their numbers, where files have their names; null is none. Raises BadInput for an unknown one."""
+    """Return the codec numbers of a column with numbers, or with names as in files; null is Codec.NONE.
+
+    Raises BadInput for an unknown name.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -201,7 +206,10 @@ def _codec_numbers(column: Any) -> Any:
 
 
 def check_columns(schema: Any) -> None:
-    """Raises UsageError for columns that records do not have, twice, or of another type."""
+    """Check the columns of records.
+
+    Raises UsageError for unknown or repeated columns, or for one of another type.
+    """
     import pyarrow as pa
 
     unknown = [name for name in schema.names if name not in _TAKEN]
@@ -220,7 +228,7 @@ def check_columns(schema: Any) -> None:
 
 
 def _without_control(part: Any) -> Any:
-    """The part without control records, where a column tells them."""
+    """Return the part without control records, if a column marks them."""
     if "control" not in part.schema.names:
         return part
     import pyarrow.compute as pc
@@ -249,7 +257,7 @@ def _bytes(found: Any) -> Any:
     return found.encode() if isinstance(found, str) else found
 
 
-# -- for the kernel
+# ---- for the kernel
 
 
 def _run(columns: dict[str, Any], timestamps: Any) -> RecordRun:
@@ -269,7 +277,7 @@ def _run(columns: dict[str, Any], timestamps: Any) -> RecordRun:
 
 
 def _fields(column: Any, rows: int) -> _Fields:
-    """Of a column of bytes, or none: all null."""
+    """Return a column of bytes values for the kernel; all values are null if there is no column."""
     import numpy as np
     import pyarrow as pa
 
@@ -286,12 +294,12 @@ def _fields(column: Any, rows: int) -> _Fields:
 
 
 def _headers(column: Any, rows: int) -> tuple[Any, _Fields, _Fields]:
-    """Which headers each record has, and their keys and values."""
+    """Return the end of each record's headers, and the keys and values of all headers."""
     import numpy as np
 
     if column is None:
         return np.zeros(rows + 1, np.int64), _fields(None, 0), _fields(None, 0)
-    found = column.flatten()  # without what null lists may hold
+    found = column.flatten()  # leaves out headers of null lists
     sizes = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.zeros(rows + 1, np.int64)
     np.cumsum(sizes, out=ends[1:])

@@ -1,4 +1,4 @@
-"""Records to batches: how many go into one, the columns of their headers, and the bytes."""
+"""Gather records into batches: how many are in each, the columns of the batch headers, and the bytes."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ from kafkalog_cli.format.varint import encode_zigzag
 from kafkalog_cli.storage.kernels import KernelChoice
 
 RECORD_OVERHEAD_BYTES = 21
-"""What a record can have besides key, value and headers (DefaultRecord.MAX_RECORD_OVERHEAD)."""
+"""The largest size of a record apart from key, value and headers (DefaultRecord.MAX_RECORD_OVERHEAD)."""
 BLOCK_BYTES = 1 << 20
 BLOCK_RECORDS = 1 << 14
 _RECORD_ROWS = 11
 MOST_DELTA = (1 << 31) - 1
-"""From the first offset of a batch to its last."""
+"""The largest difference between the first and the last offset of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchStyle:
-    """What all batches of a run have. `append_time_ms`: the broker's clock, where the topic wants that.
+    """What all batches of a run have in common.
 
-    `batch_bytes`: a batch of several records has no more before it is packed. `keeps_codecs`: it is packed as the batch
-    that its records come from; so it is where offsets are kept.
+    `append_time_ms` is the broker's time, if the topic wants LogAppendTime. `batch_bytes` is the largest size of a
+    batch of several records before compression. `keeps_codecs`: a batch is compressed with the codec of the batch that
+    its records come from. This is also so if offsets are kept.
     """
 
     codec: int = 0
@@ -53,17 +54,20 @@ class BatchStyle:
 
     @property
     def follows_origins(self) -> bool:
-        """Whether records that come from other batches have some of what those had."""
+        """Whether records from other batches keep some properties of those batches."""
         return self.keeps_offsets or self.keeps_codecs
 
     @property
     def attributes(self) -> int:
-        """The attributes of the headers."""
+        """The attributes field of the batch headers."""
         bits = TIMESTAMP_TYPE_MASK if self.append_time_ms is not None else 0
         return self.codec | bits | (TRANSACTIONAL_MASK if self.is_transactional else 0)
 
     def of(self, origin: Origin, timestamp: int | None) -> BatchStyle:
-        """The style of a batch for such a record: where offsets are kept, epoch, append time and codec are too."""
+        """Return the style of a batch for a record with this origin.
+
+        If offsets are kept, its epoch, append time and codec are kept too.
+        """
         if not self.follows_origins:
             return self
         if not self.keeps_offsets:
@@ -77,9 +81,9 @@ class BatchStyle:
 
 
 class Block(NamedTuple):
-    """Some whole batches: rows of RecordColumns, where each batch ends, and of which style each is.
+    """Several whole batches: rows of RecordColumns, the end row of each batch, and the style of each.
 
-    Offsets are from 0 on, or those of the input where they are kept.
+    Offsets start at 0; if offsets are kept, they are those of the input.
     """
 
     buffer: bytearray
@@ -89,7 +93,7 @@ class Block(NamedTuple):
 
 
 class ColumnBlock(NamedTuple):
-    """The same of one style, as columns: those of a RecordRun, whose offsets count where they are kept."""
+    """Several whole batches of one style, as columns of a RecordRun; its offsets are used only if they are kept."""
 
     buffer: Any
     matrix: Any
@@ -105,14 +109,15 @@ def blocks(
     most_records: int = BLOCK_RECORDS,
     is_due: Callable[[], bool] = lambda: False,
 ) -> Iterator[Block | ColumnBlock]:
-    """Records gathered into batches, some batches at a time. `now_ms` is for records without a timestamp.
+    """Gather records into batches, and yield several batches at a time.
 
-    A batch has no more than BLOCK_RECORDS. Where `most_records` is less, a block ends as soon as so many have come, and
-    early where `is_due` says so, asked when none comes for a while.
+    `now_ms` is the timestamp of records without one. A batch has at most BLOCK_RECORDS records. If `most_records` is
+    less, a block ends after that many records. It ends earlier if `is_due` returns True, which is asked when no record
+    comes for a while.
     """
     gathered, arriving, came = _Gathered(style, now_ms), iter(records), 0
     for record in arriving:
-        if isinstance(record, RecordRun):  # from the first on all are columns, with what was gathered before
+        if isinstance(record, RecordRun):  # from now on all records are columns, with those gathered
             from kafkalog_cli.actions.append.column_batches import ColumnBatches
 
             columns = ColumnBatches(gathered.first_style, now_ms, most_records)
@@ -136,7 +141,7 @@ def blocks(
 
 
 class _Gathered:
-    """Batches that fill."""
+    """Batches being filled."""
 
     def __init__(self, style: BatchStyle, now_ms: int) -> None:
         self.rows: list[tuple[int, ...]] = []
@@ -149,7 +154,7 @@ class _Gathered:
         self.records: list[NewRecord] = []
 
     def has_room(self, record: NewRecord) -> bool:
-        """Whether the record can be in the batch that fills; in an empty one it always can."""
+        """Whether the record fits into the current batch; an empty batch has room for any record."""
         begun = self._ends[-1] if self._ends else 0
         if len(self.rows) == begun:
             return True
@@ -163,7 +168,7 @@ class _Gathered:
         return self._batch_bytes + _most_bytes(record) <= style.batch_bytes
 
     def end_batch(self) -> bool:
-        """The batch is full; whether the block is too."""
+        """End the current batch, and return whether the block is full."""
         self._ends.append(len(self.rows))
         self._styles.append(self.style)
         self._batch_bytes = RECORD_BATCH.size
@@ -177,14 +182,14 @@ class _Gathered:
         self.rows.append(put_record(self._buffer, record, len(self.rows) if offset is None else offset, self._now_ms))
 
     def block(self) -> Block:
-        """All of it; the last batch ends here."""
+        """Return everything as a block; this also ends the last batch."""
         if len(self.rows) > (self._ends[-1] if self._ends else 0):
             self.end_batch()
         return Block(self._buffer, self.rows, self._ends, self._styles)
 
 
 def _most_bytes(record: NewRecord) -> int:
-    """What the record may take in a batch."""
+    """Return the largest size in bytes that the record may have in a batch."""
     size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
     for key, value in record.headers:
         size += _length_bytes(len(key)) + len(key)
@@ -197,7 +202,7 @@ def _length_bytes(length: int) -> int:
 
 
 def put_record(buffer: bytearray, record: NewRecord, offset: int, now_ms: int) -> tuple[int, ...]:
-    """Put what a record has into `buffer`; its row, as RecordColumns have it."""
+    """Append the record's key, value and headers to `buffer`; return its row, as in RecordColumns."""
     places: list[int] = []
     for field in (record.key, record.value):
         places += (len(buffer), -1 if field is None else len(field))
@@ -213,7 +218,7 @@ def put_record(buffer: bytearray, record: NewRecord, offset: int, now_ms: int) -
 
 
 class BatchMaker:
-    """Makes the bytes of blocks; `next_sequence` goes on from batch to batch where there is a producer."""
+    """Encodes blocks; if there is a producer, `next_sequence` is the sequence of the next batch."""
 
     def __init__(
         self, style: BatchStyle, next_sequence: int = NO_SEQUENCE, kernels: KernelChoice | None = None
@@ -224,9 +229,9 @@ class BatchMaker:
         self._kernels = kernels
 
     def encode(self, block: Block | ColumnBlock, base_offset: int) -> EncodedBatches:
-        """The block's batches, the first of which is at `base_offset`; they live until the next call.
+        """Return the block's batches, the first at `base_offset`; they are valid until the next call.
 
-        Where offsets are kept, `base_offset` does not count.
+        If offsets are kept, `base_offset` is ignored.
         """
         base_offset = 0 if self.style.keeps_offsets else base_offset
         begins = [0, *block.ends[:-1]]
@@ -258,7 +263,7 @@ class BatchMaker:
 
 
 def _of_matrix(matrix: Any, base_offset: int | None) -> RecordColumns:
-    """Numbered from `base_offset` on; None: with the offsets that they have."""
+    """Return records numbered from `base_offset` on; if it is None, they keep their offsets."""
     import numpy as np
 
     numbered: Any = matrix[:_RECORD_ROWS].copy()

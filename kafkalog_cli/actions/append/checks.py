@@ -1,4 +1,4 @@
-"""What a broker refuses to append (LogValidator, UnifiedLog.append), said of the record that it is about."""
+"""Refuse what a broker refuses to append (LogValidator, UnifiedLog.append), with a message about the record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from kafkalog_cli.storage.settings.topic_config import TopicConfig
 
 
 class OddTime(NamedTuple):
-    """A timestamp that seems to be in another unit than milliseconds: of which record, counted from 1, and in words."""
+    """A timestamp that seems to be in another unit than milliseconds.
+
+    `number` is the number of its record, counted from 1, and `unit` the unit in words.
+    """
 
     number: int
     timestamp: int
@@ -24,7 +27,7 @@ class OddTime(NamedTuple):
 
     @property
     def warning(self) -> str:
-        """What is odd about the timestamp, and why it matters."""
+        """The message about the timestamp, and why it matters."""
         return (
             f"record {self.number} has the timestamp {self.timestamp}, which is taken as milliseconds since 1970. It"
             f" seems to be {self.unit}: retention and look-ups by time go by it, so give milliseconds"
@@ -32,10 +35,10 @@ class OddTime(NamedTuple):
 
 
 class Checks:
-    """Looks at records and batches under the settings of a topic, at `now_ms`, on their way to the log's end."""
+    """Checks records and batches against the settings of a topic, before they are appended."""
 
     def __init__(self, config: TopicConfig, style: BatchStyle, now_ms: int, end_offset: int) -> None:
-        self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader in all but these
+        self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader, but for these
         self._next_offset = end_offset
         self._leader_epoch = style.leader_epoch
         self._needs_keys = config.is_compacted and not style.keeps_offsets
@@ -49,7 +52,7 @@ class Checks:
         self.odd_time: OddTime | None = None
 
     def records(self, records: Arriving) -> Iterator[NewRecord | RecordRun | None]:
-        """The same records. Raises BadInput at the first that is refused."""
+        """Yield the same records. Raises BadInput at the first record that a broker would refuse."""
         number = 0
         for record in records:
             if record is None:
@@ -73,7 +76,7 @@ class Checks:
             yield record
 
     def _check_run(self, number: int, run: RecordRun) -> None:
-        """As `records` does, all at once; `number`: the records before them."""
+        """Check a run as `records` checks single records; `number` is the number of records before the run."""
         import numpy as np
 
         if self._keeps_offsets:
@@ -94,7 +97,7 @@ class Checks:
         self._check_timestamp(number + first + 1, int(timestamps[first]))
 
     def batches(self, made: EncodedBatches) -> None:
-        """Raises BadInput for a batch that is too large."""
+        """Check the sizes of batches. Raises BadInput for a batch that is too large."""
         for batch in made.batches.rows():
             if batch.size_bytes > self._most_bytes:
                 names = "segment.bytes" if self._keeps_offsets else "max.message.bytes, segment.bytes"
@@ -114,7 +117,7 @@ class Checks:
             self._leader_epoch = epoch
 
     def _check_places(self, number: int, run: RecordRun) -> None:
-        """As `_check_place`, all at once."""
+        """Check the offsets and the leader epoch of a run, as `_check_place` does for a record."""
         import numpy as np
 
         offsets: Any = run.matrix[0]
@@ -126,7 +129,7 @@ class Checks:
         self._next_offset = int(offsets[-1]) + 1
 
     def _notice_units(self, number: int, timestamps: Any) -> None:
-        """As `_notice_unit`, all at once; `number`: the records before them."""
+        """Note the first odd timestamp, as `_notice_unit`; `number` is the number of records before these."""
         import numpy as np
 
         if self.odd_time is not None:

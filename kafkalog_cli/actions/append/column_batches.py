@@ -1,4 +1,4 @@
-"""Records that come as columns, gathered into batches as `batching.blocks` gathers those that come one by one."""
+"""Gather records that come as columns into batches, as `batching.blocks` does with single records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POSITIONS = (3, 5, 7, 12)
 
 
 class ColumnBatches:
-    """Runs of records, and single ones between them, to whole batches of one style."""
+    """Gathers runs of records, and single records between them, into whole batches of one style."""
 
     def __init__(self, style: BatchStyle, now_ms: int, most_records: int) -> None:
         self._style = style
@@ -58,7 +58,10 @@ class ColumnBatches:
         yield from self._taken(all_of_it=True)
 
     def _goes_on(self, found: NewRecord | RecordRun) -> bool:
-        """Whether it may be in one batch with what is held. That is noted to begin with it if nothing is."""
+        """Whether a record or run may be in one batch with the records held so far.
+
+        If none are held, its first offset is noted as the start of the batch.
+        """
         first = last = found.origin.offset or 0
         if isinstance(found, RecordRun):
             first, last = int(found.matrix[0, 0]), int(found.matrix[0, -1])
@@ -83,7 +86,7 @@ class ColumnBatches:
         self._count += 1
 
     def _end_rows(self) -> None:
-        """What came one by one is a run too."""
+        """Turn the single records held into a run."""
         if not self._rows:
             return
         import numpy as np
@@ -92,7 +95,7 @@ class ColumnBatches:
         self._buffer, self._rows = bytearray(), []
 
     def _taken(self, *, all_of_it: bool) -> Iterator[ColumnBlock]:
-        """The batches that are full, or all; what is left goes on."""
+        """Yield the full batches, or all of them; the records left over stay for the next call."""
         self._end_rows()
         if not self._runs:
             return
@@ -108,7 +111,7 @@ class ColumnBatches:
         self._due_bytes = max(BLOCK_BYTES, 2 * self._size_bytes)
 
     def _parts(self, run: RecordRun, *, all_of_it: bool) -> Iterator[tuple[int, int, list[int]]]:
-        """Blocks of the run: its first row, the one behind it, where its batches end, counted from the first."""
+        """Yield the blocks of the run: first row, end row, and the ends of its batches relative to the first row."""
         import numpy as np
 
         matrix, most = run.matrix, self._most_records
@@ -127,7 +130,7 @@ class ColumnBatches:
 
 
 def batch_ends(sizes: Any, batch_bytes: int) -> list[int]:
-    """Where the batches of records end that may take so many bytes each; the last where the records do."""
+    """Return where the batches of records of these sizes end; the last batch ends with the last record."""
     import numpy as np
 
     totals: Any = np.cumsum(sizes)

@@ -1,4 +1,4 @@
-"""Records that are to be appended as columns, many at a time: NDJSON that compiled kernels take apart."""
+"""Read records to append as columns, many at a time: NDJSON parsed by compiled kernels."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from kafkalog_cli.actions.append.reading import NO_ORIGIN, NewRecord, Origin, Pi
 from kafkalog_cli.storage.kernels import KernelChoice
 
 _PLAIN_ROWS_A_LINE = 4
-"""A line of JSON takes Python as long as so many rows of other kinds."""
+"""Python takes as long for a line of JSON as for this many rows of other kinds."""
 _BYTES_OF_A_LINE = 256
 _SPARE_BYTES = 64
-"""The kernel reads and writes 8 bytes at once, over the end."""
+"""The kernel reads and writes 8 bytes at once, past the end of the data."""
 _BYTES_OF_A_RECORD = 64
-"""Of text; records that are smaller take several runs."""
+"""Assumed bytes of text per record; smaller records take several runs."""
 _NEWLINE = 0x0A
 ROWS = 13
 
 
 class RecordRun(NamedTuple):
-    """Records one behind the other. `matrix` has 13 rows: those of RecordColumns, the bytes of all headers as they are
-    stored, and where in `buffer` what a record has begins (in the order of records).
+    """Consecutive records.
 
-    Offsets count where they are kept; then all of the records have what `origin` says of leader epoch, append time
-    (and one timestamp, if it is that) and codec.
+    `matrix` has 13 rows: the 11 of RecordColumns, the size in bytes of all headers as stored, and the start of the
+    record's bytes in `buffer`. The bytes are in the order of the records.
+
+    The offsets are used only if offsets are kept. All records then share what `origin` says about leader epoch, append
+    time (with one timestamp for all) and codec.
     """
 
     buffer: Any
@@ -36,11 +38,11 @@ class RecordRun(NamedTuple):
 
 
 Arriving = Iterable["NewRecord | RecordRun | None"]
-"""Records as they come, one by one or many; None where none has come for a while."""
+"""Records as they come, one by one or many at a time; None if none has come for a while."""
 
 
 class NdjsonReader:
-    """Records of NDJSON that comes in pieces. `now_ms` is for records without a timestamp."""
+    """Reads records from NDJSON that comes in pieces. `now_ms` is the timestamp of records without one."""
 
     def __init__(self, kernels: KernelChoice, now_ms: int) -> None:
         self._kernels = kernels
@@ -51,7 +53,10 @@ class NdjsonReader:
         self._is_compiled = False
 
     def records(self, pieces: Iterable[Piece], path: str) -> Iterator[NewRecord | RecordRun | None]:
-        """What a stream, which `path` names, holds; None for an empty piece. Raises BadInput with the line's number."""
+        """Yield the records of a stream named `path`, and None per empty piece.
+
+        Raises BadInput with the line number.
+        """
         self._lines = 0
         size = 0
         for piece in pieces:
@@ -73,14 +78,14 @@ class NdjsonReader:
             yield from self._whole_lines(size + 1, path)
 
     def _make_room(self, kept: int, wanted: int) -> None:
-        """Have `wanted` bytes of text, the first of which are kept, and some more."""
+        """Make room for `wanted` bytes of text and some more; the first `kept` bytes stay."""
         if wanted + _SPARE_BYTES > len(self._text):
             larger = bytearray(2 * wanted + _SPARE_BYTES)
             larger[:kept] = self._text[:kept]
             self._text = larger
 
     def _whole_lines(self, end: int, path: str) -> Iterator[NewRecord | RecordRun]:
-        """Of the text up to `end`."""
+        """Yield the records of the whole lines in the text up to `end`."""
         if self._is_to_be_compiled(end):
             yield from self._compiled(end, path)
             return
@@ -90,10 +95,10 @@ class NdjsonReader:
                 yield record
 
     def _is_to_be_compiled(self, end: int) -> bool:
-        """Once some is, all the rest is."""
+        """Whether the compiled kernel reads this text; after its first use it reads all the rest."""
         if not self._is_compiled:
             rows = max(self._text.count(b"\n", 0, end), end // _BYTES_OF_A_LINE) * _PLAIN_ROWS_A_LINE
-            expected, self._rows = max(rows, self._rows), self._rows + rows  # a pipe gives little at a time
+            expected, self._rows = max(rows, self._rows), self._rows + rows  # a pipe returns little at a time
             self._is_compiled = self._kernels.compiled(0, expected) is not None
             if not self._is_compiled:
                 self._kernels.compiled(rows, 0)
@@ -121,7 +126,10 @@ class NdjsonReader:
                 at = newline + 1
 
     def _scratch_for(self, size: int) -> tuple[Any, Any]:
-        """Where the kernel puts what is in so many bytes: used again and again, it stays in the processor's cache."""
+        """Return the arrays for the kernel's output from `size` bytes of text.
+
+        They are reused, so they stay in the processor's cache.
+        """
         import numpy as np
 
         if self._scratch is None or len(self._scratch[0]) < size + _SPARE_BYTES:
@@ -138,7 +146,7 @@ class NdjsonReader:
 
 
 def moved(rows: Any) -> Any:
-    """Positions from the first record's beginning on."""
+    """Return the rows, changed so that positions count from the start of the first record."""
     begin = int(rows[12, 0])
     if begin:
         for row in (3, 5, 7, 12):

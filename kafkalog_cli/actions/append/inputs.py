@@ -1,4 +1,4 @@
-"""The files and the standard input of an append: their bytes in pieces, counted for its progress."""
+"""The input files and standard input of an append: their bytes in pieces, counted for the progress."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _READ_BYTES = 1 << 20
 
 
 class InputCutOff(Exception):
-    """Standard input was left before its end; an incomplete line at the end of what was read is no record."""
+    """Standard input was interrupted before its end; an incomplete line at the end of the data is not a record."""
 
 
 def paths_and_files(fs: Filesystem, arguments: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those of the arguments that are directories, and so further partitions, and those that are files of records."""
+    """Return the arguments that are directories, hence further partitions, and those that are input files."""
     statuses = {name: None if name == STDIN else fs.status(name) for name in arguments}
     paths = tuple(name for name in arguments if (found := statuses[name]) is not None and found.is_directory)
     return paths, tuple(name for name in arguments if name not in paths) or (STDIN,)
 
 
 class AppendInputs:
-    """The inputs of one append; `observer` hears how many bytes were read. A file named "-" is `stdin`."""
+    """The inputs of one append; `observer` receives the number of bytes read. A file named "-" is `stdin`."""
 
     def __init__(
         self, fs: Filesystem, files: Sequence[str], stdin: BinaryIO, interruptions: Interruptions, observer: Observer
@@ -44,15 +44,15 @@ class AppendInputs:
         return STDIN in self._files
 
     def total_bytes(self) -> int | None:
-        """The size of all files; None where it is not known, as that of standard input."""
+        """Return the size of all files, None if it is not known, as for standard input."""
         statuses = [None if name == STDIN else self._fs.status(name) for name in self._files]
         sizes = [status.size_bytes for status in statuses if status is not None and status.is_file]
         return sum(sizes) if len(sizes) == len(self._files) else None
 
     def each(self, safe_point: Callable[[], None]) -> Iterator[tuple[str, Iterator[Piece]]]:
-        """All inputs, by the name that messages give them, in pieces. `safe_point` is called before each piece.
+        """Yield the inputs in pieces, with their names for messages; `safe_point` is called before each piece.
 
-        Raises InputCutOff where an interruption ends standard input.
+        Raises InputCutOff if an interruption ends standard input.
         """
         for path in self._files:
             if path == STDIN:
@@ -72,7 +72,7 @@ class AppendInputs:
         read: Any = getattr(stream, "read1", stream.read)
         while not self._interruptions.are_asked_for:
             if _has_descriptor(stream) and not select.select([stream], [], [], POLL_SECONDS)[0]:
-                yield b""  # nothing yet; what came before may have to be written
+                yield b""  # nothing yet, but earlier records may have to be written
                 continue
             piece = read(_READ_BYTES)
             if not piece:

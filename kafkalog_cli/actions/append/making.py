@@ -1,4 +1,4 @@
-"""A partition that an append makes: where it may be, and there for as long as nothing goes wrong."""
+"""Make a new partition for an append: where it may be made, and its removal if the append fails."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from kafkalog_cli.storage.partition import Partition, directory_name, open_parti
 
 
 def partition_to_make(fs: Filesystem, path: str) -> Partition | None:
-    """What `path` is to become; None if it is no partition's name, if it is there, or if there is nothing above it.
+    """Return the partition that `path` is to become.
 
-    One that an earlier run did not finish is made anew.
+    None if its name is not a partition's, if it exists already, or if its parent directory is missing. A partition that
+    an earlier run left unfinished is made again.
     """
     full_path = os.path.abspath(path)  # noqa: PTH100
     name, above = directory_name(path), fs.status(full_path.rpartition("/")[0] or "/")
@@ -34,12 +35,15 @@ def partition_to_make(fs: Filesystem, path: str) -> Partition | None:
 
 
 def is_topic_id(text: str) -> bool:
-    """Whether it can be the id of a topic."""
+    """Whether the text can be a topic id."""
     return canonical_uuid(text) not in (None, ZERO_UUID)
 
 
 def topic_id_for(partition: Partition, wanted: str | None, settings: SettingsSource, log_dir: str | None) -> str | None:
-    """`wanted`, as Kafka writes it, else what the metadata log says. Raises as `SettingsSource.metadata` does."""
+    """Return the topic id for a new partition: `wanted` as Kafka writes it, else that of the metadata log.
+
+    None if neither is known. Raises as `SettingsSource.metadata` does.
+    """
     if wanted is not None:
         return canonical_uuid(wanted)
     metadata = settings.metadata(log_dir)
@@ -49,7 +53,7 @@ def topic_id_for(partition: Partition, wanted: str | None, settings: SettingsSou
 
 @contextmanager
 def made_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int) -> Iterator[Partition]:
-    """Make it, and take it away again if what is done in here fails; unless that left it half changed.
+    """Make the partition, and remove it if the body fails, unless the body left it half changed.
 
     Raises as `make_partition` does.
     """
@@ -64,7 +68,10 @@ def made_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
 
 
 def refused_to_make(plan: AppendPlan) -> AppendPlan:
-    """The plan of an append to a partition that is not there: it cannot be recovered, but its log directory can."""
+    """Return a refused plan with next steps that suit a partition that does not exist.
+
+    Such a partition cannot be recovered, but its log directory can.
+    """
     root, log_dir = plan.root, plan.log_dir or ""
     damaged = {path for path, _ in root.faults}
     rebuild = f"kafkalog recover {quote(log_dir)}, which rebuilds the checkpoint; then the same command again"

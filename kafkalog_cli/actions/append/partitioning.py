@@ -1,4 +1,4 @@
-"""Which of a topic's partitions a record goes to, as Kafka's producer has it, and the input sorted out by that."""
+"""Choose the partition of each record as Kafka's producer does, and sort the input by partition."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PIECE_BYTES = 1 << 20
 
 
 class Partitioner:
-    """Chooses among the partitions `given` of a topic that has `count` of them.
+    """Chooses among the partitions `given` of a topic that has `count` partitions.
 
-    By the key where there is one (murmur2, as BuiltInPartitioner); without one, the partition that the record says it
-    comes from, if it is given; else one partition gets what fills a batch of `batch_bytes`, then the next one does
-    (a simplification of KIP-794: a producer chooses that by chance, and by the load of brokers). `first`: which of
-    those given that begins with.
+    A record with a key goes to the partition of its key (murmur2, as in BuiltInPartitioner). A record without a key
+    goes to the partition it comes from, if the input names it and it is given. Other records go to one partition until
+    they would fill a batch of `batch_bytes`, then to the next one. This simplifies KIP-794, where a producer chooses at
+    random and by the brokers' load. `first` is the index of the given partition to start with.
     """
 
     def __init__(self, given: Sequence[int], count: int, batch_bytes: int, first: int = 0) -> None:
@@ -32,7 +32,7 @@ class Partitioner:
         self._sticky_bytes, self._sticky = 0, first % len(self._given)
 
     def partition_of(self, record: NewRecord) -> int:
-        """The number of the partition. Raises ValueError where the key belongs to one that is not given."""
+        """Return the partition's number. Raises ValueError if the key belongs to a partition that is not given."""
         if record.key is not None:
             found = partition_of_key(record.key, self._count)
             if found not in self._is_given:
@@ -48,14 +48,17 @@ class Partitioner:
 
 
 class SortedLines:
-    """Lines of an input by the partition of their record; what is much lies in nameless temporary files."""
+    """Lines of an input, sorted by the partition of their record; large amounts are in nameless temporary files."""
 
     def __init__(self, partitioner: Partitioner, numbers: Iterable[int]) -> None:
         self._partitioner = partitioner
         self._files = {number: SpooledTemporaryFile(_HELD_BYTES) for number in numbers}  # noqa: SIM115
 
     def sorting(self, parse: Parse) -> Callable[[bytes], None]:
-        """As `parse`, but the line goes to its partition. Raises ValueError as that does, OSError."""
+        """Return a function that parses a line and stores it for its partition.
+
+        It raises ValueError as `parse` and `Partitioner.partition_of` do, and OSError.
+        """
 
         def sort(line: bytes) -> None:
             record = parse(line)
@@ -65,7 +68,7 @@ class SortedLines:
         return sort
 
     def pieces(self, number: int) -> Iterator[bytes]:
-        """What a partition got, from the start."""
+        """Yield the lines of a partition in pieces, from the start."""
         file = self._files[number]
         file.seek(0)
         while piece := file.read(_PIECE_BYTES):
@@ -73,19 +76,21 @@ class SortedLines:
 
     @property
     def size_bytes(self) -> int:
-        """Of all lines, once all are sorted."""
+        """The size of all lines in bytes, after all were sorted."""
         return sum(file.tell() for file in self._files.values())
 
     def close(self) -> None:
-        """The temporary files go."""
+        """Remove the temporary files."""
         for file in self._files.values():
             file.close()
 
 
 def number_of_partitions(partitions: Sequence[Partition], known: int | None, places: Places) -> int:
-    """How many partitions the topic of `partitions` has: `known` by the metadata log, or all of them are given.
+    """Return the number of partitions of the topic of `partitions`.
 
-    `places`: what lies beside them. Raises Refused where that is not known: a key would go to a wrong partition.
+    `known` is the number in the metadata log, None if not known. Without it, all partitions of the topic must be given.
+    `places` are the partitions in the log directories. Raises Refused if the number cannot be found, since keys would
+    go to wrong partitions.
     """
     topic, given = partitions[0].topic, {partition.number for partition in partitions}
     if known is not None:

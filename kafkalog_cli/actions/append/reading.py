@@ -1,4 +1,4 @@
-"""Records that are to be appended, as they come in: NDJSON as dump-log prints it, or a record a line."""
+"""Parse records to append: NDJSON as dump-log prints it, or one record per line."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from kafkalog_cli.format.records import Header
 from kafkalog_cli.storage.fs import ReadableFile
 
 _SKIPPED = frozenset({"batch", "summary", "progress"})
-"""Lines of dump-log that are no records."""
+"""The types of dump-log's lines that are not records."""
 _CONTENTS = frozenset({"key", "value", "headers", "timestamp_ms"})
 _FIELDS = _CONTENTS | {
     *("schema", "type", "topic", "topic_b64", "partition", "segment", "segment_b64", "position", "offset"),
     *("timestamp_ms", "timestamp_type", "batch_base_offset", "codec", "producer_id", "producer_epoch", "sequence"),
     *("leader_epoch", "transactional", "control", "crc_valid", "decoded"),
 }
-"""Of a record as dump-log and read print it (kafkalog.record/1)."""
+"""The fields of a record as dump-log and read print it (kafkalog.record/1)."""
 _LARGEST_TIMESTAMP = (1 << 63) - 1
 _LARGEST_INT, _LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 2
 _TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
 _PIECE_BYTES = 1 << 20
-"""Threads take turns once a piece; what is made of it is still in a processor's cache when the other one takes it."""
+"""Threads alternate once per piece; its data is then still in a processor's cache for the other thread."""
 
 
 class PieceLines:
-    """Lines of a stream that comes in pieces of any size, without their ends; None for an empty piece."""
+    """The lines of a stream that comes in pieces of any size, without line ends; None per empty piece."""
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self._pieces = pieces
@@ -48,11 +48,11 @@ class PieceLines:
 
 
 Piece = bytes | memoryview
-"""A part of a stream; it lives until the next is asked for."""
+"""A part of a stream, valid until the next part is requested."""
 
 
 def file_pieces(file: ReadableFile) -> Iterator[Piece]:
-    """The bytes of a file, in order."""
+    """Yield the bytes of a file, in order."""
     position, buffer = 0, memoryview(bytearray(_PIECE_BYTES))
     while got := file.read_into(position, buffer):
         yield buffer[:got]
@@ -60,9 +60,9 @@ def file_pieces(file: ReadableFile) -> Iterator[Piece]:
 
 
 class Origin(NamedTuple):
-    """Where a record comes from, each None where the input does not say; `is_append_time`: what its timestamp is.
+    """Where a record comes from; a field is None if the input does not say.
 
-    `codec`: that of the batch that it lay in, by its number.
+    `is_append_time`: the timestamp is an append time. `codec` is the number of the codec of the record's batch.
     """
 
     partition: int | None = None
@@ -76,7 +76,7 @@ NO_ORIGIN = Origin()
 
 
 class NewRecord(NamedTuple):
-    """A record to be appended. `timestamp` in ms is -1 for none, None where the input leaves it to the clock."""
+    """A record to append. `timestamp` in ms is -1 for no timestamp, None for the current time."""
 
     key: bytes | None
     value: bytes | None
@@ -86,20 +86,20 @@ class NewRecord(NamedTuple):
 
 
 class LineFormat(NamedTuple):
-    """How a line that is no JSON becomes a record: all of it the value, or a key before the separator."""
+    """How a line of text becomes a record: the whole line is the value, or a key before the separator."""
 
     key_separator: bytes | None = None
 
 
 Parse = Callable[[bytes], NewRecord | None]
-"""A line without its end to a record; None for one that is none. Raises ValueError."""
+"""Parses a line without its end into a record; returns None for a line that is not a record. Raises ValueError."""
 RecordT = TypeVar("RecordT")
 
 
 def read_records(
     lines: Iterable[bytes | None], path: str, parse: Callable[[bytes], RecordT | None]
 ) -> Iterator[RecordT | None]:
-    """The records of a stream, which `path` names, and None for None. Raises BadInput with the number of the line."""
+    """Yield the records of a stream named `path`, and None for None. Raises BadInput with the line number."""
     number = 0
     for line in lines:
         if line is None:
@@ -115,20 +115,23 @@ def read_records(
 
 
 class UnknownFields(ValueError):
-    """A JSON object that is not meant as a record."""
+    """A JSON object has fields that show that it is not meant as a record."""
 
 
 def bad_line(path: str, number: int, error: ValueError) -> BadInput:
-    """The error of a line that is no record; of an object with unknown fields the command line was wrong."""
+    """Return the error for a line that is not a record.
+
+    It is NotRecords for an object with unknown fields, since then the command line was wrong.
+    """
     kind = NotRecords if isinstance(error, UnknownFields) else BadInput
     return kind(path=path, reason=f"line {number}: {error}")
 
 
 def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
-    """A record of dump-log's NDJSON; key, value and header values may be plain strings too.
+    """Parse a record of dump-log's NDJSON; key, value and header values may also be plain strings.
 
-    Control records are left out: markers of transactions are not data. Raises ValueError, also for a field that no
-    record has, such as a name with a typing error.
+    Control records are left out, since markers of transactions are not data. Raises ValueError, also for a field that
+    no record has, such as a misspelled name.
     """
     if not line.strip():
         return None
@@ -157,9 +160,10 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
 
 
 def _check_fields(found: dict[str, Any]) -> None:
-    """Raises UnknownFields for an object that is no record, or has a field that none has.
+    """Check the names of the fields.
 
-    A later version may print more fields; then the object names its schema.
+    Raises UnknownFields for an object that is not a record, or that has a field no record has. A later version may
+    print more fields, so an object that names its schema may have any.
     """
     if not (_FIELDS - {"schema", "type"}) & found.keys():
         raise UnknownFields(
@@ -169,7 +173,7 @@ def _check_fields(found: dict[str, Any]) -> None:
     unknown = sorted(found.keys() - _FIELDS)
     if not unknown or (isinstance(schema, str) and schema.startswith("kafkalog.record/")):
         return
-    import difflib  # only for what ends the run
+    import difflib  # imported only for an error that ends the run
 
     meant = difflib.get_close_matches(unknown[0], sorted(_FIELDS), 1)
     hint = f", is {meant[0]} meant?" if meant else f"; a record has {', '.join(sorted(_CONTENTS))}"
@@ -177,7 +181,7 @@ def _check_fields(found: dict[str, Any]) -> None:
 
 
 def line_parser(layout: LineFormat) -> Parse:
-    """What takes lines of text, or of any bytes but line ends, for records."""
+    """Return the parser of lines, which may hold any bytes except line ends."""
     separator = layout.key_separator
 
     def parse(line: bytes) -> NewRecord:
@@ -245,7 +249,7 @@ def _bytes(found: Any, what: str) -> bytes | None:
         return _utf8(found["data"])
     if found.get("encoding") == "base64":
         try:
-            if len(found["data"]) % 4:  # Python 3.10 does not look
+            if len(found["data"]) % 4:  # Python 3.10 does not check this
                 raise binascii.Error("incorrect padding")
             return base64.b64decode(found["data"], validate=True)
         except binascii.Error as error:

@@ -1,4 +1,4 @@
-"""Records at the beginning of an input that an interrupted append has appended already."""
+"""Skip the records at the beginning of an input that an interrupted append has already appended."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.errors import BadInput, UsageError
 
 _BEGIN = 12
-"""The row of a RecordRun that says where in its buffer a record begins."""
+"""The row of a RecordRun that holds where in its buffer a record begins."""
 
 
 class Skipped(NamedTuple):
-    """How many records to leave out: of the only partition, and by number where there are several."""
+    """The number of records to skip: for the only partition, or by number if there are several partitions."""
 
     of_only: int = 0
     by_partition: dict[int, int] = {}  # noqa: RUF012  never changed
 
     def of(self, partition: int) -> int:
-        """The number for a partition."""
+        """Return the number of records to skip for a partition."""
         return self.by_partition.get(partition, self.of_only)
 
     def check(self, partitions: Sequence[int]) -> None:
-        """Raises UsageError for a number that belongs to no partition of the run, or to none of several."""
+        """Check the numbers against the partitions of the run.
+
+        Raises UsageError for a number that is meant for another partition, or for no particular one of several.
+        """
         unknown = sorted(self.by_partition.keys() - set(partitions))
         if unknown:
             raise UsageError(reason=f"--skip-records names partition {unknown[0]}, to which this append does not go")
@@ -35,7 +38,7 @@ class Skipped(NamedTuple):
 
 
 def parse_skipped(words: Sequence[str]) -> Skipped:
-    """The values of --skip-records: N, or PARTITION:N for each partition. Raises UsageError."""
+    """Parse the values of --skip-records: N, or PARTITION:N for each partition. Raises UsageError."""
     of_only, by_partition = 0, {}
     for word in words:
         name, colon, number = word.rpartition(":")
@@ -49,7 +52,10 @@ def parse_skipped(words: Sequence[str]) -> Skipped:
 
 
 def without_first(records: Records, count: int) -> Generator[NewRecord | RecordRun | None, None, None]:
-    """The records after the first `count`. Raises BadInput where there are fewer: it is another input then."""
+    """Yield the records after the first `count`.
+
+    Raises BadInput if there are fewer, since it is another input then.
+    """
     left = count
     with closing(records):
         for found in records:

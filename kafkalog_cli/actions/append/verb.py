@@ -1,4 +1,4 @@
-"""The verb `append`: records of files or of standard input, to a partition, to those of a topic, or to a new one."""
+"""The verb `append`: records from files or standard input, to a partition, to those of a topic, or to a new one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class AppendOptions:
-    """What is appended, and how. `key_separator` is what parts keys from values in lines, None: lines have no keys."""
+    """What to append, and how.
+
+    `key_separator` separates keys from values in lines. None: lines have no keys.
+    """
 
     writing: Writing
     is_ndjson: bool = True
@@ -60,7 +63,7 @@ class AppendOptions:
     skipped: Skipped = field(default=Skipped())
 
     def check(self) -> None:
-        """Raises UsageError for what contradicts itself."""
+        """Raise UsageError if options contradict each other."""
         self.writing.check(_spelled)
         if self.writing.keep_offsets and not self.is_ndjson:
             raise UsageError(reason="--keep-offsets is for --input ndjson: lines have none")
@@ -79,7 +82,8 @@ def _spelled(name: str) -> str:
 class Appending:
     """One append, to one or several partitions.
 
-    `appended` and `end_offsets` are, by partition, the records of the input that are appended, and the log's end.
+    `appended` is the number of input records appended so far by partition, `end_offsets` the end of the log by
+    partition.
     """
 
     def __init__(self, session: Session, options: AppendOptions, inputs: AppendInputs) -> None:
@@ -91,13 +95,13 @@ class Appending:
         self.appended: dict[int, int] = {}
         self.end_offsets: dict[int, int] = {}
 
-    # -- before the partitions are worked on
+    # ---- before the partitions are worked on
 
     def targets(self, path: str, more_paths: Sequence[str]) -> list[Partition]:
-        """The partitions that the paths and the selection name; one that is not there yet is made when it is its turn.
+        """Return the partitions that the paths and the selection name; a new partition is made later, in its turn.
 
-        Raises as `Session.writable_partitions`, UsageError for several that are not of one topic, and for a
-        --topic-id where nothing is to be made.
+        Raises as `Session.writable_partitions`. Raises UsageError for partitions of several topics, and for a
+        --topic-id if no partition is to be made.
         """
         session = self._session
         new = None if more_paths else partition_to_make(session.fs, path)
@@ -113,7 +117,10 @@ class Appending:
         return found
 
     def _check_topic_id(self, partitions: list[Partition]) -> None:
-        """That of the command line is for what is to be made, or was by a run that was cut off."""
+        """Raise UsageError if --topic-id differs from the topic id of an existing partition.
+
+        The option is for new partitions. A partition that a cut-off run has made may exist already, with that topic id.
+        """
         wanted = self._options.topic_id
         for partition in partitions if wanted is not None else ():
             if topic_id_of(self._session.fs, partition) != wanted:
@@ -129,7 +136,7 @@ class Appending:
         return found
 
     def sort(self, partitions: Sequence[Partition]) -> SortedLines:
-        """All of the input, by partition: what is for several of them is read to its end first.
+        """Read all of the input and sort it by partition, before any of several partitions is changed.
 
         Raises BadInput, KeyboardInterrupt, InputCutOff, and as `SettingsSource.metadata` does. Close the result.
         """
@@ -164,13 +171,13 @@ class Appending:
 
     @property
     def total_bytes(self) -> int | None:
-        """The bytes that are to be appended; None: the number is not known."""
+        """The number of bytes to append, None if not known."""
         return self._inputs.total_bytes() if self._sorted is None else self._sorted.size_bytes
 
-    # -- one partition
+    # ---- one partition
 
     def append(self, work: Work) -> Changed[AppendPlan]:
-        """What becomes of one partition."""
+        """Append to one partition, and return the outcome."""
         changed = self._append_to(work) if self._made is None else self._append_to_new(work, self._made)
         plan = changed.plan
         if plan.appended is not None and changed.done is not None:
@@ -249,7 +256,7 @@ class Appending:
 
     def _request(self, work: Work) -> AppendRequest:
         writing, context = self._options.writing, self._session.context
-        if self._options.skipped.of(work.partition.number):  # the sequences go on after those of the interrupted run
+        if self._options.skipped.of(work.partition.number):  # the sequences continue those of the interrupted run
             writing = replace(writing, first_sequence=None)
         return AppendRequest(
             work.clock.now_ms,
@@ -259,15 +266,15 @@ class Appending:
             clock=lambda: int(context.clock() * 1000),
         )
 
-    # -- the records
+    # ---- the records
 
     def _records(self, work: Work) -> Records:
-        """The records for a partition, but for those to be skipped. Raises BadInput, and as `open_read` does."""
+        """Yield the records for a partition, without those to skip. Raises BadInput, and as `open_read` does."""
         records = self._all_records(work)
         skipped = self._options.skipped.of(work.partition.number)
         try:
             yield from without_first(records, skipped) if skipped else records
-        except InputCutOff:  # the run is interrupted: what came before is appended
+        except InputCutOff:  # interrupted: the records before are appended
             return
 
     def _all_records(self, work: Work) -> Records:
@@ -298,7 +305,7 @@ class Appending:
 
 
 class _RefusedError(Exception):
-    """A plan that is refused has no work; the partition that was made for it is taken away again."""
+    """Carries a refused plan out of `made_partition`, which then removes the partition it made."""
 
     def __init__(self, changed: Changed[AppendPlan]) -> None:
         super().__init__()

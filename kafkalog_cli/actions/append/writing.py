@@ -1,4 +1,4 @@
-"""How records are written: what the append of the command line and that of the library have in common."""
+"""How records are written: the options that the command line's and the library's append have in common."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkalog_cli.format.control import ABORT, COMMIT
 
 CODECS = tuple(codec_name(codec) for codec in Codec)
 ENDS = {"commit": COMMIT, "abort": ABORT, "open": None}
-"""How a transaction is left, and the type of the marker that says so."""
+"""How a transaction is left, and the type of the marker that ends it; None for no marker."""
 
 _INT16, _INT32, _INT64 = ((1 << bits) - 1 for bits in (15, 31, 63))
 _RANGES = {
@@ -22,18 +22,18 @@ _RANGES = {
     "first_sequence": (0, _INT32),
     "coordinator_epoch": (0, _INT32),
 }
-"""What the fields of a batch can hold."""
+"""The smallest and the largest value that a batch can hold for each option."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """The choices of whoever appends, under the names that the options have.
+    """The choices of the caller, under the names of the options.
 
-    `codec`: the topic's compression.type comes first, and `compression_level` None is the codec's default.
-    `batch_bytes`: of a batch of several records, before it is packed. `leader_epoch` None: the latest.
-    `first_sequence` None: it goes on with the producer's last. `transaction`: one of ENDS, None for none.
-    `keep_offsets`: records have offsets, timestamp types and leader epochs already, as what comes to a follower has
-    (UnifiedLog.appendAsFollower).
+    `codec` is used if the topic's compression.type leaves the choice to the producer. `compression_level` None is the
+    codec's default. `batch_bytes` is the largest size of a batch of several records before compression. `leader_epoch`
+    None is the latest. `first_sequence` None continues after the producer's last sequence. `transaction` is one of
+    ENDS, None for no transaction. `keep_offsets`: records already have offsets, timestamp types and leader epochs, as
+    those that a follower fetches (UnifiedLog.appendAsFollower).
     """
 
     codec: str = "none"
@@ -48,7 +48,10 @@ class Writing:
     keep_offsets: bool = False
 
     def check(self, spelled: Callable[[str], str] = str) -> None:
-        """Raises UsageError for what contradicts itself, or no batch can hold; `spelled`: a field as it is told."""
+        """Raise UsageError if options contradict each other, or if no batch can hold a value.
+
+        `spelled` returns the name of a field as the caller knows it.
+        """
         for name, known in (("codec", CODECS), ("transaction", (None, *ENDS))):
             if getattr(self, name) not in known:
                 names = ", ".join(one for one in known if one is not None)
@@ -70,5 +73,5 @@ class Writing:
 
     @property
     def codec_id(self) -> Codec:
-        """The codec, by its name."""
+        """The codec with the name `codec`."""
         return Codec[self.codec.upper()]

@@ -1,4 +1,4 @@
-"""One partition audited: the verification, and what lies in its log, from one reading of it."""
+"""Audit one partition: its verification and its statistics, from one reading of the log."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
 
 CleanerSettings = Mapping[str, str]
-"""Settings of a topic that is compacted, name to text: only those that somebody set."""
+"""Settings of a compacted topic, name to text; only those that some source sets."""
 
 
 class LogDir(NamedTuple):
-    """The log directory that something lies in, and what its `meta.properties` says; None: nothing."""
+    """A log directory, and what its `meta.properties` says; a field is None if it says nothing."""
 
     path: str
     cluster_id: str | None = None
@@ -41,11 +41,12 @@ class LogDir(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatistics:
-    """What lies in a partition. Sizes in bytes, times in epoch ms; None: there is none, or it is not known.
+    """Statistics of a partition.
 
-    `bytes` are those of log files, `total_bytes` of all files. `first_timestamp` is that of the first batch, and
-    `max_timestamp` the largest of any. `records` are without control records. `dirty_ratio` is the cleaner's, None
-    where it does not clean, or cannot. `keys` None: they were not looked at.
+    Sizes are in bytes and times in epoch ms; None if there is none, or if it is not known. `bytes` are those of log
+    files, `total_bytes` those of all files. `first_timestamp` is that of the first batch, and `max_timestamp` the
+    largest of all batches. `records` excludes control records. `dirty_ratio` is the cleaner's, None if the cleaner does
+    not or cannot clean the log. `keys` is None if keys were not counted.
     """
 
     kind: DirectoryKind
@@ -68,7 +69,10 @@ class PartitionStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A partition, or a log directory as such, which has no statistics. `log_dir` None: it lies in none."""
+    """The audit of a partition, or of a log directory itself, which has no statistics.
+
+    `log_dir` is None for a partition outside of log directories.
+    """
 
     result: Result
     log_dir: LogDir | None = None
@@ -76,21 +80,21 @@ class Audited:
 
     @property
     def path(self) -> str:
-        """What it is about."""
+        """The path that was audited."""
         return self.result.path
 
     @property
     def exit_code(self) -> ExitCode:
-        """That of the verification, or of why there is none."""
+        """The exit code of the verification, or of the error that prevented it."""
         return self.result.error.exit_code if isinstance(self.result, Failed) else self.result.exit_code
 
 
 @dataclass(frozen=True, slots=True)
 class AuditTask:
-    """A partition to audit; all of it goes to a worker. `cleaner` None: the cleaner does not look at it.
+    """A partition to audit; a worker gets all of it.
 
-    `top`: how many of its keys are to be told, None: they are not looked at. `seen`: what whoever planned saw there,
-    None: it is not compared.
+    `cleaner` is None if the cleaner does not clean the partition. `top` is the number of keys to report, None if keys
+    are not counted. `seen` is what the planner saw of the partition, None if it is not to be compared.
     """
 
     task: Task
@@ -101,12 +105,12 @@ class AuditTask:
 
     @property
     def size_bytes(self) -> int:
-        """Of the log."""
+        """The size of the log in bytes."""
         return sum(segment.log.size_bytes for segment in self.task.partition.segments)
 
 
 def log_dir_of(path: str | None, settings: SettingsSource) -> LogDir | None:
-    """A log directory with what tells it from others."""
+    """Return a log directory with its identity, None for no path."""
     if path is None:
         return None
     meta = settings.meta(path)
@@ -114,13 +118,13 @@ def log_dir_of(path: str | None, settings: SettingsSource) -> LogDir | None:
 
 
 def audit_task(task: Task, root: RootState | None, settings: SettingsSource) -> AuditTask:
-    """The task of an audit by that of a verification. Raises as `SettingsSource.metadata` does."""
+    """Return the audit task for a verification task. Raises as `SettingsSource.metadata` does."""
     partition = task.partition
     if root is None:
         return AuditTask(task)
     identity = log_dir_of(root.path, settings)
     lean = replace(task, root=root.about(partition.topic, partition.number))
-    if partition.directory.is_metadata_log:  # which snapshots stand for, not the cleaner
+    if partition.directory.is_metadata_log:  # snapshots, not the cleaner, shorten it
         return AuditTask(lean, identity)
     has_line = root.offsets_of(partition.topic, partition.number).cleaner is not None
     cleaner = _cleaner_settings(settings, root.path, partition.topic, has_line=has_line)
@@ -128,7 +132,10 @@ def audit_task(task: Task, root: RootState | None, settings: SettingsSource) -> 
 
 
 def _cleaner_settings(settings: SettingsSource, log_dir: str, topic: str, *, has_line: bool) -> CleanerSettings | None:
-    """None where nothing says that the topic is compacted: neither a setting nor a line of the cleaner's."""
+    """Return the settings for the cleaner.
+
+    None if nothing shows that the topic is compacted: neither a setting nor a line of the cleaner's checkpoint.
+    """
     config = settings.topic_config(log_dir, topic)
     is_set = config[CLEANUP_POLICY].origin is not Origin.DEFAULT
     if not (config.is_compacted if is_set else has_line):
@@ -138,7 +145,7 @@ def _cleaner_settings(settings: SettingsSource, log_dir: str, topic: str, *, has
 
 
 def audit_partition(means: Means, fs: WritableFilesystem, task: AuditTask) -> Audited:
-    """Verify a partition and take its statistics. Nothing is changed."""
+    """Verify a partition and collect its statistics. Nothing is changed."""
     keys = None if task.top is None else KeyStatistics(task.top)
     log = LogStatistics(keys)
     result = verified(means, replace(task.task, onlooker=log))
@@ -172,7 +179,7 @@ def audit_partition(means: Means, fs: WritableFilesystem, task: AuditTask) -> Au
 
 
 def _dirt(fs: WritableFilesystem, task: AuditTask, cleaner: CleanerSettings) -> Dirt | None:
-    """What `compact --dry-run` tells of a log; None where it would be refused."""
+    """Return what `compact --dry-run` reports about a log; None if it would be refused."""
     partition, root = task.task.partition, task.task.root
     request = CompactRequest(task.task.now_ms, SettingsSource(fs, cleaner, {}))
     try:
@@ -182,7 +189,7 @@ def _dirt(fs: WritableFilesystem, task: AuditTask, cleaner: CleanerSettings) -> 
 
 
 def _root_of(root: RootState | None, partition: Partition) -> PartitionRootState:
-    """The state as plans have it; of no log directory, so that settings are looked for nowhere."""
+    """Return the state as plans need it, without the log directory, so that no settings are looked up there."""
     topic, number = partition.topic, partition.number
     if root is None:
         return PartitionRootState(None, topic, number)

@@ -1,4 +1,4 @@
-"""Audits as Arrow: the rows of a DataFrame, of a Parquet file, and of the history."""
+"""Audits as Arrow tables: the rows of a DataFrame, of a Parquet file, and of the history."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.verify import Failed
 
 _MOST_MS = ((1 << 63) - 1) // 1000
-"""What Spark, which counts microseconds, has no more is null."""
+"""Larger timestamps become null, because Spark counts microseconds."""
 
 
 class Run(NamedTuple):
-    """Which run a row is of: `time_ms` is its time, or that of `--now`."""
+    """The run that a row belongs to; `time_ms` is its time, or that of `--now`."""
 
     run: str
     time_ms: int
@@ -24,7 +24,7 @@ class Run(NamedTuple):
 
 
 def audit_schema() -> Any:
-    """The pyarrow.Schema of rows: one for each partition directory, and one for each log directory as such."""
+    """Return the pyarrow.Schema of rows: one per partition directory, and one per log directory."""
     import pyarrow as pa
 
     text, whole, time = pa.string(), pa.int64(), pa.timestamp("ms", tz="UTC")
@@ -53,7 +53,7 @@ def audit_schema() -> Any:
 
 
 def audit_table(audited: Iterable[Audited], run: Run) -> Any:
-    """The rows as a pyarrow.Table of `audit_schema`."""
+    """Return the audits as a pyarrow.Table of `audit_schema`."""
     import pyarrow as pa
 
     return pa.Table.from_pylist([_row(one, run) for one in audited], schema=audit_schema())
@@ -112,5 +112,5 @@ def _time(millis: int | None) -> int | None:
 
 
 def as_text(name: str) -> str:
-    """A name as UTF-8 has it; bytes that are none are escaped."""
+    """Return a name as valid UTF-8; other bytes are escaped."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""What has changed since an earlier audit: partitions that came and went, growth, the dirty ratio, findings."""
+"""Find the changes since an earlier audit: new and missing partitions, growth, the dirty ratio, findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Finding = tuple[str, str]
 
 @unique
 class ChangeKind(Enum):
-    """What became of a partition. The value is the word that machine output uses."""
+    """How a partition has changed. The value is the word that machine output uses."""
 
     NEW = "new"
     GONE = "gone"
@@ -24,10 +24,11 @@ class ChangeKind(Enum):
 
 
 class Change(NamedTuple):
-    """A partition directory before and now; numbers are now's less those of before, None where one is not known.
+    """The change of a partition directory since an earlier run.
 
-    `seconds` are between both runs. `bytes` and their rate are of what lies on the disk, from which retention takes;
-    `offsets` are what was written.
+    Numbers are the present value minus the earlier one, None if one of them is unknown. `seconds` is the time between
+    the runs. `bytes` and their rate are of the files on the disk, so retention lowers them; `offsets` count what was
+    written.
     """
 
     path: str
@@ -49,9 +50,9 @@ class Change(NamedTuple):
 
 
 def changes(rows: Sequence[Row], before: Mapping[str, Before]) -> list[Change]:
-    """The changes at the places of which there is something before, in the order of `rows`, then what is gone.
+    """Return the changes at places with an earlier audit: those of `rows` in order, then missing partitions.
 
-    A place that could not be looked at now has no changes.
+    A place that could not be audited now has no changes.
     """
     seen = {row["path"] for row in rows}
     places = {place_of(row) for row in rows if row["error"] is None}
@@ -112,13 +113,16 @@ def _rate(count: int | None, seconds: float) -> float | None:
 
 
 def _findings(row: Mapping[str, Any]) -> dict[Finding, None]:
-    """Warnings and worse, each once, in their order."""
+    """Return the warnings and corruptions, each once, in their order."""
     told = (one for one in row["findings"] or () if one["severity"] != "info")
     return dict.fromkeys((one["kind"], one["path"]) for one in told)
 
 
 def replaced(now: LogDir, partitions: int, past: Before) -> str:
-    """Why a log directory, which has so many partitions now, seems to be another than the one before; "" if not."""
+    """Return why a log directory seems to be another one than in the earlier audit; "" if it does not.
+
+    `partitions` is the number of its partitions now.
+    """
     had = sum(row["topic"] is not None for row in past.rows)
     if had and not partitions:
         return f"it is empty; at the audit {past.run} it had {had} partitions"

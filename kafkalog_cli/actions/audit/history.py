@@ -1,4 +1,4 @@
-"""The history of audits: a directory with a Parquet file for each run, which has its name when all of it is there."""
+"""The history of audits: a directory with a Parquet file per run, which gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ _COMPARED = [
 ]  # fmt: skip
 
 Row = dict[str, Any]
-"""Some of the columns of `audit_schema` by their names; the time is `time_ms`."""
+"""Some columns of `audit_schema` by name, with `time_ms` for the time."""
 
 
 class Before(NamedTuple):
-    """What an earlier run found at a place: a log directory, or what partitions that are in none lie in."""
+    """What an earlier run found at a place.
+
+    A place is a log directory, or the parent directory of partitions outside of log directories.
+    """
 
     run: str
     time_ms: int
@@ -38,12 +41,12 @@ class Before(NamedTuple):
 
 
 def run_of(now_ms: int, host: str, version: str) -> Run:
-    """A run that begins; its name sorts by its time."""
+    """Return a new run; its name sorts by its time."""
     return Run(new_run_id("audit", now_ms), now_ms, host, version)
 
 
 class History:
-    """The runs in a directory; `what` tells those that chose the same partitions of the directories given."""
+    """The runs in a directory; `what` identifies runs that chose the same partitions of the same directories."""
 
     def __init__(self, fs: WritableFilesystem, path: str, what: str) -> None:
         self.path = path
@@ -51,9 +54,10 @@ class History:
         self._what = what.encode("utf-8", "backslashreplace")
 
     def append(self, audited: Iterable[Audited], run: Run) -> None:
-        """Add a run: seen as a whole, or not at all. One that was cut off after its commit is completed.
+        """Add a run, which becomes visible as a whole or not at all.
 
-        Raises Locked, NotChanged, NoSpace, NotKafkaLayout (no directory), Refused, HalfPublished.
+        An earlier run that was cut off after its commit is completed first. Raises Locked, NotChanged, NoSpace,
+        NotKafkaLayout (no directory), Refused, HalfPublished.
         """
         import pyarrow.parquet as pq
 
@@ -80,9 +84,9 @@ class History:
                 raise
 
     def before(self, places: Iterable[str], host: str, until_ms: int) -> dict[str, Before]:
-        """The newest that runs of `host` up to a time have of each place, where one has looked at it.
+        """Return the newest rows of each place from runs of `host` up to a time, if a run could audit the place.
 
-        Raises UnsupportedFormat for a file that is none of these.
+        Raises UnsupportedFormat for a file that is not one of the history's.
         """
         wanted, found = set(places), dict[str, Before]()
         for rows in self._runs(host, until_ms):
@@ -95,7 +99,7 @@ class History:
         return found
 
     def _runs(self, host: str, until_ms: int) -> Iterator[list[Row]]:
-        """The rows of each run, the last first."""
+        """Yield the rows of each run, the last run first."""
         if self._fs.status(self.path) is None:
             return
         names = [entry.path for entry in self._fs.list_directory(self.path) if entry.path.endswith(f"{SUFFIX}")]
@@ -117,12 +121,12 @@ class History:
 
 
 def place_of(row: Row) -> str:
-    """Where the partition of a row lies."""
+    """Return the directory that contains the partition of a row."""
     return str(row["log_dir"] or row["path"].rpartition("/")[0])
 
 
 def rows_of(audited: Iterable[Audited], run: Run) -> list[Row]:
-    """The rows of a run that may not be in the history yet, as `before` has them."""
+    """Return the rows of a run that may not be in the history yet, in the form of `before`."""
     return _rows(audit_table(audited, run).select(_COMPARED))
 
 

@@ -1,4 +1,4 @@
-"""A hash of 64 bits for each of many byte strings, by whole columns."""
+"""Compute 64-bit hashes of many byte strings, on whole columns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 _FIRST, _SECOND, _THIRD = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _WORD_BYTES = 8
 _LONG_BYTES = 1 << 10
-"""From here on a string is hashed by itself: going through it word by word, as with the others, takes longer."""
+"""Strings from this size in bytes on are hashed one by one, because hashing them word by word takes longer."""
 
 
 def hash_keys(data: Any, begins: Any, sizes: Any) -> Any:
-    """The hashes (uint64) of the strings of `sizes` bytes that begin at `begins` of `data`, an array of bytes.
+    """Return the hashes (uint64) of the strings of `sizes` bytes that begin at `begins` in `data`, an array of bytes.
 
-    They are spread evenly, as a sketch needs them, and are no secret: whoever wants two keys with one hash finds them.
+    They are evenly distributed, as a sketch needs them, but not cryptographic: finding two keys with the same hash is
+    easy.
     """
     import numpy as np
 
@@ -28,7 +29,7 @@ def hash_keys(data: Any, begins: Any, sizes: Any) -> Any:
             left = sizes[rows] - done
             word = words[begins[rows] + done]
             bits = np.uint64(64) - np.minimum(left, _WORD_BYTES).astype(np.uint64) * np.uint64(8)
-            word = (word << bits) >> bits  # without what lies behind the string
+            word = (word << bits) >> bits  # without the bytes after the string
             found[rows] = _mixed(found[rows] ^ word) + np.uint64(_FIRST)
             done += _WORD_BYTES
             rows = rows[left > _WORD_BYTES]
@@ -41,7 +42,7 @@ def hash_keys(data: Any, begins: Any, sizes: Any) -> Any:
 
 
 def _mixed(values: Any) -> Any:
-    """The finalizer of SplitMix64: each bit of a value goes into all bits."""
+    """Apply the finalizer of SplitMix64, which spreads each bit of a value over all bits."""
     import numpy as np
 
     values = (values ^ (values >> np.uint64(30))) * np.uint64(_SECOND)

@@ -1,8 +1,8 @@
-"""Keys of a log: how many there are, and which of them take the most; in bounded memory, with bounds of the errors.
+"""Count the keys of a log and find the largest ones, in bounded memory and with bounds of the errors.
 
-Keys are told apart by hashes of 64 bits. Up to MOST_KEYS of them are counted each. With more, those that take the least
-are let go, and what a key that comes again may have had before is known: no more than the largest that was let go
-each time. How many keys there are is then estimated by the smallest hashes (KMV, Bar-Yossef et al. 2002).
+Keys are identified by 64-bit hashes. Up to MOST_KEYS of them are counted individually. With more keys, the smallest
+ones are dropped. A dropped key that comes again has lost at most the sum of the largest counts of each drop. The number
+of keys is then estimated from the smallest hashes (KMV, Bar-Yossef et al. 2002).
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from kafkalog_cli.actions.audit.key_hash import hash_keys
 
 MOST_KEYS = 1 << 18
 SMALLEST = 1 << 14
-"""Hashes that the estimate is made from."""
+"""The number of smallest hashes that the estimate is made from."""
 GATHERED_ROWS, GATHERED_BYTES = 1 << 18, 32 << 20
-"""Records, and bytes of their keys, from which on they are taken in."""
+"""The number of records, or bytes of their keys, that are gathered before they are counted."""
 SHOWN_BYTES = 1 << 10
-"""Of a key; what is longer is cut."""
+"""The number of bytes of a key that are kept; longer keys are cut."""
 
 _HASHES = 1 << 64
 
 
 class KeyTotal(NamedTuple):
-    """A key and what its records come to, `bytes` of keys and values. The truth is at most the errors above that.
+    """A key, and the totals of its records; `bytes` are those of keys and values.
 
-    `key` are the first SHOWN_BYTES of `key_bytes`.
+    The true totals are at most `records_error` and `bytes_error` higher. `key` has the first SHOWN_BYTES of `key_bytes`
+    bytes.
     """
 
     key: bytes
@@ -38,10 +39,11 @@ class KeyTotal(NamedTuple):
 
 
 class KeyCounts(NamedTuple):
-    """The keys of a log. `relative_error` is the standard error of `keys`, 0 where they were counted.
+    """The keys of a log.
 
-    `largest` are by bytes, `most_frequent` by records, both from the top. No key that is not among those that were
-    counted has more than `uncounted_records` and `uncounted_bytes`. `null_keys` and `tombstones` count records.
+    `relative_error` is the standard error of `keys`, 0 if all keys were counted. `largest` are the top keys by bytes
+    and `most_frequent` by records, in descending order. A key that is not counted has at most `uncounted_records` and
+    `uncounted_bytes`. `null_keys` and `tombstones` are numbers of records.
     """
 
     keys: int
@@ -55,7 +57,7 @@ class KeyCounts(NamedTuple):
 
 
 class KeyStatistics:
-    """Takes in the keys of records, `top` of them to be shown."""
+    """Counts the keys of records, to report `top` of them."""
 
     def __init__(self, top: int, most_keys: int = MOST_KEYS, smallest: int = SMALLEST) -> None:
         import numpy as np
@@ -69,12 +71,12 @@ class KeyStatistics:
         self._hashes: Any = np.zeros(0, dtype=np.uint64)
         self._totals: Any = np.zeros((4, 0), dtype=np.int64)  # records, bytes, and the errors of both
         self._smallest: Any = np.zeros(0, dtype=np.uint64)
-        self._let_go: Any = np.zeros(2, dtype=np.int64)  # of records and bytes, the most that a key may have had
+        self._let_go: Any = np.zeros(2, dtype=np.int64)  # the most records and bytes that a dropped key may have had
         self._has_let_go = False
         self._names: dict[int, tuple[bytes, int]] = {}
 
     def add(self, keys: Any, value_sizes: Any) -> None:
-        """Records: their keys, a pyarrow.BinaryArray, and the sizes of their values in bytes, below 0 for null."""
+        """Add records: their keys, a pyarrow.BinaryArray, and the sizes of their values in bytes, below 0 for null."""
         import numpy as np
 
         self._null_keys += keys.null_count
@@ -91,7 +93,7 @@ class KeyStatistics:
             self._take_in()
 
     def counts(self) -> KeyCounts:
-        """What all records so far come to."""
+        """Return the totals of all records so far."""
         self._take_in()
         count = len(self._hashes)
         error = 0.0
@@ -144,7 +146,10 @@ class KeyStatistics:
         self._totals = np.insert(self._totals, at[new], totals, axis=1)
 
     def _name(self, hashes: Any, first: Any, keys: Any) -> None:
-        """Keep the keys at the top: one comes there only with records of its own, so it is known or among these."""
+        """Keep the names of the top keys.
+
+        A key rises to the top only with new records, so its name is already kept or among `keys`.
+        """
         import numpy as np
 
         rows = {row for rows in self._top_rows() for row in rows}
@@ -159,7 +164,7 @@ class KeyStatistics:
         self._names = names
 
     def _top_rows(self) -> tuple[list[int], list[int]]:
-        """The rows of the most frequent and of the largest keys."""
+        """Return the rows of the most frequent and of the largest keys."""
         return self._top_of(0), self._top_of(1)
 
     def _top_of(self, measure: int) -> list[int]:
@@ -178,7 +183,7 @@ class KeyStatistics:
         return KeyTotal(*self._names[int(self._hashes[row])], records, size_bytes, *errors)
 
     def _let_some_go(self) -> None:
-        """Half of them stay: those with the most bytes, and those with the most records."""
+        """Drop about half of the keys; those with the most bytes and those with the most records are kept."""
         import numpy as np
 
         kept = np.zeros(len(self._hashes), dtype=bool)
@@ -192,7 +197,10 @@ class KeyStatistics:
         self._hashes, self._totals = self._hashes[kept], self._totals[:, kept]
 
     def _estimate(self) -> tuple[int, float]:
-        """By the largest of the smallest hashes, as hashes are spread evenly; with the standard error."""
+        """Estimate the number of keys and its standard error.
+
+        As hashes are evenly distributed, the largest of the smallest hashes shows their density.
+        """
         count = len(self._smallest)
         if count < self._most_smallest:
             return count, 0.0
@@ -200,7 +208,7 @@ class KeyStatistics:
 
 
 def _places(keys: Any) -> tuple[Any, Any, Any]:
-    """The bytes of an array without nulls, where each of its strings begins, and their sizes."""
+    """Return the bytes of an array without nulls, the start of each string, and the sizes."""
     import numpy as np
 
     _, ends, data = keys.buffers()

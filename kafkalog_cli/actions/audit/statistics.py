@@ -1,4 +1,4 @@
-"""Statistics of a log, taken while it is verified: batches, records, codecs, times; by whole columns."""
+"""Collect statistics of a log while it is verified, on whole columns: batches, records, codecs, times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalog_cli.storage.reading.record_arrow import record_batches, record_sch
 
 
 class CodecCounts(NamedTuple):
-    """What is packed by a codec: `bytes` of whole batches as they lie in the log."""
+    """The batches with one codec; `bytes` is their total size in the log."""
 
     codec: str
     batches: int
@@ -20,11 +20,11 @@ class CodecCounts(NamedTuple):
 
 
 class LogStatistics:
-    """An Onlooker of one partition, for batches whose CRCs hold, or were not looked at; `keys` has the records read.
+    """An Onlooker of one partition; it counts batches whose CRCs are right or were not checked.
 
-    `record_count` is of those that can be read, without control records; where none are read it is what the headers
-    say, and None if one of them does not (a compressed message set of v0 or v1). `max_timestamp` is the largest of a
-    header, in ms, None if there is none.
+    `keys` receives the records that were read. `record_count` is the number of readable records, without control
+    records. If no records are read, it is the number in the headers, or None if a header has no number (a compressed v0
+    or v1 message set). `max_timestamp` is the largest in a header, in ms, None if there is none.
     """
 
     def __init__(self, keys: KeyStatistics | None = None) -> None:
@@ -38,19 +38,19 @@ class LogStatistics:
 
     @property
     def record_count(self) -> int | None:
-        """How many records there are, but for control records."""
+        """The number of records without control records, None if unknown."""
         if self._has_read:
             return self._read
         return self._told if self._is_told else None
 
     @property
     def control_record_count(self) -> int:
-        """How many control records there are."""
+        """The number of control records."""
         return self._read_control if self._has_read else self._told_control
 
     @property
     def codecs(self) -> tuple[CodecCounts, ...]:
-        """By the codec's number."""
+        """The counts per codec, by the codec's number."""
         found = sorted(self._codecs.items())
         return tuple(CodecCounts(codec_name(codec) or str(codec), *counts) for codec, counts in found)
 

@@ -1,4 +1,4 @@
-"""Makes a planned compaction: new segments are written beside, then take the places of the old, group by group."""
+"""Applies a planned compaction: writes new segments beside the old, then swaps them in, group by group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PIECE = 1 << 20
 
 
 class Compacted(NamedTuple):
-    """A compaction that was made: `compaction` is None where only files of earlier runs were unlinked."""
+    """A finished compaction. `compaction` is None if only files of earlier runs were removed."""
 
     manifest: Manifest | None
     compaction: Compaction | None = None
@@ -43,11 +43,11 @@ def apply_compact(
     *,
     held: LockHandle | None,
 ) -> Compacted | None:
-    """Unlink what is due, clean, swap in; None if there is nothing to do. `held` is the lock of the partition.
+    """Remove due files, clean the log, and swap the new segments in; None if there is nothing to do.
 
-    Files of this run wait for `plan.delay_ms`; with 0 they are unlinked at once, and there is no undo. Raises Refused
-    if the partition is not what the plan was made for, Damaged where the log cannot be cleaned, and what
-    `journal.apply` and `apply_purge` raise.
+    `held` is the lock of the partition. Files of this run stay as `.deleted` for `plan.delay_ms`. With 0 they are
+    removed at once, and the run cannot be undone. Raises Refused if a file has changed since the plan was made, Damaged
+    if the log cannot be cleaned, and the exceptions of `journal.apply` and `apply_purge`.
     """
     if not plan.has_work:
         return None
@@ -65,7 +65,7 @@ def apply_compact(
 
 
 def estimate(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest) -> CompactPlan:
-    """The plan with what would go, found by reading the log as the cleaning would. Raises Damaged."""
+    """Return the plan with an estimate, from reading the log as a cleaning does. Raises Damaged."""
     if not plan.choice.is_cleaned:
         return plan
     partition = open_partition(fs, plan.path)
@@ -76,7 +76,7 @@ def estimate(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest)
 
 
 def explain(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest, key: bytes) -> CompactPlan:
-    """The plan with what becomes of each record of a key, where the log can be cleaned at all. Raises Damaged."""
+    """Return the plan with the fate of each record of `key`, if the log can be cleaned. Raises Damaged."""
     if plan.dirt is None or plan.is_refused:
         return plan
     partition = open_partition(fs, plan.path)
@@ -85,7 +85,7 @@ def explain(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest, 
 
 
 def damaged(plan: CompactPlan, damage: Damaged) -> CompactPlan:
-    """The plan of a log that stays as it is."""
+    """Return the plan of a damaged log, which is left unchanged."""
     remark = Remark(
         damage.path,
         f"damaged, nothing is cleaned: {damage.fault.message}",
@@ -108,11 +108,11 @@ class _Compaction:
         self._passes = Passes(log_of(fs, partition, request), plan, request) if plan.choice.is_cleaned else None
 
     def done(self, manifest: Manifest | None) -> Compacted:
-        """What it came to."""
+        """Return the result of the compaction."""
         return Compacted(manifest, None if self._passes is None else self._passes.compaction)
 
     def apply(self, run: RunInfo, held: LockHandle | None) -> Manifest | None:
-        """Clean, swap in, and say so in the checkpoint. Raises Damaged, and as `journal.apply` does."""
+        """Clean the log, swap new segments in, and update the checkpoint. Raises Damaged, and as `journal.apply`."""
         plan = self._plan
         if self._passes is not None:
             self._passes.mark()
@@ -125,7 +125,7 @@ class _Compaction:
 
     @property
     def line_edits(self) -> tuple[LineEdit, ...]:
-        """The line in the cleaner's checkpoint: up to where keys are known now."""
+        """The cleaner checkpoint's line: the offset up to which the log is clean now."""
         plan = self._plan
         if self._passes is None or plan.dirt is None:
             return plan.line_edits
@@ -133,7 +133,7 @@ class _Compaction:
         return (LineEdit(FileKind.CLEANER_CHECKPOINT, plan.topic, plan.partition, end_offset),)
 
     def changes(self, area: StagingArea) -> Sequence[Change]:
-        """Write the new segments into the run's directory; how they take the places of the old. Raises Unchanged."""
+        """Write new segments into the run's directory, and return the changes to swap them in. Raises Unchanged."""
         assert self._passes is not None
         changes: list[Change] = []
         for unit in self._passes.write(area):
@@ -143,7 +143,7 @@ class _Compaction:
         return [*(Drop(name) for name in sorted(names & there)), *changes]
 
     def _swap(self, unit: Unit, area: StagingArea) -> Iterator[Change]:
-        """In the broker's order, which its start completes or takes back (LocalLog.replaceSegments)."""
+        """Yield the changes in a broker's order: its start completes or undoes them (LocalLog.replaceSegments)."""
         new = sorted(unit.made, reverse=True)
         for segment in new:
             for name in segment.names:

@@ -1,4 +1,4 @@
-"""Plans the compaction of partitions: what of each is dirty, and which a broker would clean first."""
+"""Plans the compaction of partitions: finds the dirty part of each log, and decides whether it is cleaned."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def plan_compact(
     request: CompactRequest,
     places: Places | None = None,
 ) -> CompactPlan:
-    """What a cleaner does at `request.now_ms`. Whether it may be done at all, the table of refusals says.
+    """Plan the cleaning at `request.now_ms`. The table of refusals decides whether it may run.
 
-    Reads headers, indexes, producer snapshots and checkpoints. Raises as `SettingsSource.metadata` does, and what
-    listing and opening the files raises.
+    Reads headers, indexes, producer snapshots and checkpoints. Raises as `SettingsSource.metadata` does, and the
+    exceptions of listing and opening the files.
     """
     config = request.settings.topic_config(root.log_dir, partition.topic)
     plan = CompactPlan(
@@ -82,7 +82,7 @@ def plan_compact(
 
 
 class _Planning:
-    """Makes the plan of one partition that has segments."""
+    """Plans the compaction of one partition that has segments."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class _Planning:
         self._config = config
 
     def complete(self, plan: CompactPlan) -> CompactPlan:
-        """The plan with what is to be done. Raises Unready."""
+        """Return the plan with its changes. Raises Unready."""
         partition, root = self._partition, self._root
         log_end = whole_end_of(self._fs, partition, root)
         log_start = max(root.log_start, self._segments[0].base_offset)
@@ -147,14 +147,14 @@ class _Planning:
         return Choice.NOT_DIRTY_ENOUGH if dirt.cleanable_bytes else Choice.NOTHING_DIRTY
 
     def _edits(self, dirt: Dirt, choice: Choice) -> tuple[LineEdit, ...]:
-        """The line says how far the log was cleaned; one that is outside the log is corrected in any case."""
+        """Return the edit of the cleaner checkpoint: the cleaned end, or a correction of a line outside the log."""
         if choice.is_cleaned:
             return self._root.edit(FileKind.CLEANER_CHECKPOINT, max(dirt.first_dirty, dirt.first_uncleanable))
         is_wrong = dirt.checkpoint in (CheckpointState.BELOW_LOG_START, CheckpointState.ABOVE_LOG_END)
         return self._root.edit(FileKind.CLEANER_CHECKPOINT, dirt.first_dirty) if is_wrong else ()
 
     def _producers(self, log_end: int) -> ProducerState:
-        """The producers as a broker has them that starts now. Raises Unready."""
+        """Return the producer state of a broker that starts now. Raises Unready."""
         settings = self._request.load_settings(self._root.log_dir, self._partition.topic)
         draft = Draft(self._fs, self._partition.path)
         try:
@@ -172,14 +172,14 @@ class _Planning:
 
 
 def first_batch_ms(fs: WritableFilesystem, segment: Segment) -> int:
-    """The largest timestamp of the first batch in a segment, -1 if there is none (loadFirstBatchTimestamp)."""
+    """Return the largest timestamp of a segment's first batch, -1 without a batch (loadFirstBatchTimestamp)."""
     with fs.open_read(segment.log.path) as log:
         first = next(iter(HeaderChain(log)), None)
     return -1 if first is None else first.max_timestamp
 
 
 def _last_records(state: ProducerState) -> dict[int, LastRecord]:
-    """What UnifiedLog.lastRecordsOfActiveProducers gives."""
+    """Return the last record per producer id, as UnifiedLog.lastRecordsOfActiveProducers does."""
     return {
         producer_id: LastRecord(entry.last_offset if entry.last_offset >= 0 else None, entry.producer_epoch)
         for producer_id, entry in state.producers.items()

@@ -1,4 +1,4 @@
-"""Proves that keys were erased: every log is read before and after, and whatever else on the disk may hold them."""
+"""Proves that keys were erased: reads every log before and after, and other files that may contain the keys."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LOGS = (FileKind.LOG, FileKind.SEVEN_LOG)
 
 
 class KeyFile(NamedTuple):
-    """Keys, and in which line of their file each stands."""
+    """Keys, and the line of each in their file."""
 
     sought: SoughtKeys
     lines: tuple[int, ...]
 
 
 def read_keys(lines: Iterable[bytes | None], path: str, *, is_ndjson: bool) -> KeyFile:
-    """The keys in `path`: of records as NDJSON, or a line each, of which an empty one is none. Raises BadInput."""
+    """Read the keys in `path`: from records as NDJSON, or one key per line, without empty lines. Raises BadInput."""
     keys: list[bytes] = []
     numbers: list[int] = []
     for number, line in enumerate(lines, 1):
@@ -62,7 +62,7 @@ def _key_of(line: bytes, *, is_ndjson: bool) -> bytes | None:
 
 @dataclass(slots=True)
 class _Tally:
-    """The records of one key."""
+    """The records of one key: their number, first offsets and last offset."""
 
     records: int = 0
     offsets: list[int] = field(default_factory=list)
@@ -70,7 +70,7 @@ class _Tally:
 
 
 class ErasureProof:
-    """Looks at one partition: `look` before and without a cleaning, `look_again` after it."""
+    """Reads the logs of one partition: `look` before a cleaning or without one, `look_again` after it."""
 
     def __init__(self, fs: Filesystem, keys: KeyFile, request: CompactRequest) -> None:
         self._fs = fs
@@ -80,9 +80,10 @@ class ErasureProof:
         self._tallies: dict[int, _Tally] = {}
 
     def look(self, plan: CompactPlan) -> CompactPlan:
-        """The plan with what is to be erased, and what will hold the keys all the same; nothing to do if there is none.
+        """Return the plan with the records to erase, and the files that will still contain the keys.
 
-        Raises as reading does.
+        The choice becomes NOTHING_TO_ERASE if only the erasure is a reason to clean, and no record has a key. Raises
+        the exceptions of reading.
         """
         assert plan.erasure is not None
         partition = open_partition(self._fs, plan.path)
@@ -100,7 +101,7 @@ class ErasureProof:
         return plan
 
     def look_again(self, plan: CompactPlan) -> CompactPlan:
-        """The plan with what there is now. Raises as reading does."""
+        """Return the plan with the logs and the holders of keys after the cleaning. Raises as reading does."""
         assert plan.erasure is not None
         partition = open_partition(self._fs, plan.path)
         after, holders = self._logs(partition, plan, tally=False)
@@ -140,7 +141,7 @@ class ErasureProof:
                     yield from self._holder(status.path, Place.DIRECTORY)
 
     def _kept_by(self, path: str, run_id: str) -> Iterator[str]:
-        """What a run keeps of logs; of one whose manifest cannot be read, all that it has."""
+        """Yield the logs that a run keeps; all its files if its manifest cannot be read."""
         directory = run_directory(path, run_id)
         there = [status.path for status in self._fs.list_directory(directory)]
         try:
@@ -156,7 +157,7 @@ class ErasureProof:
                 yield kept
 
     def _other_directories(self, partition: Partition, log_dir: str | None) -> Iterator[str]:
-        """Those of the same partition in the same log directory that a broker has given up, or copies it into."""
+        """Yield other directories of the same partition in the log directory: -delete, -stray and -future."""
         if log_dir is None:
             return
         for found in open_logdir(self._fs, log_dir).partitions:
@@ -174,7 +175,7 @@ class ErasureProof:
     # -- reading
 
     def _count(self, path: str, *, tally: bool = False) -> tuple[int, str | None]:
-        """How many records of a log have one of the keys; why it could not be read to its end, if so."""
+        """Count a log's records that have one of the keys. Also returns why its end cannot be read, or None."""
         count, limits = 0, self._request.limits
         with self._fs.open_read(path) as file:
             scan = Scan(file, limits=limits, choice=self._request.kernels, deep=True)
@@ -198,13 +199,13 @@ class ErasureProof:
 
 
 def with_holders(plan: CompactPlan) -> CompactPlan:
-    """The plan with a warning for each file that holds keys that were to be erased."""
+    """Return the plan with a warning for each file that still contains erased keys."""
     holders = () if plan.erasure is None else plan.erasure.holders
     return replace(plan, remarks=(*plan.remarks, *map(_remark, holders)))
 
 
 def _is_control(block: RecordBlock, row: int) -> bool:
-    """Whether what was found is the key of a marker."""
+    """Whether the row is a control record, such as a transaction marker."""
     return block.batches.row(block.first_row + bisect_right(block.record_ends, row)).is_control
 
 
@@ -235,7 +236,7 @@ _NEXT = {
 
 
 def replication_words(replication: Replication | None, unknown_because: str) -> str:
-    """What is known of other replicas, which hold the keys until they are cleaned so too."""
+    """Describe other replicas, which contain the keys until they are cleaned in the same way."""
     if replication is None:
         return f"whether other replicas hold the keys is not known: {unknown_because}"
     if len(replication.replicas) < 2:

@@ -1,4 +1,4 @@
-"""What there is to say of keys that were erased, and of what still holds them: values for plan, proof and output."""
+"""The values of an erasure: the erased keys, and the files that still contain them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 MOST_OFFSETS = 1000
-"""So many offsets are told of a key, the first ones; how many there are is told in any case."""
+"""Number of offsets reported per key: the first. The number of records is always complete."""
 
 
 @unique
 class Place(Enum):
-    """Where records lie. The value is the word that machine output uses."""
+    """Where records are. The value is the word in machine output."""
 
     CLEANED = "cleaned-part"
     UNCLEANABLE = "uncleanable-part"  # at or past the last stable offset or the high watermark, or too young
     ACTIVE = "active-segment"
-    WAITING = "waiting-file"  # what a run or a broker left to be unlinked
-    RUN = "run"  # what an earlier run keeps for its undo
-    DIRECTORY = "directory"  # another one of the partition: -delete, -future, -stray
+    WAITING = "waiting-file"  # `.deleted` files of a run or a broker
+    RUN = "run"  # files that an earlier run keeps for undo
+    DIRECTORY = "directory"  # another directory of the partition: -delete, -future, -stray
 
 
 class ErasedKey(NamedTuple):
-    """Records of a key in the part that is cleaned; `line` is where the key stands in the file of keys, from 1 on."""
+    """Records of a key in the cleaned part of the log. `line` is the key's line in the file of keys, from 1 on."""
 
     line: int
     records: int
@@ -31,7 +31,7 @@ class ErasedKey(NamedTuple):
 
 
 class LogDigest(NamedTuple):
-    """A log of the partition, and how many of its records have one of the keys."""
+    """A log of the partition, and the number of its records that have one of the keys."""
 
     name: str
     size_bytes: int
@@ -40,7 +40,7 @@ class LogDigest(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """A file that holds records of the keys, or that cannot be read to its end and may: `unread` says why."""
+    """A file that contains records of the keys, or may contain them because it cannot be read to its end (`unread`)."""
 
     path: str
     place: Place
@@ -49,10 +49,10 @@ class Holder(NamedTuple):
 
 
 class Erasure(NamedTuple):
-    """The proof of an erasure; without `after` nothing was erased.
+    """The proof of an erasure. `after` is None if nothing was erased.
 
-    `wanted` is how many keys are asked for, `replication` what is known of other replicas. `holders` are what holds
-    records of the keys when all is done.
+    `wanted` is the number of requested keys. `replication` describes what is known of other replicas. `holders` are the
+    files that contain records of the keys afterwards.
     """
 
     replication: str

@@ -1,4 +1,4 @@
-"""Goes through a log as often as is asked for, before what that made takes the place of the old."""
+"""Repeats the cleaning of a log as often as requested, before its output replaces the old segments."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from kafkalog_cli.storage.partition import Partition, Segment
 
 
 class Unit(NamedTuple):
-    """Segments of the log, by base offsets, and what was made of them; `prefix` is before its names where it waits."""
+    """Segments of the log, by base offsets, and the segments made from them. `prefix` is the prefix of staged names."""
 
     sources: tuple[int, ...]
     made: tuple[CleanedSegment, ...]
     prefix: str
 
     def staged(self) -> list[str]:
-        """The names of its files where they wait."""
+        """Return the names of the unit's staged files."""
         return [self.prefix + name for segment in self.made for name in segment.names]
 
 
 class Unchanged(Exception):
-    """Nothing goes, and nothing would be made otherwise than it is."""
+    """Nothing is removed, and every new segment would equal the old."""
 
 
 def log_of(fs: Filesystem, partition: Partition, request: CompactRequest) -> CleanableLog:
-    """The log of a partition."""
+    """Return the log of a partition for cleaning."""
     return CleanableLog(fs, partition.segments, request.limits, request.kernels)
 
 
 def marking_request(segments: Sequence[Segment], plan: CompactPlan, request: CompactRequest) -> MarkingRequest:
-    """Which records are to be found, with keys known from `plan.first_dirty` on."""
+    """Return the request that finds the removable records, with keys collected from `plan.first_dirty` on."""
     assert plan.dirt is not None
     clean = [segment for segment in segments if segment.base_offset < plan.first_dirty]
     return MarkingRequest(
@@ -55,7 +55,7 @@ def marking_request(segments: Sequence[Segment], plan: CompactPlan, request: Com
 
 
 class Passes:
-    """The passes of one run: the first as a broker's round, each further one over all that those before left."""
+    """The cleaning passes of one run. The first is like a broker's round, each later pass cleans the output again."""
 
     def __init__(self, log: CleanableLog, plan: CompactPlan, request: CompactRequest) -> None:
         self._log = log
@@ -69,13 +69,13 @@ class Passes:
         self.end_offset = 0
 
     def mark(self) -> None:
-        """Find out which records go. Raises Damaged."""
+        """Find the records to remove. Raises Damaged."""
         self._marks = mark(self._log, marking_request(self._log.segments, self._plan, self._request))
         self.end_offset = self._marks.end_offset
 
     @property
     def compaction(self) -> Compaction | None:
-        """What it came to, None if nothing was cleaned."""
+        """The result of all passes, None if nothing was cleaned."""
         if self._counts is None:
             return None
         segments = tuple(
@@ -84,7 +84,10 @@ class Passes:
         return Compaction(self.end_offset, self._counts, self._keyless, segments, self._done)
 
     def write(self, area: StagingArea) -> list[Unit]:
-        """Write what stays; what is to be put in then. Raises Damaged, Unchanged (of what is cleaned again)."""
+        """Write the cleaned segments, and return the units to swap in.
+
+        Raises Damaged, and Unchanged if a log without dirty part is cleaned again and stays equal.
+        """
         assert self._marks is not None
         most = self._request.passes
         cleaned = self._clean(self._log, self._marks, area)
@@ -98,7 +101,7 @@ class Passes:
         while most is None or self._done < most:
             before, log = self._units, self._log_of(area)
             marks = mark(log, marking_request(log.segments, plan, self._request))
-            if marks.end_offset < self.end_offset:  # a broker's table is full sooner
+            if marks.end_offset < self.end_offset:  # a broker's offset map would be full sooner
                 break
             again = self._clean(log, marks, area)
             if _is_unchanged(*again):
@@ -112,7 +115,7 @@ class Passes:
 
     @property
     def _prefix(self) -> str:
-        """Before the names of the files of the pass that comes now."""
+        """The prefix of the file names of the current pass."""
         return f"{self._done}." if self._done else ""
 
     def _clean(self, log: CleanableLog, marks: Marks, area: StagingArea) -> tuple[CleaningCounts, list[CleanedGroup]]:
@@ -133,9 +136,9 @@ class Passes:
         return cleaner.counts, groups
 
     def _take(self, cleaned: tuple[CleaningCounts, list[CleanedGroup]], read: Sequence[Unit]) -> None:
-        """Have what a pass made instead of what it `read`, the unit of each segment.
+        """Replace the units with those of a pass. `read` contains the unit of each segment that the pass read.
 
-        What was made of one group is put in together: where it was read in two, these become one.
+        The output of one group is swapped in together: units that it read are merged into one.
         """
         counts, groups = cleaned
         found: list[Unit] = []
@@ -154,7 +157,7 @@ class Passes:
         self._done += 1
 
     def _log_of(self, area: StagingArea) -> CleanableLog:
-        """The log as the last pass leaves it."""
+        """Return the log as the last pass leaves it."""
         made = [_segment(area, unit.prefix, segment) for unit in self._units for segment in unit.made]
         rest = [segment for segment in self._log.segments if segment.base_offset >= self.end_offset]
         return replace(self._log, segments=(*made, *rest))
@@ -188,7 +191,7 @@ def _segment(area: StagingArea, prefix: str, made: CleanedSegment) -> Segment:
 
 
 def _is_unchanged(counts: CleaningCounts, groups: Sequence[CleanedGroup]) -> bool:
-    """Whether what was made is what was read, segment by segment."""
+    """Whether a pass wrote exactly what it read, segment by segment."""
     is_same = counts.bytes_read == counts.bytes_written and not counts.batches_rewritten and not counts.batches_gone
     return is_same and all(len(group.sources) == len(group.segments) == 1 for group in groups)
 

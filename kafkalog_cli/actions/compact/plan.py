@@ -1,4 +1,4 @@
-"""What compaction would do to a partition: values for plan, apply and output."""
+"""The plan of a compaction of a partition."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 
 @dataclass(frozen=True, slots=True)
 class CompactRequest(LogRequest):
-    """How to compact. `is_forced`: also a log that is not dirty enough. `memory_bytes`: for keys and marks.
+    """A request to compact. `is_forced`: clean even a log that is not dirty enough.
 
-    `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says. `now_is_given`: by `--now`.
-    `most_keys`: end short of the end, as a broker does whose table is full with so many. `passes`: how often a log is
-    gone through at most, None: until a further one would change nothing. `erased`: keys of which no record is to stay.
+    `memory_bytes`: the memory for keys and marks. `delay_ms`: how long `.deleted` files stay; None: as
+    file.delete.delay.ms says. `now_is_given`: the time is from `--now`. `most_keys`: stop early, like a broker whose
+    offset map is full with this number of keys. `passes`: the largest number of cleaning passes; None: until another
+    pass would change nothing. `erased`: keys whose records are all removed.
     """
 
     is_forced: bool = False
@@ -38,33 +39,33 @@ class CompactRequest(LogRequest):
 
     @property
     def clock(self) -> Clock:
-        """For the table of refusals."""
+        """The clock for the table of refusals."""
         return Clock(self.now_ms, self.now_is_given)
 
 
 @unique
 class Choice(Enum):
-    """Whether a log is cleaned, and why. The value is the word that machine output uses."""
+    """Whether a log is cleaned, and why. The value is the word in machine output."""
 
-    DIRTY = "dirty"  # its ratio is above min.cleanable.dirty.ratio
+    DIRTY = "dirty"  # the dirty ratio is above min.cleanable.dirty.ratio
     OVERDUE = "max-compaction-lag"
     FORCED = "forced"
     ERASING = "erase-keys"
     NOT_DIRTY_ENOUGH = "not-dirty-enough"
     NOTHING_DIRTY = "nothing-dirty"
-    NOTHING_TO_ERASE = "no-such-key"  # and not dirty enough
+    NOTHING_TO_ERASE = "no-such-key"  # no record of the keys, and not dirty enough
     NOT_COMPACTED = "cleanup-policy"  # cleanup.policy has no "compact"
     EMPTY = "no-segment"
-    DAMAGED = "damaged"  # something in it is not as it should be, and it stays as it is
+    DAMAGED = "damaged"  # the log has damage and is left unchanged
 
     @property
     def is_cleaned(self) -> bool:
-        """Whether there is something to do."""
+        """Whether the log is cleaned."""
         return self in (Choice.DIRTY, Choice.OVERDUE, Choice.FORCED, Choice.ERASING)
 
 
 class Estimate(NamedTuple):
-    """What a cleaning would leave, in records; `keyless` of those that go have no key. Aborted ones are not counted."""
+    """An estimate of a cleaning in records, without aborted records. `keyless` of the `gone` records have no key."""
 
     records: int
     gone: int
@@ -72,14 +73,14 @@ class Estimate(NamedTuple):
 
 
 class SegmentChange(NamedTuple):
-    """Segments, by base offsets, and those that were made of them."""
+    """Source segments, and the segments that were made from them, by base offsets."""
 
     sources: tuple[int, ...]
     made: tuple[int, ...]
 
 
 class Compaction(NamedTuple):
-    """What a cleaning came to. `end_offset`: so far the log is clean now. `passes`: how often it was gone through."""
+    """The result of a cleaning. The log is clean below `end_offset`. `passes` is the number of cleaning passes."""
 
     end_offset: int
     counts: CleaningCounts
@@ -90,13 +91,13 @@ class Compaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompactPlan(LogPlan):
-    """A plan of a cleaning of offsets up to `dirt.first_uncleanable`, with keys known from `first_dirty` on.
+    """A plan to clean the offsets below `dirt.first_uncleanable`, with keys collected from `first_dirty` on.
 
-    That is below `dirt.first_dirty` where a cleaned part is cleaned again. `groups` are the base offsets of the
-    segments that are made into one each. `due` is what went in earlier runs, and is unlinked now; `delay_ms`: so
-    long the files of this run stay. `outcome` and `estimate` are there when it was made, or tried. `retention` is what
-    follows where cleanup.policy has delete too, `retention_run` the run that did it. `explained` are the records of
-    a key that was asked for. `erasure` is there where keys are to be erased.
+    `first_dirty` is below `dirt.first_dirty` if the clean part is cleaned again. `groups` contains the base offsets of
+    the segments of each group, which become one segment. `due` contains files of earlier runs that are removed now.
+    `delay_ms` is how long this run's `.deleted` files stay. `outcome` and `estimate` are set after a cleaning or an
+    estimate. `retention` is the retention plan that follows if cleanup.policy has delete too, `retention_run` the id of
+    its run. `explained` contains the records of the explained key. `erasure` is set if keys are erased.
     """
 
     choice: Choice = Choice.NOT_COMPACTED
@@ -114,13 +115,13 @@ class CompactPlan(LogPlan):
     erasure: Erasure | None = None
 
     def number_of(self, name: str) -> int:
-        """The value of a setting."""
+        """Return the value of a number setting."""
         value = next(setting.value for setting in self.settings if setting.name == name)
         assert isinstance(value, int)
         return value
 
     def followed_by(self, retention: RetainPlan) -> CompactPlan:
-        """The plan with a retention of what is left then."""
+        """Return the plan followed by the retention of the cleaned log."""
         names = {setting.name for setting in self.settings}
         more = (setting for setting in retention.settings if setting.name not in names)
         remarks = (*self.remarks, *retention.remarks)
@@ -133,7 +134,7 @@ class CompactPlan(LogPlan):
 
     @property
     def has_work(self) -> bool:
-        """Whether anything is to be changed."""
+        """Whether the plan changes anything."""
         is_due = self.due is not None and bool(self.due.files)
         is_retained = self.retention is not None and self.retention.has_work
         return not self.is_refused and (self.choice.is_cleaned or bool(self.line_edits) or is_due or is_retained)

@@ -1,4 +1,4 @@
-"""The verb `compact`: a cleaning, what a broker does after it where cleanup.policy has delete too, and erasures."""
+"""The verb `compact`: cleaning, retention after it if cleanup.policy has delete too, and erasure of keys."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from kafkalog_cli.storage.partition import Partition, open_partition
 
 @dataclass(frozen=True, slots=True)
 class CompactWork:
-    """What `compact` is to do. `keys`: those of which no record is to stay.
+    """The work of `compact`. `keys`: all records of these keys are erased.
 
-    In a dry run only: `estimates` counts the records that would go, `explained_key` names the key of which each
-    record's fate is told.
+    In a dry run only: `estimates` counts the records that would be removed. `explained_key` is the key whose records'
+    fates are reported.
     """
 
     request: CompactRequest
@@ -43,15 +43,15 @@ class CompactWork:
 
 
 def keys_to_erase(fs: Filesystem, path: str, *, is_ndjson: bool) -> KeyFile:
-    """The keys that a file names. Raises BadInput, and as `open_read` does."""
+    """Read the keys to erase from a file. Raises BadInput, and as `open_read` does."""
     with fs.open_read(path) as file:
         return read_keys(PieceLines(file_pieces(file)), path, is_ndjson=is_ndjson)
 
 
 def dirtiest_first(session: Session, partitions: Sequence[Partition], request: CompactRequest) -> list[Partition]:
-    """The partitions in the order in which a broker's cleaner picks them.
+    """Sort the partitions in the order in which a broker's cleaner picks them.
 
-    What is wrong with a partition is told when its turn comes.
+    Errors of a partition are reported when it is processed.
     """
     if len(partitions) < 2:
         return list(partitions)
@@ -60,7 +60,7 @@ def dirtiest_first(session: Session, partitions: Sequence[Partition], request: C
 
 
 def _ratio(session: Session, partition: Partition, request: CompactRequest) -> float:
-    """How dirty a partition is, as far as that can be told."""
+    """Return the dirty ratio of a partition, 0 if it cannot be found."""
     fs = session.context.fs
     try:
         root = session.shared.roots.state(log_dir_of(fs, partition.path), partition)
@@ -101,7 +101,7 @@ def _plan(work: Work, what: CompactWork) -> CompactPlan:
 
 
 def _looked_into(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
-    """The plan with what only reading the log tells, as far as it is asked for. Raises Damaged."""
+    """Add the estimate and explanation to the plan, if requested; both read the log. Raises Damaged."""
     if what.estimates:
         plan = estimate(work.fs, plan, what.request)
     if what.explained_key is not None:
@@ -110,7 +110,7 @@ def _looked_into(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPla
 
 
 def _change(work: Work, what: CompactWork, plan: CompactPlan) -> Changed[CompactPlan]:
-    """Raises Damaged too."""
+    """Make the changes of the plan, if any. Raises Damaged too."""
     if not plan.has_work:
         return Changed(plan, None)
     with work.ready_to_change(plan):
@@ -129,7 +129,7 @@ def _apply(work: Work, what: CompactWork, plan: CompactPlan, run: RunInfo) -> Ch
 
 
 def _retain(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
-    """What a broker does after it cleaned, where cleanup.policy has delete too: a run of its own."""
+    """Run retention after the cleaning, as a broker does if cleanup.policy has delete too. It is a separate run."""
     if plan.retention is None:
         return plan
     partition = open_partition(work.fs, work.partition.path)

@@ -1,4 +1,4 @@
-"""What dump-log reads of a segment, and what it remembers for its final reports."""
+"""Read a segment for dump-log, and collect what its final reports need."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MAX_INT32 = (1 << 31) - 1
 
 
 class DumpOptions(NamedTuple):
-    """Options that decide what is read; sizes and positions in bytes.
+    """Options that decide what is read; sizes and positions are in bytes.
 
-    `start` and `end` cut the segment to batches that were found through its indexes; `seven_base_offset` is
-    set for a 0.7 file. `resync`: go on behind damage. `wanted` and `max_records` cut what is shown.
-    `is_gap_before_first`: a first record that has not offset 0 follows -1, as in kafka-dump-log 4.3; before, no
-    record follows -1.
+    `start` and `end` limit the segment to batches that were found through its indexes. `seven_base_offset` is set for a
+    0.7 file. `resync`: continue after damage. `wanted` and `max_records` limit what is shown. `is_gap_before_first`:
+    the first record counts as following offset -1, so a gap is reported unless its offset is 0. kafka-dump-log does so
+    in 4.3; with earlier versions no record follows -1.
     """
 
     deep: bool = False
@@ -46,10 +46,10 @@ class DumpOptions(NamedTuple):
 
 
 class SegmentDump:
-    """One pass over a segment: chunks, and blocks of records where the iteration is deep.
+    """One pass over a segment: chunks or, in a deep iteration, blocks of records.
 
-    A `Fault` between them tells of damage that was passed over (`resync`); `fault` what ended the pass.
-    `gaps` takes the pairs of offsets that do not follow each other (only a deep iteration sees them).
+    A `Fault` between them stands for damage that was skipped (`resync`); `fault` is what ended the pass. `gaps`
+    receives the pairs of offsets that do not follow each other (only in a deep iteration).
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class SegmentDump:
         )
 
     def batches(self) -> Iterator[BatchColumns | Fault]:
-        """The batches without records."""
+        """Yield the batches without records."""
         for found in self._chunks():
             if isinstance(found, Fault):
                 yield found
@@ -114,7 +114,10 @@ class SegmentDump:
                     return
 
     def blocks(self, work: Work | None = None) -> Iterator[RecordBlock | Fault]:
-        """The batches with their records; `work` is done to the blocks where they are read, unless they must be cut."""
+        """Yield the batches with their records.
+
+        `work` is done on blocks in the reading thread, unless they must be cut.
+        """
         is_whole = self._options.wanted is None and self._options.max_records is None
         for found in self._chunks(work if is_whole else None):
             if isinstance(found, Fault):
@@ -153,7 +156,7 @@ class SegmentDump:
             yield block
             return
         self._shows_batch = len(block.records) > 0
-        # Of a batch that goes on here nothing was shown: its own line is still to come.
+        # Nothing has been shown of a batch that continues here, so its own line is still to come.
         yield from with_records(replace(block, begun=0))
 
     def _is_enough(self) -> bool:
@@ -162,7 +165,7 @@ class SegmentDump:
 
     def _remember_gaps(self, block: RecordBlock) -> None:
         offsets = block.records.offset
-        # Offsets of 0.7 are byte positions: they never follow each other.
+        # Offsets of 0.7 are byte positions, so they never follow each other.
         if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
             return
         after_none = self._options.is_gap_before_first

@@ -1,4 +1,4 @@
-"""What dump-log checks of indexes against their segment, entry by entry, and where the real tool gives up."""
+"""Check indexes entry by entry against their segment, as dump-log does, up to the point where Kafka's tool aborts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_FOUND = -1
 
 
 class CheckedOffset(NamedTuple):
-    """An offset index entry and the last offset of the batch that it points at."""
+    """An offset index entry, and the last offset of the batch at its position."""
 
     offset: int
     position: int
@@ -26,7 +26,11 @@ class CheckedOffset(NamedTuple):
 
 
 class CheckedTime(NamedTuple):
-    """A time index entry; `log_offset` is that of the batch found, `log_timestamp` its largest, where they differ."""
+    """A time index entry, with the batch that was found for it.
+
+    `log_offset` is the last offset of the batch, -1 if none was found. `log_timestamp` is its largest timestamp, -1
+    unless `is_found`.
+    """
 
     timestamp: int
     offset: int
@@ -41,7 +45,7 @@ class CheckedTime(NamedTuple):
 
 
 class GivesUp(NamedTuple):
-    """Where the real tool aborts: at byte `position` of the segment, None if not at one."""
+    """The place where Kafka's tool aborts: byte `position` of the segment, None if there is no such byte."""
 
     position: int | None
     message: str
@@ -50,7 +54,7 @@ class GivesUp(NamedTuple):
 def check_offset_index(
     index: OffsetIndex, log: ReadableFile, max_message_bytes: int
 ) -> Iterator[CheckedOffset | GivesUp]:
-    """Entries up to the zero tail, each with the batch at its position (DumpLogSegments.dumpIndex)."""
+    """Yield the entries up to the zero tail, each with the batch at its position (DumpLogSegments.dumpIndex)."""
     for slot, entry in enumerate(index):
         if slot and entry.offset == index.base_offset:
             return
@@ -64,7 +68,7 @@ def check_offset_index(
 def check_time_index(
     time_index: TimeIndex, index: OffsetIndex, log: ReadableFile, limits: Limits
 ) -> Iterator[CheckedTime | GivesUp]:
-    """Entries up to the zero tail, each with the batch of its offset (DumpLogSegments.dumpTimeIndex)."""
+    """Yield the entries up to the zero tail, each with the batch of its offset (DumpLogSegments.dumpTimeIndex)."""
     previous = NO_TIMESTAMP
     for slot, entry in enumerate(time_index):
         if slot and entry.offset == time_index.base_offset:
@@ -95,7 +99,7 @@ def _batch_at(log: ReadableFile, position: int, size: int) -> Batch | GivesUp:
 
 
 def _first_batch_ending_at(log: ReadableFile, position: int, offset: int) -> Batch | GivesUp | None:
-    """The first batch from `position` on whose last offset is `offset` or above."""
+    """Return the first batch from `position` on whose last offset is `offset` or above, None at the end."""
     if not 0 <= position <= log.size_bytes:
         return GivesUp(position, "the index points outside the segment")
     while True:

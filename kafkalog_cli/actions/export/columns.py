@@ -1,4 +1,4 @@
-"""The columns of exported files: all that a record is, so that it can be written back as it was."""
+"""The columns of exported files: everything in a record, so that an import can restore it."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.storage.reading.record_arrow import record_schema
 
 VERSION = "1"
-"""Of the columns; it is in the metadata of each file."""
+"""The version of the columns, kept in the metadata of each file."""
 
 CORE = (
     "key", "value", "offset", "timestamp", "timestamp_type", "headers", "batch_base_offset", "magic", "codec",
     "producer_id", "producer_epoch", "sequence", "leader_epoch", "transactional", "control",
 )  # fmt: skip
-"""Those of the core that they are made of, in their order."""
+"""The columns of the core that exported columns are made from, in their order."""
 
 _NAMES = {"timestamp_type": "timestampType"}
-"""The names are those of Spark's Kafka source, as far as that has the column."""
+"""Names that differ from the core: those of Spark's Kafka source, if it has such a column."""
 OF_FILES = (*_NAMES.values(), "partition", "topic", "day")
-"""What exported files have besides the columns of the core, two of them by the names of directories."""
+"""Columns of exported files that the core does not have; topic and day are in the names of directories."""
 _CODECS = 8
 
 
 def core_schema() -> Any:
-    """The pyarrow.Schema of the batches that `exported` takes."""
+    """Return the pyarrow.Schema of the batches that `exported` takes."""
     return record_schema(CORE)
 
 
 def export_schema() -> Any:
-    """The pyarrow.Schema of exported records. The topic is the directory's, and in the file's metadata.
+    """Return the pyarrow.Schema of exported records; the topic is in the directory's name and the file's metadata.
 
-    A null timestamp is none (-1); keys of headers are bytes, in Kafka they need not be text.
+    A null timestamp is no timestamp (-1). Header keys are bytes, since they need not be text in Kafka.
     """
     import pyarrow as pa
 
@@ -44,7 +44,7 @@ def export_schema() -> Any:
 
 
 def exported(batch: Any, partition: int, schema: Any) -> Any:
-    """A RecordBatch of `core_schema` as one of `export_schema`."""
+    """Return a RecordBatch of `core_schema` as one of `export_schema`."""
     import pyarrow as pa
 
     arrays = []

@@ -1,4 +1,4 @@
-"""The files of one partition that a task makes: one, or one for each day; named so that they sort by offset."""
+"""Write the files of one partition: one file, or one per day, with names that sort by offset."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 MOST_OPEN = 64
-"""Files of days at a time; the one that was not written for longest is ended for another."""
+"""The most files of days open at a time; beyond it, the file not written to for the longest time is ended."""
 MOST_HELD_BYTES = 256 << 20
 
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
-"""Hive's word for null: no timestamp, or none in the years 0 to 9999."""
+"""Hive's name for null: no timestamp, or one outside the years 0 to 9999."""
 _DAY_MS = 86_400_000
 _FIRST_DAY, _BEHIND_DAYS = -719_528, 2_932_897
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]")
 
 
 class Target(NamedTuple):
-    """Where the files of a task are written, how, and under names of which nobody else has the like."""
+    """Where and how the files of a task are written; `prefix` makes their names in `staging` unique."""
 
     staging: str
     attributes: FileAttributes
@@ -37,7 +37,7 @@ class Target(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The partition that the records are of; `topic_id` None: it has none."""
+    """The partition that the records come from; `topic_id` is None if it has none."""
 
     topic: str
     partition: int
@@ -45,7 +45,10 @@ class Source(NamedTuple):
 
 
 class MadeFile(NamedTuple):
-    """A file that is complete in the staging directory; `path` is its place in the output. `last_offset` inclusive."""
+    """A complete file in the staging directory.
+
+    `path` is its place in the output. `last_offset` is inclusive.
+    """
 
     staged: str
     path: str
@@ -58,7 +61,7 @@ class MadeFile(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All but its names, as JSON can have it."""
+        """All fields except the file names, as values for JSON."""
         return {name: value for name, value in self._asdict().items() if name not in ("staged", "path")}
 
 
@@ -74,7 +77,7 @@ class _Open:
 
 
 class PartitionFiles:
-    """Writes what comes, in the order of offsets. `finish` gives the files."""
+    """Writes the records of a partition, in the order of offsets, until `finish` returns the files."""
 
     def __init__(self, fs: WritableFilesystem, target: Target, source: Source) -> None:
         self._fs = fs
@@ -99,7 +102,7 @@ class PartitionFiles:
             self._write(day, batch if rows is None else batch.take(pa.array(rows)), offsets, rows)
 
     def add_lines(self, lines: bytes, offsets: Any, millis: Any) -> None:
-        """Append lines, one a record, whose offsets and timestamps these are."""
+        """Append lines, one per record, with the offsets and timestamps of the records."""
         if not len(offsets):
             return
         if not self._target.by_day:
@@ -113,13 +116,13 @@ class PartitionFiles:
             self._write(day, part, offsets, rows)
 
     def finish(self) -> list[MadeFile]:
-        """All files are on the disk. Raises OSError, SyncFailed."""
+        """End all files, write them to the disk, and return them. Raises OSError, SyncFailed."""
         for day in list(self._open):
             self._end(day)
         return self._made
 
     def drop(self) -> None:
-        """What is open is not wanted any more."""
+        """Discard the open files."""
         for one in self._open.values():
             one.file.drop()
         self._open.clear()
@@ -127,7 +130,7 @@ class PartitionFiles:
     def _write(self, day: str, part: Any, offsets: Any, rows: Any = None) -> None:
         own = offsets if rows is None else offsets[rows]
         found = self._open.pop(day, None) or self._begin(day, int(own[0]))
-        self._open[day] = found  # the last of them is the one written last
+        self._open[day] = found  # the last entry is the file written to last
         found.writer.write(part)
         found.last_offset = int(own[-1])
         found.records += len(own)
@@ -154,7 +157,7 @@ class PartitionFiles:
 
 
 def by_day(millis: Any) -> list[tuple[str, Any]]:
-    """The days of timestamps (epoch ms, -1 none), and the rows of each, in order; None: all of them."""
+    """Return the days of timestamps (epoch ms, -1 for none) in order, each with its rows; None for all rows."""
     import numpy as np
 
     millis = np.asarray(millis, dtype=np.int64)
@@ -172,7 +175,7 @@ def _day(number: int) -> str:
 
 
 def escaped(topic: str) -> str:
-    """A topic as the value of a directory's name, as Hive has it: what may not be there as %XX."""
+    """Return a topic as part of a directory's name, as Hive does: characters not allowed there become %XX."""
     raw = os.fsencode(topic)
     return "".join(
         chr(byte) if _PLAIN.match(raw, position) else f"%{byte:02X}" for position, byte in enumerate(raw)

@@ -1,4 +1,4 @@
-"""How far an incremental export has come in each log, and whether a log is still the one that it knows."""
+"""The progress of an incremental export in each log, and the check that a log is still the same one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _CHUNK_BYTES = 1 << 16
 
 
 class LogProgress(NamedTuple):
-    """A log up to `next_offset` (exclusive) is exported.
+    """The progress in one log, which is exported up to `next_offset` (exclusive).
 
-    `topic_id`: None where the partition has none. `last_offset` and `last_record` are of the last record exported and
-    its digest, None before the first: by them a log that was made anew, or cut and filled again, is noticed.
+    `topic_id` is None if the partition has none. `last_offset` and `last_record` are the offset and digest of the last
+    exported record, None if there was none. They show whether a log was recreated, or truncated and filled again.
     """
 
     next_offset: int
@@ -32,16 +32,19 @@ class LogProgress(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What is wrong with where a log goes on. `is_gap`: records went before they were exported, and that is all."""
+    """Why a log cannot be continued.
+
+    `is_gap`: the only problem is that records were deleted before they were exported.
+    """
 
     reason: str
     is_gap: bool = False
 
 
 def record_digest(fs: Filesystem, partition: Partition, offset: int, view: BrokerView) -> str | None:
-    """What tells the record at an offset from others: key, value, timestamp, headers. Compaction leaves it as it is.
+    """Return a digest of the key, value, timestamp and headers of the record at an offset.
 
-    None where there is no such record, or it cannot be read. Raises what `open_read` raises.
+    Compaction does not change it. None if there is no such record, or if it cannot be read. Raises as `open_read` does.
     """
     try:
         log = LogRead(fs, partition, ReadRequest(offset, max_records=1, chunk_bytes=_CHUNK_BYTES), view=view)
@@ -68,7 +71,7 @@ def change_since(  # noqa: PLR0913, PLR0917
     progress: LogProgress,
     view: BrokerView,
 ) -> Change | None:
-    """Why a log cannot go on where the state has it, None if it can. Raises what `open_read` raises."""
+    """Return why a log cannot be continued from the saved state, None if it can. Raises as `open_read` does."""
     if None not in (topic_id, progress.topic_id) and topic_id != progress.topic_id:
         return Change(f"its topic was made anew: the id is {topic_id}, the state knows {progress.topic_id}")
     if bounds.end < progress.next_offset:
@@ -93,7 +96,10 @@ def change_since(  # noqa: PLR0913, PLR0917
 
 
 def progress_of(path: str, state: Mapping[str, Any]) -> dict[tuple[str, int], LogProgress]:
-    """What a record's state has, by topic and partition. Raises UnsupportedFormat; `path` is for its message."""
+    """Return the progress in a saved state, by topic and partition.
+
+    Raises UnsupportedFormat, with `path` in the message.
+    """
     try:
         return {
             (str(one["topic"]), int(one["partition"])): LogProgress(
@@ -106,6 +112,6 @@ def progress_of(path: str, state: Mapping[str, Any]) -> dict[tuple[str, int], Lo
 
 
 def state_of(progress: Mapping[tuple[str, int], LogProgress]) -> dict[str, Any]:
-    """The state of a record, which `progress_of` reads."""
+    """Return the progress as a state to save, which `progress_of` reads."""
     logs = [{"topic": topic, "partition": number, **one._asdict()} for (topic, number), one in sorted(progress.items())]
     return {"logs": logs}

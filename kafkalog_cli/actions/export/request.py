@@ -1,4 +1,4 @@
-"""What is to be exported, and as what."""
+"""What to export, and in which format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkalog_cli.errors import UsageError
 
 @unique
 class FileFormat(Enum):
-    """What files are made; the value is the word on the command line."""
+    """The format of the files. The value is the word on the command line."""
 
     PARQUET = "parquet"
     ARROW = "arrow"
@@ -21,12 +21,12 @@ class FileFormat(Enum):
 
     @property
     def suffix(self) -> str:
-        """How the names of the files end."""
+        """The suffix of file names."""
         return "ndjson" if self is FileFormat.JSON else self.value
 
     @property
     def codecs(self) -> tuple[str, ...]:
-        """How the files can be packed; the first is the default."""
+        """The codecs for the format; the first is the default."""
         return {
             FileFormat.PARQUET: ("snappy", "none", "gzip", "lz4", "zstd"),
             FileFormat.ARROW: ("none", "lz4", "zstd"),
@@ -36,7 +36,7 @@ class FileFormat(Enum):
 
 @unique
 class OnDamage(Enum):
-    """What becomes of records that cannot be read; Spark's words."""
+    """What happens to records that cannot be read; the values are Spark's words."""
 
     FAILFAST = "failfast"
     DROPMALFORMED = "dropmalformed"
@@ -44,9 +44,10 @@ class OnDamage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """`range` holds for each log. `by_day`: a directory for each day (UTC) of the records' timestamps.
+    """What to export; `range` applies to each log.
 
-    `is_incremental`: a log is taken up to its last whole batch; what is behind that is the next run's to look at.
+    `by_day`: one directory per day (UTC) of the records' timestamps. `is_incremental`: a log is exported up to its last
+    whole batch. The rest is left to the next run.
     """
 
     format: FileFormat = FileFormat.PARQUET
@@ -59,7 +60,7 @@ class ExportRequest:
     is_incremental: bool = False
 
     def check(self) -> None:
-        """Raises UsageError for what does not go together."""
+        """Raise UsageError if options contradict each other."""
         if self.codec not in self.format.codecs:
             raise UsageError(
                 reason=f"--format {self.format.value} is packed by {', '.join(self.format.codecs)}; not {self.codec}"
@@ -69,7 +70,7 @@ class ExportRequest:
 
     @property
     def what(self) -> dict[str, Any]:
-        """What all runs into one directory must have in common."""
+        """The options that all runs into one directory must have in common."""
         return {
             "format": self.format.value,
             "by_day": self.by_day,

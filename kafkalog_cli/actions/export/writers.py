@@ -1,4 +1,4 @@
-"""One exported file: columns as Parquet or Arrow, or lines, into a stream that is not seen yet."""
+"""Write one exported file, as Parquet or Arrow columns or as lines, into a file that is not published yet."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from kafkalog_cli.actions.export.request import FileFormat
 from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 ROW_GROUP_BYTES = 64 << 20
-"""Of columns, before they are packed."""
+"""The size in bytes of a row group's columns before compression."""
 
 _SORTED = ("offset", "timestamp", "sequence", "batch_base_offset")
 _FEW_VALUES = (
     "partition", "timestampType", "magic", "codec", "producer_id", "producer_epoch", "leader_epoch", "transactional",
     "control",
 )  # fmt: skip
-"""Columns of batches, whose values repeat."""
+"""Columns that are the same for a whole batch, so that their values repeat."""
 _MAY_REPEAT = ("key", "value", "headers.list.element.key", "headers.list.element.value")
-"""A dictionary is tried, and given up in a row group where it gets large."""
+"""Columns for which Parquet tries a dictionary, and drops it in a row group where it becomes large."""
 
 
 class Writer(Protocol):
-    """Takes parts in the order of offsets; `held_bytes` wait until `flush`, or until they are enough."""
+    """Takes parts in the order of offsets; `held_bytes` are not written until `flush`, or until there are enough."""
 
     held_bytes: int
 
@@ -29,21 +29,21 @@ class Writer(Protocol):
         """Append a part: a RecordBatch, or bytes."""
 
     def flush(self) -> None:
-        """Hand over what waits."""
+        """Write the parts that are held."""
 
     def close(self) -> None:
-        """The end of the file; the stream stays open."""
+        """End the file; the stream stays open."""
 
 
 def writer(format: FileFormat, file: StagedFile, schema: Any, codec: str) -> Writer:  # noqa: A002
-    """What writes a file of this format; `schema` with the metadata of the file, None for lines."""
+    """Return the writer for a format; `schema` has the metadata of the file, None for lines."""
     if format is FileFormat.JSON:
         return LinesWriter(file)
     return (ParquetWriter if format is FileFormat.PARQUET else ArrowWriter)(file, schema, codec)
 
 
 class LinesWriter:
-    """Lines as they come."""
+    """Writes lines as they come."""
 
     def __init__(self, file: StagedFile) -> None:
         self.held_bytes = 0
@@ -61,7 +61,7 @@ class LinesWriter:
 
 
 class _Gathering:
-    """Parts gathered to large ones."""
+    """Gathers parts into large tables."""
 
     def __init__(self, schema: Any) -> None:
         self.held_bytes = 0
@@ -88,7 +88,7 @@ class _Gathering:
 
 
 class ParquetWriter(_Gathering):
-    """A row group for what was gathered."""
+    """Writes a Parquet file, with one row group per gathered table."""
 
     def __init__(self, file: StagedFile, schema: Any, codec: str) -> None:
         import pyarrow.parquet as pq
@@ -113,7 +113,7 @@ class ParquetWriter(_Gathering):
 
 
 class ArrowWriter(_Gathering):
-    """The file format of Arrow IPC."""
+    """Writes a file in the Arrow IPC file format."""
 
     def __init__(self, file: StagedFile, schema: Any, codec: str) -> None:
         import pyarrow as pa

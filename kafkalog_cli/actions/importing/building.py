@@ -1,4 +1,4 @@
-"""One new partition, built of the rows that are to be in it, where nobody looks."""
+"""Build one new partition from its rows, in a directory that no broker reads yet."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ from kafkalog_cli.storage.settings.topic_config import Setting, TopicConfig
 
 @dataclass(frozen=True, slots=True)
 class TopicStyle:
-    """How the partitions of a topic are made; it goes to every worker.
+    """How the partitions of a topic are made; every worker gets a copy.
 
-    `keeps_codecs`: batches are packed as those that the records come from; else as `writing` says. `keeps_epochs`:
-    leader epochs of the input count, as the topic is the one that they were given in; else all are 0.
+    `keeps_codecs`: batches keep the codec of the batches that their records come from; else `writing` decides.
+    `keeps_epochs`: the leader epochs of the input are kept, because they were assigned in this same topic; else all are
+    0.
     """
 
     topic: str
@@ -53,13 +54,13 @@ class TopicStyle:
 
     @classmethod
     def of(cls, source: SettingsSource, log_dir: str, topic: str, writing: Writing, now_ms: int) -> TopicStyle:
-        """With the settings that hold there. Raises as `SettingsSource.metadata` does."""
+        """Return the style with the topic's settings there. Raises as `SettingsSource.metadata` does."""
         config = source.topic_config(log_dir, topic)
         return cls(topic, config, LogRequest(now_ms, source).used_settings(log_dir, topic), writing, now_ms)
 
     @property
     def batches(self) -> BatchStyle:
-        """What batches have."""
+        """The style of the batches."""
         forced = forced_codec(self.config)
         writing = self.writing
         codec, level = (writing.codec_id, writing.compression_level) if forced is None else forced
@@ -74,7 +75,7 @@ class TopicStyle:
 
     @property
     def ignored_columns(self) -> frozenset[str]:
-        """Columns of an input that do not count."""
+        """The columns of an input that are ignored."""
         keeps_offsets, keeps_codecs = self.writing.keep_offsets, self.keeps_codecs and forced_codec(self.config) is None
         told = {
             **dict.fromkeys(("offset", "timestamp_type", "timestampType"), keeps_offsets),
@@ -85,9 +86,10 @@ class TopicStyle:
 
 
 class Built(NamedTuple):
-    """A partition that is on the disk. `transactional`: records that were of transactions, and are plain ones now.
+    """A partition that has been written to the disk.
 
-    `newest_ms`: the largest timestamp, -1 for none. `odd_time`: the first timestamp in another unit than milliseconds.
+    `transactional` counts records that were in transactions and are now outside of them. `newest_ms` is the largest
+    timestamp, -1 for none. `odd_time` is the first timestamp in another unit than milliseconds.
     """
 
     first_offset: int
@@ -102,16 +104,16 @@ class Built(NamedTuple):
 
 
 def build(fs: WritableFilesystem, path: str, parts: Iterable[Any], style: TopicStyle, kernels: KernelChoice) -> Built:
-    """Make the partition's directory `path` of RecordBatches, in their order; all of it is on the disk then.
+    """Build the partition directory `path` from RecordBatches, in their order, and write all of it to the disk.
 
-    Raises BadInput for what a broker would not take, UsageError for other columns than records have, NotChanged,
-    NoSpace, OSError, SyncFailed; then what was made lies there, and may be removed.
+    Raises BadInput for records that a broker would refuse, and UsageError for columns that records do not have. Raises
+    NotChanged, NoSpace, OSError, SyncFailed. After an error the incomplete directory is left there, and may be removed.
     """
     return _Build(fs, path, style, kernels).run(parts)
 
 
 class _Build:
-    """One call."""
+    """One call of `build`."""
 
     def __init__(self, fs: WritableFilesystem, path: str, style: TopicStyle, kernels: KernelChoice) -> None:
         self._fs, self._path, self._style, self._kernels = fs, path, style, kernels
@@ -164,7 +166,7 @@ class _Build:
         )
 
     def _rows(self, parts: Iterable[Any]) -> Iterator[Any]:
-        """The parts that have rows, without columns that do not count."""
+        """Yield the parts that have rows, without ignored columns."""
         ignored = self._style.ignored_columns
         for part in parts:
             if not part.num_rows:
@@ -174,7 +176,7 @@ class _Build:
 
 
 def _transactional(part: Any) -> int:
-    """How many records of transactions there are; markers are none."""
+    """Return the number of records in transactions, without markers."""
     import pyarrow.compute as pc
 
     if "transactional" not in part.schema.names:

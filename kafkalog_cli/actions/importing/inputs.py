@@ -1,4 +1,4 @@
-"""The files that an import reads: which there are, and what their names, schemas and metadata tell of the records."""
+"""The files that an import reads, and what their names, schemas and metadata say about the records."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 ORIGIN_COLUMNS = ("offset", "timestampType", "timestamp_type", "leader_epoch", "codec", "control", "transactional")
 PLACE_COLUMNS = ("topic", "partition")
 KNOWN_COLUMNS = frozenset((*RECORD_COLUMNS, *ORIGIN_COLUMNS, *PLACE_COLUMNS))
-"""What of an input is taken; all else is left out."""
+"""The columns of an input that are used; all others are left out."""
 
 _LEFT_OUT_UNTOLD = frozenset(
     ("day", "batch_base_offset", "magic", "producer_id", "producer_epoch", "sequence", "position", "segment", "_fault")
 )
-"""Columns of our own files that no record of a new log has."""
+"""Columns of exported files that are left out without a note, because records of a new log do not have them."""
 NO_OFFSET = "a row has no offset, where others may have one: --new-offsets numbers all anew"
 _SUFFIXES = {
     ".parquet": FileFormat.PARQUET,
@@ -38,9 +38,10 @@ _ROWS = 1 << 15
 
 
 class InputFile(NamedTuple):
-    """A file of records. `topic` by its metadata or directory, `partition` and `topic_id` by its metadata; else None.
+    """A file of records.
 
-    `rows`: -1 where only reading tells. `columns` are those that are taken, `left_out` the others.
+    `topic` comes from its metadata or directory, `partition` and `topic_id` from its metadata; None if unknown. `rows`
+    is -1 if only reading the file shows the number. `columns` are the columns used, `left_out` the others.
     """
 
     path: str
@@ -60,10 +61,10 @@ class InputFile(NamedTuple):
 
 
 def input_files(fs: Filesystem, paths: Sequence[str]) -> list[InputFile]:
-    """The files under the paths, by name; those in directories only if their names end like those of records.
+    """Return the files under the paths, by name; in directories, only files whose suffix is one of records.
 
-    What begins with `.` or `_` is passed over, as Spark does. Raises PathNotFound, NothingSelected, Unreadable,
-    UsageError for a file of another kind, BadInput for one that is not what its name says.
+    Names that begin with `.` or `_` are skipped, as Spark does. Raises PathNotFound, NothingSelected, Unreadable.
+    Raises UsageError for a file of another kind, and BadInput for a file that does not match its suffix.
     """
     found: dict[str, FileFormat] = {}
     for path in paths:
@@ -115,7 +116,7 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
 
     try:
         rows, schema = _opened(file)
-    except (OSError, ValueError) as error:  # pyarrow's errors are of these
+    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses
         raise BadInput(path=path, reason=f"it cannot be read as {kind.value}: {error}") from error
     facts = {name.decode(): value for name, value in (schema.metadata or {}).items()}
     topic, number, topic_id = (facts.get(f"kafkalog.{name}") for name in ("topic", "partition", "topic_id"))
@@ -137,7 +138,7 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
 
 
 def _topic_of_directory(path: str) -> str | None:
-    """By the last directory `topic=NAME`, as Hive writes it."""
+    """Return the topic from the last directory named `topic=NAME`, as Hive writes it; None if there is none."""
     for part in reversed(path.split("/")[:-1]):
         name, _, value = part.partition("=")
         if name == "topic" and value:
@@ -146,7 +147,7 @@ def _topic_of_directory(path: str) -> str | None:
 
 
 def _opened(file: InputFile) -> tuple[int, Any]:
-    """How many rows a file has, and its schema."""
+    """Return the number of rows of a file, and its schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -158,11 +159,11 @@ def _opened(file: InputFile) -> tuple[int, Any]:
         return rows, reader.schema
 
 
-# -- rows
+# ---- rows
 
 
 def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
-    """The rows of a file as RecordBatches of those of `columns` that it has, in its order. Raises BadInput."""
+    """Yield the rows of a file in order, as RecordBatches of the `columns` that it has. Raises BadInput."""
     wanted = [name for name in file.columns if name in columns]
     parts: Iterator[Any]
     try:
@@ -194,7 +195,7 @@ def _arrow(path: str, columns: list[str]) -> Iterator[Any]:
 
 
 def offset_range(file: InputFile) -> tuple[int, int] | None:
-    """The smallest and the largest offset in a file, None if it has no rows. Raises BadInput."""
+    """Return the smallest and the largest offset in a file, None if it has no rows. Raises BadInput."""
     import pyarrow.compute as pc
 
     found: list[int] = []

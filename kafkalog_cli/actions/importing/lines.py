@@ -1,4 +1,4 @@
-"""NDJSON of records, as `read --format json` and `export --format json` have it, as columns."""
+"""Read records from NDJSON, as `read --format json` and `export --format json` print it, into columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _ROWS = 1 << 13
 
 
 def line_batches(path: str) -> Iterator[Any]:
-    """RecordBatches of the records of a file. Raises BadInput with the line's number, OSError, and as `open_read`."""
+    """Yield RecordBatches of the records of a file.
+
+    Raises BadInput with the line number, OSError, and as `open_read` does.
+    """
     rows: list[dict[str, Any]] = []
     with RealFilesystem().open_read(path) as file:
         for found in read_records(PieceLines(file_pieces(file)), path, _row):

@@ -1,4 +1,4 @@
-"""The rows of several files in the order of offsets: one after the other, or several at once where they overlap."""
+"""Merge the rows of several files by offset: one file after the other, or several at once where they overlap."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from kafkalog_cli.errors import BadInput
 
 
 def in_offset_order(files: Sequence[InputFile], columns: Collection[str]) -> Iterator[Any]:
-    """RecordBatches of these columns, the offset among them. Within each file rows are in that order. Raises BadInput.
+    """Yield RecordBatches of these columns, which include the offset, in the order of offsets. Raises BadInput.
 
-    Memory is that of a batch of each of the files that overlap.
+    Within each file, rows must be in that order if its offsets overlap with another file's. Memory holds one batch of
+    each overlapping file.
     """
     ranges = [(found, file) for file in files if (found := offset_range(file)) is not None]
     ranges.sort(key=lambda one: one[0])
@@ -63,23 +64,23 @@ class _Head:
 
     @property
     def schema(self) -> Any:
-        """The columns of the batch at hand."""
+        """The columns of the current batch."""
         assert self._part is not None
         return self._part.schema
 
     @property
     def has_rows(self) -> bool:
-        """Whether there are more."""
+        """Whether there are more rows."""
         return self._part is not None
 
     @property
     def last(self) -> int:
-        """The last offset of the batch at hand."""
+        """The last offset of the current batch."""
         assert self._offsets is not None
         return int(self._offsets[-1])
 
     def taken(self, bound: int) -> Any:
-        """Those of the batch at hand up to the offset `bound`; they are gone here then."""
+        """Remove and return the rows of the current batch up to the offset `bound`."""
         import numpy as np
 
         assert self._part is not None
@@ -93,7 +94,7 @@ class _Head:
 
 
 def _sorted(parts: list[Any]) -> Any:
-    """As one batch, in the order of offsets; of equal ones the earlier file's first."""
+    """Return the rows as one batch in the order of offsets; of equal offsets, the earlier file's row is first."""
     import pyarrow as pa
 
     table = pa.Table.from_batches([part for part in parts if part.num_rows]).combine_chunks()

@@ -1,4 +1,4 @@
-"""Which partitions an import makes: of which files, under which topic ids, and what stands in the way of it."""
+"""Plan which partitions an import makes: from which files, with which topic ids, and what prevents it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.publishing.new_partitions import has_no_record
 
 _MOST_TOPIC = 249
-"""Topic.MAX_NAME_LENGTH."""
+"""The longest topic name (Topic.MAX_NAME_LENGTH)."""
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class Job(NamedTuple):
-    """A partition that is to be made of files, in this order unless their offsets say another."""
+    """A partition to make from files, in this order unless their offsets give another order."""
 
     topic: str
     partition: int
@@ -34,38 +34,38 @@ class Job(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The partition's name."""
+        """The name of the partition's directory."""
         return partition_directory_name(self.topic, self.partition)
 
     @property
     def size_bytes(self) -> int:
-        """Of the files."""
+        """The total size of the files."""
         return sum(file.size_bytes for file in self.files)
 
     @property
     def rows(self) -> int:
-        """Of the files; -1 where only reading tells."""
+        """The number of rows in the files; -1 if only reading them shows it."""
         return -1 if any(file.rows < 0 for file in self.files) else sum(file.rows for file in self.files)
 
 
 class TopicId(NamedTuple):
-    """The id under which a topic is made, and who says so; None: nobody."""
+    """The topic id with which a topic is made, and its source. None: no source knows it."""
 
     topic_id: str | None
     said_by: str = ""
 
 
 def topic_of(file: InputFile, request: ImportRequest) -> str | None:
-    """The topic of all rows of a file, None where each has its own, or none."""
+    """Return the topic of all rows of a file; None if the rows have a topic column, or if the topic is unknown."""
     if request.topic is not None:
         return request.topic
     return None if "topic" in file.columns else file.topic
 
 
 def jobs_of_files(files: Sequence[InputFile], request: ImportRequest) -> list[Job] | None:
-    """A job for each partition, where each file is of a single one; None: the rows are to be sorted out first.
+    """Return a job per partition if each file belongs to a single one; None if rows must be sorted first.
 
-    Raises UsageError where nothing says which topic or partition a file is of, or --topic is for several topics.
+    Raises UsageError if the topic or partition of a file is unknown, or if --topic is given for several topics.
     """
     own = {file.topic for file in files if "topic" not in file.columns}
     if request.topic is not None and len(own) > 1:
@@ -88,7 +88,7 @@ def jobs_of_files(files: Sequence[InputFile], request: ImportRequest) -> list[Jo
 
 
 def jobs_of_parts(parts: Iterable[Part]) -> list[Job]:
-    """A job for each partition, its files in the order of the input."""
+    """Return a job per partition, with its files in the order of the input."""
     found: dict[tuple[str, int], list[Part]] = {}
     for part in parts:
         found.setdefault((part.topic, part.partition), []).append(part)
@@ -99,7 +99,7 @@ def jobs_of_parts(parts: Iterable[Part]) -> list[Job]:
 
 
 class Planner:
-    """What holds for the topics of one import into `log_dir`; `places`: all partitions that are there already."""
+    """Plans the topics of one import into `log_dir`; `places` are all partitions that exist already."""
 
     def __init__(  # noqa: PLR0913, PLR0917
         self,
@@ -120,7 +120,10 @@ class Planner:
         self._empty_ids: dict[str, str | None] = {}
 
     def check(self, jobs: Sequence[Job]) -> None:
-        """Raises Refused, UnsupportedFormat for the first that may not be made; UsageError for an impossible topic."""
+        """Check that the partitions may be made.
+
+        Raises Refused or UnsupportedFormat for the first that may not, UsageError for an invalid topic name.
+        """
         told: set[tuple[str, str]] = set()
         for job in jobs:
             _check_name(job.topic)
@@ -138,7 +141,7 @@ class Planner:
                     self.notes.append(Note(verdict.rule.name, partition.path, verdict.message))
 
     def _check_place(self, job: Job, partition: Partition) -> None:
-        """Raises Refused where it is there already, or is being removed or copied by a broker."""
+        """Raise Refused if the partition exists already, or if a broker was copying it there."""
         if self._fs.status(partition.path) is not None:
             is_empty = has_no_record(self._fs, partition.path)
             if not (is_empty and self._request.replace_empty):
@@ -153,9 +156,10 @@ class Planner:
                 raise Refused(path=entry.path, reason="a broker was copying this partition here")
 
     def topic_ids(self, jobs: Sequence[Job], of_files: Mapping[str, set[str]]) -> dict[str, TopicId]:
-        """By topic. The command line goes first, then the metadata log: a broker asks for the id that that has.
+        """Return the topic ids, by topic.
 
-        Raises UsageError where they contradict each other.
+        The command line takes precedence, then the metadata log, because a broker requires the id in it. Raises
+        UsageError if the ids of the command line do not fit the topics.
         """
         topics = sorted({job.topic for job in jobs})
         given = dict(self._request.topic_ids)
@@ -191,7 +195,7 @@ class Planner:
         return found
 
     def style(self, topic: str, topic_id: TopicId, of_files: set[str], *, keep_offsets: bool) -> TopicStyle:
-        """How a topic's partitions are made. Raises as `SettingsSource.metadata` does."""
+        """Return how a topic's partitions are made. Raises as `SettingsSource.metadata` does."""
         writing = self._request.writing(keep_offsets=keep_offsets)
         style = TopicStyle.of(self._source, self._log_dir, topic, writing, self._now_ms)
         is_same = topic_id.topic_id is not None and of_files == {topic_id.topic_id}
@@ -201,7 +205,7 @@ class Planner:
 
 
 def ids_of_files(files: Sequence[InputFile], request: ImportRequest) -> dict[str, set[str]]:
-    """The topic ids that the files tell, by topic."""
+    """Return the topic ids found in the files, by topic."""
     found: dict[str, set[str]] = {}
     for file in files:
         topic = topic_of(file, request)
@@ -211,6 +215,6 @@ def ids_of_files(files: Sequence[InputFile], request: ImportRequest) -> dict[str
 
 
 def _check_name(topic: str) -> None:
-    """As a broker does (Topic.validate)."""
+    """Raise UsageError for an invalid topic name, as a broker does (Topic.validate)."""
     if topic in ("", ".", "..") or len(topic) > _MOST_TOPIC or not _LEGAL.issuperset(topic):
         raise UsageError(reason=f"{topic!r} is no name of a topic")

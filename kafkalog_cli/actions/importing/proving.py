@@ -1,4 +1,4 @@
-"""Reading a new partition back, and comparing it with the rows that it was made of, record by record."""
+"""Read a new partition back, and compare it record by record with the rows that it was built from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROWS = 1 << 14
 
 
 class Proof(NamedTuple):
-    """How many records were compared, and the SHA-256 over them: equal ones have equal digests."""
+    """The number of records compared, and their SHA-256; equal records have equal digests."""
 
     records: int
     digest: str
@@ -32,11 +32,11 @@ def prove(  # noqa: PLR0913, PLR0917
     fs: Filesystem, path: str, name: str, expected: Iterable[Any], now_ms: int, kernels: KernelChoice,
     *, with_offsets: bool, append_time_ms: int | None = None,
 ) -> Proof:  # fmt: skip
-    """Compare the partition in `path`, which messages call `name`, with the rows that were to become it.
+    """Compare the partition in `path` (`name` in messages) with the rows that it was built from.
 
-    Timestamp, key, value and headers of each record, in their order; with `with_offsets` its offset. Where the broker's
-    clock gave timestamps (`append_time_ms`) they are that. Raises NotSame at the first that differs, DamagedLog, and
-    what reading raises.
+    It compares timestamp, key, value and headers of all records in order and, with `with_offsets`, the offset.
+    `append_time_ms` is the timestamp of all records if the topic has LogAppendTime, else None. Raises NotSame at the
+    first difference, DamagedLog, and as reading does.
     """
     columns = (*(("offset",) if with_offsets else ()), *_RECORD)
     schema = record_schema(columns)
@@ -64,7 +64,7 @@ def _read(fs: Filesystem, path: str, schema: Any, kernels: KernelChoice) -> Iter
 
 
 def _rows_of(parts: Iterable[Any]) -> Iterator[Any]:
-    """The same rows as tables of as many rows each, but for the last, in one piece a column."""
+    """Yield the same rows as tables of equal size, except the last, with one chunk per column."""
     import pyarrow as pa
 
     held: list[Any] = []
@@ -84,7 +84,7 @@ def _rows_of(parts: Iterable[Any]) -> Iterator[Any]:
 
 
 def _difference(one: Any, other: Any, before: int) -> str:
-    """The first record that differs; `before`: how many were the same."""
+    """Describe the first record that differs; `before` is the number of equal records."""
     wanted, found = ([] if table is None else table.to_pylist() for table in (one, other))
     for number, (first, second) in enumerate(zip(wanted, found, strict=False)):
         if first != second:
@@ -95,7 +95,7 @@ def _difference(one: Any, other: Any, before: int) -> str:
 
 
 def _add(digest: Any, table: Any) -> None:
-    """Lengths and bytes of all columns, a null apart from an empty one."""
+    """Add lengths and bytes of all columns to the digest; a null and an empty value differ in it."""
     for name in table.schema.names:
         for array in _flat(table.column(name).combine_chunks()):
             digest.update(array)

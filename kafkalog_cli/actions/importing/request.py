@@ -1,4 +1,4 @@
-"""What is to be imported, and how it is to be written."""
+"""What to import, and how to write it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ _MOST_PARTITIONS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """`topic` None: by the input. `topic_ids` by topic, "" for the only one. `partitions`: rows go by their key.
+    """The options of an import.
 
-    `codec` None: that of the batch that a record comes from, where the input tells. `new_offsets`: from 0 on; else
-    those of the input are kept, if it has some. `prove`: read back what was built, and compare.
+    `topic` None: the input names the topics. `topic_ids` are by topic, "" for the only topic. `partitions` is a number
+    of partitions, to which rows go by their keys; None: the input names them. `codec` None: a batch keeps the codec of
+    the batch that its records come from, if the input names it. `new_offsets`: offsets start at 0, else the input's
+    offsets are kept, if it has any. `prove`: read back what was built, and compare.
     """
 
     topic: str | None = None
@@ -34,7 +36,7 @@ class ImportRequest:
     single_replica: bool = False
 
     def check(self) -> None:
-        """Raises UsageError for what contradicts itself."""
+        """Raise UsageError if options contradict each other."""
         self.writing(keep_offsets=False).check(lambda name: f"--{name.replace('_', '-')}")
         if self.compression_level is not None and self.codec is None:
             raise UsageError(reason="--compression-level needs a --codec")
@@ -44,7 +46,7 @@ class ImportRequest:
             raise UsageError(reason="--topic-id: one without a topic, or each with one, as TOPIC=ID")
 
     def writing(self, *, keep_offsets: bool) -> Writing:
-        """How batches are made."""
+        """Return how batches are made."""
         return Writing(
             codec=self.codec or "none",
             compression_level=self.compression_level,
@@ -53,7 +55,7 @@ class ImportRequest:
         )
 
     def keeps_offsets(self, files: Sequence[InputFile]) -> bool:
-        """Whether offsets are kept. Raises UsageError where some of the files have them."""
+        """Whether offsets are kept. Raises UsageError if only some of the files have them."""
         if self.new_offsets or self.partitions is not None:
             return False
         having = [file for file in files if file.has_offsets]
@@ -66,17 +68,20 @@ class ImportRequest:
 
 
 def command_of(inputs: Sequence[str], request: ImportRequest, config: Sequence[str]) -> list[str]:
-    """What tells one import into a log directory from another one; `inputs` are full paths."""
+    """Return words that identify an import into a log directory; `inputs` are full paths."""
     return [*inputs, str(request), str(tuple(config))]
 
 
 def inputs_of(command: Sequence[str]) -> Sequence[str]:
-    """The inputs in what `command_of` made; none of a DataFrame, which has no such command."""
+    """Return the inputs from the words of `command_of`; none for a DataFrame, which has no such words."""
     return command[:-2]
 
 
 def topic_ids(given: Sequence[str]) -> dict[str, str]:
-    """Ids of `TOPIC=ID` or `ID` (its topic is "" then), as Kafka writes them. Raises UsageError."""
+    """Parse `TOPIC=ID` or `ID` (for which the topic is "") into ids by topic, as Kafka writes them.
+
+    Raises UsageError.
+    """
     found = {}
     for one in given:
         topic, _, text = one.rpartition("=") if not is_topic_id(one) else ("", "", one)

@@ -1,4 +1,4 @@
-"""What an import plans, and what it made."""
+"""What an import plans to make, and what it has made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkalog_cli.storage.publishing.new_partitions import Completed
 
 
 class JobDone(NamedTuple):
-    """A partition that is complete under the name `staged`; `proof` None: it was not asked for."""
+    """A partition that is complete under the name `staged`; `proof` is None if it was not requested."""
 
     topic: str
     partition: int
@@ -26,7 +26,7 @@ class JobDone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What is to be made; `jobs` None: only the rows tell which partitions. `ids` by topic."""
+    """What is to be made. `jobs` is None if only the rows show which partitions. `ids` are by topic."""
 
     files: tuple[InputFile, ...]
     jobs: tuple[Job, ...] | None
@@ -36,7 +36,10 @@ class ImportPlan:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What was made, and what is to be said of it. `completed`: of a run that was cut off after its commit."""
+    """What was made, and remarks on it.
+
+    `completed` is about an earlier run that was cut off after its commit.
+    """
 
     plan: ImportPlan | None = None
     done: tuple[JobDone, ...] = ()
@@ -45,5 +48,5 @@ class ImportResult:
 
     @property
     def exit_code(self) -> ExitCode:
-        """FAILURE where partitions of a committed run are gone."""
+        """FAILURE if partitions of a committed run are lost."""
         return ExitCode.FAILURE if self.completed.lost else ExitCode.OK

@@ -1,4 +1,4 @@
-"""Rows sorted out by the partition that they are to be in, into files of which each has those of one."""
+"""Sort rows by their partition into files that have the rows of one partition each."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 HELD_BYTES = 64 << 20
-"""Of rows, before they are written."""
+"""The size in bytes of the rows held in memory before they are written."""
 _MOST_PARTITION = (1 << 31) - 1
 
 
 class Part(NamedTuple):
-    """Rows of one partition, in a file of their own; `order`: parts of one partition follow each other by it."""
+    """A file with rows of one partition; `order` sorts the parts of the same partition."""
 
     topic: str
     partition: int
@@ -33,12 +33,15 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Which partition a row goes to. `topic` and `partition` are for rows without such a column (or with null there).
+    """The rules that assign rows to partitions.
 
-    `partitions`: by the key (murmur2), rows without one as a producer spreads them, or where their column says. With
-    `is_column_first` that column counts for rows with a key too, as a producer has it. Rows of a file
-    are in the order of their offsets, if all have one, even where new ones are given (without `keeps_offsets`); else
-    they have none, and the order is the input's.
+    `topic` and `partition` are for rows without such a column, or with null in it. `is_topic_given`: `topic` is for all
+    rows. `partitions`: rows go to one of that many partitions by their key (murmur2). Rows without a key go where their
+    column says, else they are spread as by a producer. With `is_column_first` the column also decides for rows with a
+    key, as in a producer.
+
+    If all rows of a file have offsets, they are sorted by them, even if new offsets are assigned (without
+    `keeps_offsets`). Else the offsets are dropped, and the order is that of the input.
     """
 
     topic: str | None = None
@@ -51,7 +54,7 @@ class Places:
 
 
 class Scatter:
-    """Takes the rows of the `number`-th input, which messages call `name`, apart into files in `directory`."""
+    """Splits the rows of the `number`-th input (`name` in messages) into files in `directory`."""
 
     def __init__(  # noqa: PLR0913, PLR0917
         self, fs: WritableFilesystem, directory: str, attributes: FileAttributes, places: Places, number: int, name: str
@@ -70,7 +73,7 @@ class Scatter:
         )
 
     def run(self, parts: Iterable[Any]) -> Iterator[Part]:
-        """The files that were made. Raises BadInput, UsageError, OSError, SyncFailed."""
+        """Yield the files made. Raises BadInput, UsageError, OSError, SyncFailed."""
         for part in parts:
             check_columns(part.schema)
             if part.num_rows:
@@ -96,7 +99,7 @@ class Scatter:
         self._held_bytes += part.nbytes
 
     def _topics(self, part: Any) -> list[tuple[str, Any]]:
-        """Each topic, and which rows are its; None: all."""
+        """Return each topic with the mask of its rows; None for all rows."""
         places = self._places
         if "topic" not in part.schema.names or places.is_topic_given:
             if places.topic is None:

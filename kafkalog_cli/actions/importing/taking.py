@@ -1,4 +1,4 @@
-"""Columns of files as records have them: what other programs write otherwise is made so, or refused."""
+"""Convert the columns of files to the columns of records, or refuse columns that cannot be converted."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.compression import Codec
 
 MOST_OFFSET = (1 << 63) - 2
-"""A log ends behind its last record."""
+"""The largest offset of a record, since the log's end is one more."""
 _INTEGERS = ("offset", "partition", "leader_epoch", "timestamp_type", "timestampType")
 _BOOLEANS = ("transactional", "control")
 
 
 def check_types(schema: Any) -> None:
-    """Raises UsageError for columns of a name twice, or of types that `taken` does not take."""
+    """Check the columns of a file.
+
+    Raises UsageError for repeated column names, or for types that `taken` does not accept.
+    """
     from pyarrow import types
 
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
@@ -35,7 +38,7 @@ def check_types(schema: Any) -> None:
 
 
 def taken_schema(schema: Any) -> Any:
-    """What `taken` makes of it, but for metadata. Raises UsageError as `check_types`."""
+    """Return the schema of what `taken` makes, without metadata. Raises UsageError as `check_types` does."""
     import pyarrow as pa
 
     check_types(schema)
@@ -43,16 +46,16 @@ def taken_schema(schema: Any) -> Any:
 
 
 def taken(part: Any, name: str) -> Any:
-    """A RecordBatch, of which messages speak as `name`, with bytes and numbers as records have them.
+    """Return a RecordBatch (`name` in messages) with bytes and numbers as records have them.
 
-    Raises UsageError for columns that cannot be, BadInput for values that no record has.
+    Raises UsageError for columns that cannot be converted, and BadInput for values that records cannot have.
     """
     import pyarrow as pa
 
     wanted = taken_schema(part.schema)
     try:
         arrays = [_cast(array, field.type) for array, field in zip(part.columns, wanted, strict=True)]
-    except ValueError as error:  # pyarrow's errors are of these
+    except ValueError as error:  # pyarrow's errors are subclasses
         raise BadInput(path=name, reason=f"a value is none that a record can have: {error}") from error
     found = pa.RecordBatch.from_arrays(arrays, schema=wanted)
     for column, most in (("offset", MOST_OFFSET), ("codec", max(Codec))):
@@ -82,7 +85,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _kind_of(name: str, given: Any) -> Any:
-    """The type that a column is brought to; its own where another check tells what is wrong with it."""
+    """Return the type that a column is converted to; its own type if another check reports the problem."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -107,7 +110,7 @@ def _kind_of(name: str, given: Any) -> Any:
 
 
 def _cast(array: Any, kind: Any) -> Any:
-    """Raises ValueError for values beyond the type."""
+    """Convert an array to the type. Raises ValueError for values outside its range."""
     import pyarrow as pa
 
     if array.type.equals(kind):

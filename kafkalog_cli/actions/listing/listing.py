@@ -1,4 +1,4 @@
-"""What `ls` tells of a partition: from names, sizes, small files, checkpoints, and the first and last headers."""
+"""Describe a partition for `ls`, from names, sizes, small files, checkpoints, and the first and last headers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.unreadable import unreadable
 
 REPLAY_BYTES = 4 << 30
-"""Where more would have to be passed to find the open transactions, they are not looked for."""
+"""If more bytes than this must be skipped to find the open transactions, they are not searched for."""
 
 _DATA_KINDS = SEGMENT_KINDS | {FileKind.SEVEN_LOG, FileKind.PRODUCER_SNAPSHOT}
 _BYTES_FIELD = {
@@ -56,11 +56,11 @@ class BytesByKind:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all sizes."""
         return sum(self.by_name().values())
 
     def by_name(self) -> dict[str, int]:
-        """The sizes by the names of the fields."""
+        """Return the sizes by field name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __add__(self, other: BytesByKind) -> BytesByKind:
@@ -70,11 +70,11 @@ class BytesByKind:
 
 @dataclass(frozen=True, slots=True)
 class PartitionListing:
-    """A partition directory. Offsets and timestamps (ms) are None where there are none.
+    """A partition directory. Offsets and timestamps (ms) are None if there are none.
 
-    `log_start_offset` and `log_end_offset` are what a broker would take, CRCs aside; `is_tiered`: the log
-    starts before the first segment here. `open_transactions` is None where they were not looked for.
-    `allocated_bytes` is what the files take on the disk: preallocated indexes are sparse.
+    `log_start_offset` and `log_end_offset` are those that a broker would use, without checks of CRCs. `is_tiered`: the
+    log starts before the first segment here. `open_transactions` is None if they were not searched for.
+    `allocated_bytes` is the space of the files on the disk, as preallocated indexes are sparse.
     """
 
     partition: Partition
@@ -95,7 +95,7 @@ class PartitionListing:
 
     @property
     def high_watermark(self) -> int | None:
-        """The smaller of the log's end and the line in replication-offset-checkpoint, if there is one."""
+        """The line in replication-offset-checkpoint, but at most the log's end; the log's end if there is no line."""
         line, end = self.checkpoints.high_watermark, self.log_end_offset
         return end if line is None or end is None else min(line, end)
 
@@ -112,9 +112,9 @@ class _LogRange(NamedTuple):
 def list_partition(
     fs: Filesystem, partition: Partition, root: RootState | None, *, with_transactions: bool = True
 ) -> PartitionListing:
-    """One partition, of which `root` is the log directory if it lies in one.
+    """Describe one partition; `root` is its log directory, None if it is in none.
 
-    Raises what `list_directory` raises; whatever lies in the files is a fault at most.
+    Raises as `list_directory` does. Anything wrong in the files becomes a fault.
     """
     notes = FaultNotes(fs)
     entries = fs.list_directory(partition.path)
@@ -149,14 +149,14 @@ def list_partition(
 
 
 def broker_believes_indexes(partition: Partition, root: RootState | None) -> bool:
-    """Whether a broker that starts takes this partition's indexes as they are: no recovery, and no deletion."""
+    """Whether a broker that starts uses this partition's indexes unchecked: no recovery, and no deletion."""
     clean = root is not None and root.shutdown is Shutdown.CLEAN
     kept = partition.directory.kind in (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
     return clean and kept and not partition.directory.is_metadata_log
 
 
 def bytes_by_kind(entries: Iterable[FileStatus]) -> BytesByKind:
-    """The sizes of the files among `entries`, added up by what their names say."""
+    """Return the total sizes of the files among `entries`, by kind."""
     sizes: dict[str, int] = {}
     for entry in entries:
         if entry.is_file:
@@ -172,7 +172,7 @@ def _bytes_field(name: FileName) -> str:
 
 
 def _strange_names(entries: Iterable[FileStatus], notes: FaultNotes) -> None:
-    """Note what bears the name of a data file and is none, and data files whose name has no offset."""
+    """Note entries with a data file's name that are not files, and data files whose name has no offset."""
     for entry in entries:
         name = classify_file(_name(entry))
         if name.kind not in _DATA_KINDS or name.state is not WorkState.IN_PLACE:
@@ -226,7 +226,7 @@ def _open_transactions(
         return ()
     offset, snapshot = newest_snapshot(notes.fs, partition, log.end, notes.add)
     if offset is None:
-        if clean and not partition.snapshots:  # a broker writes empty ones then, and looks at no batch
+        if clean and not partition.snapshots:  # a broker has written empty snapshots then, and reads no batch
             return ()
         offset = max(log.start, partition.segments[0].base_offset)
     try:
@@ -240,7 +240,7 @@ def _open_transactions(
         return None
     if damage:
         from kafkalog_cli.storage.reading.resync import is_overtaken
-    for segment, fault in damage:  # that of the log's end is known
+    for segment, fault in damage:  # damage at the log's end is already noted
         is_before_the_end = segment is not partition.segments[-1] or fault.position < log.end_position
         if is_before_the_end and not is_overtaken(notes.fs, segment.log.path, segment.log.size_bytes, fault.position):
             notes.add(segment.log.path, [fault], is_corruption=True)

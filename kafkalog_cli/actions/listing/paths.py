@@ -1,4 +1,4 @@
-"""What `ls` lists for a path: a log directory with its partitions, one partition directory, or one file."""
+"""Find what `ls` lists for a path: a log directory with its partitions, one partition directory, or one file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafkalog_cli.storage.partition import Partition, directory_name, open_parti
 
 
 class FileListing(NamedTuple):
-    """A file that is no segment, by its name and size."""
+    """The name and status of a file that is not a segment."""
 
     name: FileName
     status: FileStatus
@@ -30,8 +30,8 @@ class FileListing(NamedTuple):
 class Listing:
     """What was found under one path.
 
-    `log_dir` is set where the path is a log directory; `roots` are those that partitions or files lie in.
-    `failures` are partition directories that could not be looked into, `removed` those that a broker removed or
+    `log_dir` is set if the path is a log directory. `roots` are the log directories of the partitions and files listed.
+    `failures` are partition directories that could not be read. `removed` are directories that a broker removed or
     renamed after the log directory was read.
     """
 
@@ -46,16 +46,16 @@ class Listing:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the selection left nothing."""
+        """Whether nothing was selected."""
         return not (self.log_dir or self.partitions or self.segments or self.files or self.failures)
 
     @property
     def faults(self) -> list[LocatedFault]:
-        """Every fault once."""
+        """All faults, each once."""
         return list(dict.fromkeys(fault for faults in self.faults_of_targets() for fault in faults))
 
     def faults_of_targets(self) -> Iterator[tuple[LocatedFault, ...]]:
-        """The faults of the log directory, of each partition and of each segment."""
+        """Yield the faults of the log directory, of each partition and of each segment."""
         if self.log_dir is not None:
             yield self.log_dir.faults
         for partition in self.partitions:
@@ -65,7 +65,7 @@ class Listing:
 
 
 class Lister:
-    """Lists paths; remembers the log directories and partitions that several of them lie in."""
+    """Lists paths; caches log directories and partitions that several paths have in common."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Lister:
         self._partitions: dict[str, Partition] = {}
 
     def list(self, path: str) -> Listing:
-        """What lies under `path`. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+        """List what is under `path`. Raises PathNotFound, NotKafkaLayout, Unreadable."""
         listing = Listing(path)
         status = self._fs.status(path)
         if status is not None and not status.is_directory:

@@ -1,4 +1,4 @@
-"""Reading small files for a listing: what cannot be read or decoded is noted with its path, and never raises."""
+"""Read small files for a listing: a file that cannot be read or decoded gives a fault, never an exception."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, slots=True)
 class LocatedFault:
-    """A fault and the file or directory that it lies in.
+    """A fault, and the file or directory that has it.
 
-    `is_corruption`: bad bytes before the end of the log, not at its tail or in a file beside it.
+    `is_corruption`: the bad bytes are before the end of the log, not at its tail or in a file beside it.
     """
 
     path: str
@@ -27,7 +27,7 @@ class LocatedFault:
 
 
 class FaultNotes:
-    """Gathers faults while files are read."""
+    """Collects faults while files are read."""
 
     def __init__(self, fs: Filesystem) -> None:
         self.fs = fs
@@ -43,11 +43,11 @@ class FaultNotes:
         self._found += [LocatedFault(path, fault, is_corruption) for fault in faults]
 
     def merge(self, others: Iterable[LocatedFault]) -> None:
-        """Note faults that were located elsewhere."""
+        """Note faults that already have their paths."""
         self._found += others
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a small file; None and a fault where they cannot be had."""
+        """Return the bytes of a small file; None, with a fault noted, if it cannot be read."""
         try:
             return read_all(self.fs, path)
         except (KafkalogError, OSError) as error:
@@ -57,7 +57,7 @@ class FaultNotes:
     def decoded(
         self, status: FileStatus | None, decode: Callable[[bytes], tuple[ValueT, list[Fault]]]
     ) -> ValueT | None:
-        """What `decode` makes of a small file, its faults noted; None where there is none, or none to read."""
+        """Decode a small file and note its faults; None if there is no file, or if it cannot be read."""
         data = None if status is None else self.read(status.path)
         if status is None or data is None:
             return None

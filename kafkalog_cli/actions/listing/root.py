@@ -1,4 +1,4 @@
-"""What `ls` tells of a log directory as a whole: the files at its root, how its broker stopped, who has it locked."""
+"""Describe a log directory for `ls`: the files at its root, how its broker stopped, and who holds its lock."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ AskLock = Callable[[str], LockOwner | None]
 
 @unique
 class Shutdown(Enum):
-    """How the broker that had the directory stopped. The value is the word that machine output uses."""
+    """How the broker of the directory stopped. The value is the word that machine output uses."""
 
     CLEAN = "clean"
     UNCLEAN = "unclean"
-    RUNNING = "running"  # it has not: a broker holds the lock
+    RUNNING = "running"  # a broker holds the lock
     UNKNOWN = "unknown"  # no root file at all: a copy of partition directories
 
 
 class CheckpointedOffsets(NamedTuple):
-    """What the four root checkpoints say of one partition; None: the file or the line is not there."""
+    """The lines of the four root checkpoints for one partition; None if the file or the line is missing."""
 
     recovery_point: int | None = None
     high_watermark: int | None = None
@@ -55,11 +55,11 @@ class CheckpointedOffsets(NamedTuple):
 class RootState:
     """The root of a log directory.
 
-    `broker_epoch` is that of `.kafka_cleanshutdown`, None where it says none. `foreign` are directories with
-    which a broker does not start, `others` what else lies there that Kafka does not know.
-    `lock_problem` says why nobody can tell whether the lock is held. `marker_held_for`: the marker of a clean
-    shutdown is away for these partitions, by our run that changed them. `imports`: what imports left that did not
-    end, or build right now: then `importer` has the lock.
+    `broker_epoch` is the epoch in `.kafka_cleanshutdown`, None if the file has none. `foreign` are directories with
+    which a broker does not start, and `others` further entries that Kafka does not know. `lock_problem` says why it is
+    not known whether the lock is held. `marker_held_for`: kafkalog holds the clean shutdown marker back, because of its
+    runs (keys) that changed these partitions. `imports` are the leftovers of interrupted imports. They may also belong
+    to a running import; `importer` then is the owner of its lock.
     """
 
     path: str
@@ -84,7 +84,7 @@ class RootState:
 
     @property
     def marker_held_until(self) -> str:
-        """When a marker that is away can come back, in words."""
+        """When a marker that is held back can be restored, in words."""
         purged = self.marker_held_for.get(PURGED)
         if purged:
             return f"for good: what a run on {', '.join(purged)} kept is purged"
@@ -92,26 +92,26 @@ class RootState:
         return f"until undone: {', '.join(runs)}"
 
     def about(self, topic: str, partition: int) -> RootState:
-        """The same with the lines of one partition alone: what goes along with each of many partitions."""
+        """Return the state with the lines of one partition only, small enough to send with each of many partitions."""
         names = ((topic, partition),)
         lines = {kind: {name: found[name] for name in names if name in found} for kind, found in self.offsets.items()}
         return replace(self, offsets=lines, others=(), foreign=(), files=(), imports=ImportLeftovers())
 
     def offsets_of(self, topic: str, partition: int) -> CheckpointedOffsets:
-        """The lines of one partition."""
+        """Return the checkpoint lines of one partition."""
         return CheckpointedOffsets(*(self.offsets.get(kind, {}).get((topic, partition)) for kind in OFFSET_CHECKPOINTS))
 
 
 def read_root(fs: Filesystem, path: str, partitions: frozenset[str], ask_lock: AskLock = lock_owner) -> RootState:
-    """The root of the log directory `path`, of which `partitions` are the partition directories (paths).
+    """Read the root of the log directory `path`; `partitions` are the paths of its partition directories.
 
-    Raises what `list_directory` raises.
+    Raises as `list_directory` does.
     """
     return _root(fs, path, fs.list_directory(path), partitions, ask_lock)
 
 
 def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_owner) -> RootState | None:
-    """The root of the log directory that a partition directory lies in; None if what it lies in is none."""
+    """Read the root of the log directory of a partition; None if its parent directory is not a log directory."""
     path = os.path.dirname(os.path.abspath(partition_path))  # noqa: PTH100, PTH120 (a name, links are not followed)
     try:
         entries = fs.list_directory(path)
@@ -124,9 +124,9 @@ def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_own
 
 
 def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> RootState | None:
-    """Of the root of the log directory `path` just how its broker stopped and what the checkpoints say; None: no root.
+    """Read only how the broker stopped and the checkpoints of the log directory `path`; None if it has no root file.
 
-    Files are looked for by their names: what else lies there, thousands of partitions, is not looked at.
+    Root files are looked up by name, so thousands of partition directories beside them cost nothing.
     """
     found = ((kind, fs.status(f"{path}/{kind.value}")) for kind in ROOT_KINDS)
     files = {kind: status for kind, status in found if status is not None and status.is_file}
@@ -185,7 +185,7 @@ def _unknown(
             if entry.path in partitions or directory.kind in (DirectoryKind.OWN, DirectoryKind.REMOTE_INDEX_CACHE):
                 continue
             if directory.topic is not None and directory.separator == "-":
-                others.append(name)  # a partition by its name only
+                others.append(name)  # a partition only by its name
             else:
                 message = "is no partition directory: a broker does not start with it"
                 notes.add(entry.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
@@ -218,7 +218,10 @@ def _broker_epoch(files: dict[FileKind, FileStatus], notes: FaultNotes) -> int |
 def _marker_held_for(
     fs: Filesystem, path: str, files: dict[FileKind, FileStatus], notes: FaultNotes
 ) -> dict[str, tuple[str, ...]]:
-    """A marker that is there makes whatever lies beside it old."""
+    """Return the partitions by the run that holds the clean shutdown marker back.
+
+    If the marker itself exists, a held one beside it is outdated.
+    """
     status = files.get(FileKind.HELD_CLEAN_SHUTDOWN)
     if status is None or FileKind.CLEAN_SHUTDOWN in files:
         return {}
@@ -237,7 +240,11 @@ def _marker_held_for(
 def _imports(
     fs: Filesystem, path: str, entries: list[FileStatus], files: dict[FileKind, FileStatus], notes: FaultNotes
 ) -> ImportLeftovers:
-    """Where the record of an import cannot be told, nobody knows which of its directories are wanted."""
+    """Return the leftovers of imports.
+
+    If the record of an import cannot be read, it is unknown which directories it needs; there are none then, and a
+    fault is noted.
+    """
     try:
         return import_leftovers(fs, path, [_name(entry) for entry in entries if entry.is_directory])
     except (Unreadable, OSError) as error:

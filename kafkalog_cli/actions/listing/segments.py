@@ -1,4 +1,4 @@
-"""What `ls` tells of a segment: its range of offsets and time, by the first and last headers and the indexes."""
+"""Describe a segment for `ls`: its range of offsets and times, by the first and last headers and the indexes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from kafkalog_cli.storage.segments.index_end import last_entries
 from kafkalog_cli.storage.segments.log_end import SegmentEnd, segment_end
 
 SEVEN_SCAN_BYTES = 64 << 20
-"""The end of a larger 0.7 file is taken from its size: it has no index, and every message would have to be passed."""
+"""The end of a larger 0.7 file is taken from its size: without an index, all messages would have to be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentListing:
-    """A segment. Timestamps in ms; None where there is none, or none can be told cheaply.
+    """A segment. Timestamps are in ms, None if there is none or if it cannot be found cheaply.
 
-    `format` is that of the first batch. `next_offset` follows the last batch. `first_timestamp` is the first
-    record's, `max_timestamp` the largest that the time index and the last headers show.
+    `format` is that of the first batch. `next_offset` is the offset after the last batch. `first_timestamp` is that of
+    the first record, and `max_timestamp` the largest in the time index and the last headers.
     """
 
     partition: Partition
@@ -47,7 +47,7 @@ class SegmentListing:
 
 
 class SegmentStart(NamedTuple):
-    """The first batch: its format, and offset and timestamp of its first record."""
+    """The first batch of a segment: its format, and the offset and timestamp of its first record."""
 
     format: str | None = None
     offset: int | None = None
@@ -55,7 +55,10 @@ class SegmentStart(NamedTuple):
 
 
 def list_segment(fs: Filesystem, partition: Partition, segment: Segment, *, clean: bool) -> SegmentListing:
-    """One segment of `partition`; `clean`: the broker stopped cleanly. Never raises for what lies in the files."""
+    """Describe one segment of `partition`; `clean`: the broker stopped cleanly.
+
+    Damage in the files becomes faults, never an exception.
+    """
     notes = FaultNotes(fs)
     is_active = segment is partition.segments[-1]
     sidecar_lengths(segment, notes)
@@ -76,7 +79,7 @@ def list_segment(fs: Filesystem, partition: Partition, segment: Segment, *, clea
 
 
 def start_of(segment: Segment, notes: FaultNotes) -> SegmentStart:
-    """The first batch of a segment; nothing where the segment is empty or does not begin with one."""
+    """Return the first batch of a segment; empty if the segment is empty or does not begin with a batch."""
     if segment.is_seven:
         return SegmentStart("0.7", segment.base_offset if segment.log.size_bytes else None)
     if not segment.log.size_bytes:
@@ -91,7 +94,10 @@ def start_of(segment: Segment, notes: FaultNotes) -> SegmentStart:
 
 
 def end_of(segment: Segment, notes: FaultNotes, *, clean: bool, is_active: bool) -> SegmentEnd:
-    """Where a segment ends, by headers; see `storage.log_end`. Damage before the last segment is corruption."""
+    """Return the end of a segment, by headers (see `storage.log_end`).
+
+    Damage before the last segment is corruption.
+    """
     try:
         found = _seven_end(segment, notes, clean=clean) if segment.is_seven else None
         end = found or segment_end(notes.fs, segment, like_clean_start=clean)
@@ -105,19 +111,19 @@ def end_of(segment: Segment, notes: FaultNotes, *, clean: bool, is_active: bool)
 
 
 def largest_indexed_timestamp(segment: Segment, notes: FaultNotes) -> int:
-    """Timestamp of the last entry in use of the time index, -1 where there is none."""
+    """Return the timestamp of the last used entry of the time index, -1 if there is none."""
     if segment.time_index is None or segment.time_index.size_bytes < TIME_INDEX_ENTRY.size:
         return NO_TIMESTAMP
     path = segment.time_index.path
     entries, faults = last_entries(notes.fs, path, TimeIndex, segment.base_offset, in_use=True)
     notes.add(path, faults)
     last = entries.last_entry
-    # An index that was preallocated and never written: a single entry of zeroes.
+    # An index that was preallocated and never written has a single entry of zeros.
     return NO_TIMESTAMP if tuple(last) == (0, segment.base_offset) and len(entries) == 1 else last.timestamp
 
 
 def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
-    """Note files whose length no broker would have left."""
+    """Note files with lengths that no broker leaves, and missing indexes."""
     for status, layout in (
         (segment.offset_index, OFFSET_INDEX_ENTRY),
         (segment.time_index, TIME_INDEX_ENTRY),
@@ -136,7 +142,7 @@ def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
 
 
 def is_index_missing(fs: Filesystem, segment: Segment, kind: FileKind) -> bool:
-    """Whether an index is not there that a broker would have beside this log."""
+    """Whether an index is missing that a broker would have beside this log."""
     status = segment.offset_index if kind is FileKind.OFFSET_INDEX else segment.time_index
     if status is not None or segment.is_seven or not segment.log.size_bytes:
         return False
@@ -145,7 +151,7 @@ def is_index_missing(fs: Filesystem, segment: Segment, kind: FileKind) -> bool:
             first = header_at(file, 0)
     except (KafkalogError, OSError):
         return False
-    # Before 0.10.1 there were no time indexes.
+    # Time indexes exist since 0.10.1.
     return isinstance(first, Batch) and (kind is FileKind.OFFSET_INDEX or first.magic >= 2)
 
 
@@ -158,7 +164,7 @@ def _odd_length(status: FileStatus, layout: Layout) -> Fault:
 
 def _start(log: ReadableFile, header: Batch) -> SegmentStart:
     form = f"v{min(header.magic, 2)}"
-    # Compressed sets tell their first offset only from inside; a delete horizon stands where the timestamp was.
+    # The first offset of a compressed set is only inside it, and a delete horizon replaces the base timestamp.
     if (header.magic < 2 and header.codec) or header.delete_horizon_ms is not None:
         offset, timestamp = _first_record(log, header)
     else:
@@ -177,7 +183,7 @@ def _first_record(log: ReadableFile, header: Batch) -> tuple[int | None, int | N
 
 
 def _seven_end(segment: Segment, notes: FaultNotes, *, clean: bool) -> SegmentEnd:
-    """Offsets of 0.7 are byte positions: the end is where the last whole message ends."""
+    """Return the end of a 0.7 segment: offsets are byte positions, so it is the end of the last whole message."""
     size = segment.log.size_bytes
     if clean or not size or size > SEVEN_SCAN_BYTES:
         return SegmentEnd(segment.base_offset + size, size)

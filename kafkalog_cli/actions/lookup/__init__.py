@@ -1,1 +1,1 @@
-"""Looking up a record by offset or time, and how it was found."""
+"""Look up a record by offset or time, and show how it was found."""

@@ -1,4 +1,4 @@
-"""What a broker answers to questions about time: it believes its indexes, and looks into one segment only."""
+"""What a broker answers to a look-up by time: it relies on its indexes and searches one segment only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from kafkalog_cli.storage.segments.log_end import HeaderChain
 
 
 class BrokerAnswer(NamedTuple):
-    """`offset` is None where a broker says that there is no such record; `reason` is how it comes to that.
+    """The answer of a broker to a look-up by time.
 
-    `failure`: it answers with an error instead.
+    `offset` is None if the broker answers that there is no such record. `reason` explains the answer. `failure` is the
+    error with which the broker answers instead, "" if none.
     """
 
     offset: int | None
@@ -31,7 +32,7 @@ class BrokerAnswer(NamedTuple):
 class BrokerSearch:
     """Searches as UnifiedLog.fetchOffsetByTimestamp does, in the indexes that a broker has.
 
-    Those that it makes anew, or has in memory, are right: there `truth` knows its answer.
+    Indexes that a broker rebuilds, or has in memory, are right: for their segments the answer comes from `truth`.
     """
 
     def __init__(self, fs: Filesystem, partition: Partition, view: BrokerView, truth: TimeSearch) -> None:
@@ -41,12 +42,12 @@ class BrokerSearch:
         self._truth = truth
 
     def first(self, timestamp_ms: int, start_offset: int, limits: Limits) -> BrokerAnswer | None:
-        """The first record at or after a time; None where no broker since 0.10.1 would know (0.7)."""
+        """Return the first record at or after a time; None for a 0.7 log, which no broker since 0.10.1 can search."""
         for segment in self._partition.segments:
             if segment.is_seven:
                 return None
             largest = self._largest(segment)
-            # Without a timestamp the file's time stands in (LogSegment.largestTimestamp).
+            # A segment without timestamps is searched by the time of its file (LogSegment.largestTimestamp).
             if (largest if largest >= 0 else segment.log.mtime_ms) < timestamp_ms:
                 continue
             why = f"its time index goes up to {largest}" if largest >= 0 else f"its file is of {segment.log.mtime_ms}"
@@ -61,7 +62,7 @@ class BrokerSearch:
         return BrokerAnswer(None, "by its time indexes no segment goes up to that time")
 
     def latest(self, limits: Limits) -> BrokerAnswer | None:
-        """The first record with the largest timestamp; None where nobody can tell what a broker says."""
+        """Return the first record with the largest timestamp; None if a broker's answer cannot be predicted."""
         segments = [segment for segment in self._partition.segments if not segment.is_seven]
         segment = max(segments, key=self._largest, default=None)
         if segment is None:
@@ -71,7 +72,7 @@ class BrokerSearch:
         if not self._believes(segment):
             found = self._truth.latest(segment)
             if found is None or found.record_timestamp != largest:
-                return None  # the batch is damaged: a broker cuts the log there before it answers
+                return None  # the batch is damaged, and a broker cuts the log there before it answers
             return BrokerAnswer(found.record_offset, reason)
         offset = self._truth.indexes(segment).whole_time_index.last_entry.offset
         wanted = Range(since_ms=largest, until_ms=largest + 1)
@@ -89,7 +90,10 @@ class BrokerSearch:
         self, segment: Segment, offset: int, fits: Callable[[Batch], bool], wanted: Range, limits: Limits,
         reason: str, *, once: bool = False,
     ) -> BrokerAnswer:  # fmt: skip
-        """The first wanted record of the batches that fit, from where the index leads; `once`: of the first batch."""
+        """Return the first wanted record in the batches that fit, starting where the index points.
+
+        `once`: only the first batch that fits is read.
+        """
         position = self._truth.indexes(segment).whole_offset_index.lookup(offset).position
         reason += f", and there from byte {position} on"
         if position < 0:
@@ -97,7 +101,7 @@ class BrokerSearch:
         with self._fs.open_read(segment.log.path) as log:
             chain = HeaderChain(log, position)
             for header in filter(fits, chain):
-                if once and header.magic == 0:  # RecordBatch.offsetOfMaxTimestamp knows none
+                if once and header.magic == 0:  # RecordBatch.offsetOfMaxTimestamp finds no offset then
                     return BrokerAnswer(None, reason)
                 block, fault = first_record(log, header, limits, wanted)
                 if block is not None:

@@ -1,4 +1,4 @@
-"""Look-ups in one partition by offset: the record, its batch, and how it was found."""
+"""Look up a record of one partition by offset: the record, its batch, and how it was found."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, Startin
 
 
 class Found(NamedTuple):
-    """What a look-up found. `block` holds the one record, None where only the batch was wanted or can be read.
+    """The result of a look-up.
 
-    `start` tells how: by which index entry, or from where and why not; `time_entry` led there in a look-up by time.
-    `notes` are what a reader of the answer should know.
+    `block` holds the one record. It is None if only the batch was wanted, or if the record cannot be read. `start` is
+    the index entry that was used, or the position where the search started and why. `time_entry` is the time index
+    entry used in a look-up by time. `notes` are remarks for the user.
     """
 
     segment: Segment
@@ -37,31 +38,31 @@ class Found(NamedTuple):
 
     @property
     def record(self) -> Record | None:
-        """The record, if one was wanted and could be read."""
+        """The record, if one was wanted and could be read, else None."""
         return None if self.block is None else next(self.block.rows())
 
     @property
     def record_offset(self) -> int | None:
-        """The offset of the record, if there is one; its key and value, which may be large, are not copied."""
+        """The offset of the record, None without a record; its key and value, which may be large, are not copied."""
         return None if self.block is None else int(self.block.records.offset[0])
 
     @property
     def record_timestamp(self) -> int | None:
-        """The timestamp of the record in ms, if there is a record."""
+        """The timestamp of the record in ms, None without a record."""
         return None if self.block is None else int(self.block.records.timestamp[0])
 
     def noted(self, *notes: str) -> Found:
-        """The same with more notes."""
+        """Return the result with more notes."""
         return self._replace(notes=(*self.notes, *notes))
 
 
 def lookup_offset(
     fs: Filesystem, partition: Partition, offset: int, *, batch_only: bool = False, limits: Limits = DEFAULT_LIMITS
 ) -> Found:
-    """The record at `offset`, or the next one where compaction or a marker left a gap (UnifiedLog.read).
+    """Return the record at `offset`, or the next one if compaction or a marker left a gap (UnifiedLog.read).
 
-    `batch_only`: the first batch that ends at `offset` or above, which is what a fetch begins with.
-    Raises OffsetOutOfRange outside of the log, and what `open_read` raises.
+    `batch_only`: return the first batch that ends at or above `offset`, with which a fetch begins. Raises
+    OffsetOutOfRange outside of the log, and as `open_read` does.
     """
     bounds = log_bounds(fs, partition)
     if not bounds.start <= offset < bounds.end:
@@ -76,7 +77,7 @@ def lookup_offset(
 
 
 def with_remarks(found: Found, partition: Partition, bounds: LogBounds, offset: int | None = None) -> Found:
-    """What was found, with what one should know of a record at that place; `offset`: what was looked for."""
+    """Return the result with remarks on its place in the log; `offset` is the offset that was looked up."""
     block = found.block
     reached = found.batch.last_offset if block is None else int(block.records.offset[0])
     notes = []
@@ -123,7 +124,7 @@ def _in_segment(  # noqa: PLR0913, PLR0917 the search's state
 
 
 def _in_seven(log: ReadableFile, segment: Segment, offset: int, limits: Limits) -> Found | None:
-    """0.7: offsets are byte positions, there are no indexes."""
+    """Find a message in a 0.7 segment, where offsets are byte positions and there are no indexes."""
     reader = RecordReader(limits)
     for chunk in Scan(log, limits=limits, seven_base_offset=segment.base_offset):
         for row, batch in enumerate(chunk.batches.rows()):

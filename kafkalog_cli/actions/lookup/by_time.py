@@ -1,4 +1,4 @@
-"""Look-ups in one partition by time: the true record, and what a broker answers where that is another (ListOffsets)."""
+"""Look up records of one partition by time: the true record, and a broker's answer if it differs (ListOffsets)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kafkalog_cli.storage.partition import Partition
 
 
 class TimeFound(NamedTuple):
-    """The true answer (None: no such record), and the broker's where it would answer otherwise.
+    """The true answer (None: no such record), and the broker's answer if it differs.
 
-    `notes` are about damage that the search met; those about the record are in `found`.
+    `notes` are about damage that the search found; notes about the record are in `found`.
     """
 
     found: Found | None
@@ -37,9 +37,9 @@ def lookup_time(
     limits: Limits = DEFAULT_LIMITS,
     view: BrokerView | None = None,
 ) -> TimeFound:
-    """The first record, by offset, at or after a time and at or above the log's start (fetchOffsetByTimestamp).
+    """Return the first record, by offset, at or after a time and from the log's start on (fetchOffsetByTimestamp).
 
-    `timestamp_ms` is 0 or more. Raises what `log_bounds` and `open_read` raise.
+    `timestamp_ms` is 0 or more. Raises as `log_bounds` and `open_read` do.
     """
     view = view or broker_view(fs, partition)
     bounds = log_bounds(fs, partition, view)
@@ -51,9 +51,9 @@ def lookup_time(
 
 
 def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> TimeFound:
-    """The first record with the largest timestamp of the log (ListOffsets -3).
+    """Return the first record with the largest timestamp of the log (ListOffsets -3).
 
-    Raises what `log_bounds` and `open_read` raise.
+    Raises as `log_bounds` and `open_read` do.
     """
     view = broker_view(fs, partition)
     search = TimeSearch(fs, limits)
@@ -65,13 +65,16 @@ def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = 
             timestamp = None if found is None else found.record_timestamp
             if timestamp is not None and timestamp > largest:
                 best, largest = found, timestamp
-            del found  # with the memory of its record
+            del found  # frees the memory of its record
     said = BrokerSearch(fs, partition, view, search).latest(limits)
     return _compared(best, said, search, partition, log_bounds(fs, partition, view))
 
 
 def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeFound) -> OffsetOutOfRange:
-    """The error that no record is so late: `what` is the time that was looked for, `answer` what came of it."""
+    """Return the error that no record is at or after a time.
+
+    `what` is the time in words, and `answer` the result of its look-up.
+    """
     damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
     largest = lookup_max_timestamp(fs, partition).found
     record = None if largest is None else largest.record
@@ -80,9 +83,9 @@ def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeF
 
 
 def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: LogBounds, now_ms: int) -> list[int]:
-    """At most `most` offsets before a time, newest first, by file times (getOffsetsBefore, until 0.10).
+    """Return at most `most` offsets before a time, newest first, by file times (getOffsetsBefore, until 0.10).
 
-    A segment's start counts with the time of its file, the log's end with now.
+    A segment's start has the time of its file, and the log's end the time `now_ms`.
     """
     starts = _starts(partition, bounds, now_ms)
     last = max((i for i, (_, time_ms) in enumerate(starts) if time_ms <= timestamp_ms), default=-1)
@@ -90,12 +93,15 @@ def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: L
 
 
 def latest_offsets(partition: Partition, most: int, bounds: LogBounds) -> list[int]:
-    """The same before any time: the log's end, where the last segment is not empty, and the starts of segments."""
+    """Return the offsets before any time: the log's end, if the last segment is not empty, and all segment starts.
+
+    At most `most` offsets, newest first.
+    """
     return [offset for offset, _ in reversed(_starts(partition, bounds, 0))][:most]
 
 
 def earliest_offsets(partition: Partition, most: int, bounds: LogBounds) -> list[int]:
-    """The same for the earliest: the start of the first segment, however many are wanted."""
+    """Return the earliest offset: the start of the first segment only, even if `most` is larger than 1."""
     return [offset for offset, _ in _starts(partition, bounds, 0)[:1]][:most]
 
 

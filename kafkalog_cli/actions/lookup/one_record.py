@@ -1,4 +1,4 @@
-"""Reading one batch of a segment, and of its records the first that is wanted."""
+"""Read one batch of a segment, and the first wanted record in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafkalog_cli.storage.reading.scan import scan_of
 def first_record(
     log: ReadableFile, header: Batch, limits: Limits, wanted: Range
 ) -> tuple[RecordBlock | None, Fault | None]:
-    """The first record of a batch in a range, alone in its block; or what keeps it from being read."""
+    """Return the first record of a batch in a range, alone in its block, or the fault that prevents reading it."""
     blocks = BatchRecords(log, header, limits)
     for block in blocks:
         first = cut(block, wanted, 1)
@@ -29,12 +29,12 @@ def first_record(
 
 
 def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
-    """The batch with its CRC looked at; as it is where it cannot be loaded."""
+    """Return the batch with its CRC checked; unchanged if the batch cannot be loaded."""
     scan = scan_of(log, header, limits)
     return next((chunk.batches.row(0) for chunk in scan), header)
 
 
 def largest_timestamp_in(log: ReadableFile, header: Batch, limits: Limits) -> int:
-    """The largest timestamp, in ms, of the records of a batch that can be read; -1 if none."""
+    """Return the largest timestamp, in ms, among the readable records of a batch; -1 if none."""
     blocks = BatchRecords(log, header, limits)
     return max((int(timestamp) for block in blocks for timestamp in block.records.timestamp), default=NO_TIMESTAMP)

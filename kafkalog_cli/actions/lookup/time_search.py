@@ -1,4 +1,4 @@
-"""The records of single segments by time, whatever their indexes say."""
+"""Search single segments for records by time, whether or not their indexes are right."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class _Begin(NamedTuple):
 
 
 class TimeSearch:
-    """Searches segments by time; remembers their indexes and what it found. `notes` tell of damage on the way.
+    """Searches segments by time; caches their indexes and its results. `notes` are about damage that it found.
 
-    Methods raise what `open_read` raises.
+    Methods raise as `open_read` does.
     """
 
     def __init__(self, fs: Filesystem, limits: Limits) -> None:
@@ -44,13 +44,13 @@ class TimeSearch:
         self._first: dict[tuple[int, int, int], Found | None] = {}
 
     def indexes(self, segment: Segment) -> SegmentIndexes:
-        """The indexes of a segment."""
+        """Return the indexes of a segment."""
         if segment.base_offset not in self._indexes:
             self._indexes[segment.base_offset] = SegmentIndexes(self._fs, segment)
         return self._indexes[segment.base_offset]
 
     def largest_timestamp(self, segment: Segment) -> int:
-        """The largest timestamp of a segment by its headers, in ms; -1 if none, as always in 0.7."""
+        """Return the largest timestamp in the headers of a segment, in ms; -1 if none, as always in 0.7."""
         base = segment.base_offset
         if base not in self._largest:
             self._largest[base] = NO_TIMESTAMP
@@ -60,7 +60,7 @@ class TimeSearch:
         return self._largest[base]
 
     def first(self, segment: Segment, timestamp_ms: int, start_offset: int) -> Found | None:
-        """The first record of a segment at or after a time and at or above an offset."""
+        """Return the first record of a segment at or after a time and at or above an offset, None if none."""
         question = (segment.base_offset, timestamp_ms, start_offset)
         if question not in self._first:
             self._first[question] = None
@@ -72,7 +72,7 @@ class TimeSearch:
         return self._first[question]
 
     def latest(self, segment: Segment) -> Found | None:
-        """The first record with the largest timestamp in a segment, of those that can be read."""
+        """Return the first record with the largest timestamp in a segment, among those that can be read."""
         base, largest = segment.base_offset, self.largest_timestamp(segment)
         if base not in self._latest:
             self._latest[base] = None
@@ -93,7 +93,7 @@ class TimeSearch:
         return _Begin(start, entry, doubts)
 
     def _records(self, log: ReadableFile, segment: Segment, begin: _Begin, wanted: Range) -> Iterator[Found]:
-        """The first wanted record of each batch."""
+        """Yield the first wanted record of each batch."""
         since_ms, from_offset = wanted.since_ms or 0, wanted.from_offset
         chain = HeaderChain(log, begin.start.position)
         for header in chain:
@@ -109,7 +109,10 @@ class TimeSearch:
             self._note(segment, f"damaged at byte {chain.position}: {chain.fault.message}")
 
     def _latest_readable(self, log: ReadableFile, segment: Segment) -> Found | None:
-        """The same where the batch whose header has the largest timestamp has no record with it that can be read."""
+        """Return the same as `latest`, by reading the batches with the largest timestamps in their headers.
+
+        It is needed if the batch with the largest timestamp has no readable record with that timestamp.
+        """
         best: Found | None = None
         best_ms = NO_TIMESTAMP
         for header in _by_timestamp(log):
@@ -130,7 +133,7 @@ class TimeSearch:
 
 
 def _by_timestamp(log: ReadableFile) -> Iterator[Batch]:
-    """The headers of a segment by falling largest timestamp, as long as there is one."""
+    """Yield the batch headers of a segment that have a timestamp, the largest timestamp first."""
     last: tuple[int, int] | None = None
     while True:
         headers = (header for header in HeaderChain(log) if header.max_timestamp >= 0)

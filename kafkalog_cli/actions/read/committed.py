@@ -1,4 +1,4 @@
-"""What read_committed hides: batches of aborted transactions, and all from the first open transaction on."""
+"""Find what read_committed hides: batches of aborted transactions, and all from the first open transaction on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kafkalog_cli.storage.transaction_ends import Ending, TransactionEnds
 
 
 class Note(NamedTuple):
-    """Something to know of what was read that is no damage of the log: `kind` is a word for programs."""
+    """A remark about what was read that is not damage of the log; `kind` is a word for JSON output."""
 
     kind: str
     path: str
@@ -33,10 +33,10 @@ class Note(NamedTuple):
 
 
 class Committed:
-    """Tells of the batches of a log, in order from `first_offset` on, what a read_committed consumer gets of them.
+    """What a read_committed consumer gets of the batches of a log; ask about them in order, from `first_offset` on.
 
-    `parts` are the rest of the log from there on. `last_stable_offset` is None until an open transaction is met.
-    Methods raise what `open_read` raises.
+    `parts` are the rest of the log from `first_offset` on. `last_stable_offset` is None until an open transaction is
+    found. Methods raise as `open_read` does.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -68,7 +68,7 @@ class Committed:
                 return
 
     def ending(self, producer_id: int, base_offset: int, last_offset: int) -> Ending:
-        """What becomes of a transactional batch; with an OPEN one the log ends for the consumer."""
+        """Return what ends the transaction of a batch; with an OPEN transaction the log ends for the consumer."""
         ending = self._ends.ending(producer_id, base_offset, last_offset)
         if ending is not Ending.OPEN:
             return ending
@@ -78,7 +78,7 @@ class Committed:
         return Ending.OPEN
 
     def close(self) -> None:
-        """Close the file that is being looked at."""
+        """Close the file being read."""
         self._ends.close()
 
     def _stop_at(self, producer_id: int, offset: int) -> None:
@@ -87,7 +87,7 @@ class Committed:
         self._notes.append(Note("open-transaction", self._partition.path, message))
 
     def _open_before(self, first_offset: int, limits: Limits, choice: KernelChoice | None) -> list[OpenTransaction]:
-        """The transactions open at `first_offset`, by the newest snapshot below and the batches behind it."""
+        """Return the transactions open at `first_offset`, from the newest snapshot below it and the later batches."""
         offset, entries = newest_snapshot(self._fs, self._partition, first_offset, self._ignore)
         segments = self._partition.segments
         begin = segments[0].base_offset if offset is None else offset
@@ -98,14 +98,17 @@ class Committed:
         return open_transactions(entries, batches, begin, first_offset)
 
     def _parts(self, begin: int, end: int) -> list[Part]:
-        """The parts of the log from offset `begin` on, of segments that begin below `end`."""
+        """Return the parts of the log from offset `begin` on, without segments that begin at or above `end`."""
         parts = parts_to_replay(self._fs, self._partition.segments, begin)
         return [part for part in parts if part.segment.base_offset < end]
 
     def _was_aborted(
         self, found: OpenTransaction, first_offset: int, limits: Limits, choice: KernelChoice | None
     ) -> bool:
-        """Whether a transaction index tells of its end below `first_offset`, where damage hides the marker."""
+        """Whether a transaction index shows that the transaction ended below `first_offset`.
+
+        Damage may hide the marker itself.
+        """
         parts = self._parts(found.first_offset, first_offset)
         if not any(part.segment.txn_index for part in parts):
             return False
@@ -117,9 +120,9 @@ class Committed:
             ends.close()
 
     def _stays_open(self, producer_id: int, offset: int) -> bool:
-        """Whether a transaction without a marker is open to a broker as well.
+        """Whether a transaction without a marker is also open for a broker.
 
-        Where compaction took the marker away, the producer snapshot still tells that it ended.
+        If compaction removed the marker, the producer snapshot still shows that the transaction ended.
         """
         snapshot_offset, entries = newest_snapshot(self._fs, self._partition, self._end_offset, self._ignore)
         if snapshot_offset is None or offset >= snapshot_offset:
@@ -139,13 +142,16 @@ class Committed:
 
     @staticmethod
     def _ignore(path: str, faults: list[Fault]) -> None:
-        """`verify` tells of them; here an older snapshot serves."""
+        """Ignore damage of a snapshot: `verify` reports it, and an older snapshot is used here."""
 
 
 def transactional_batches(
     fs: Filesystem, parts: Sequence[Part], end_offset: int, limits: Limits, choice: KernelChoice | None
 ) -> Iterator[Batch]:
-    """Batches of transactions and markers below an offset whose CRCs hold. Raises what `open_read` raises."""
+    """Yield the batches of transactions and markers below an offset whose CRCs are right.
+
+    Raises as `open_read` does.
+    """
     for part in parts:
         yield from _transactional_in(fs, part, end_offset, limits, choice)
 

@@ -1,4 +1,4 @@
-"""What a consumer gets in single fetches: whole batches, as many as a chunk takes."""
+"""Split a log into fetches as a consumer gets them: whole batches, as many as a chunk holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from kafkalog_cli.format.fault import Fault
 
 
 class Fetch:
-    """Batches as they lie in one segment, byte for byte: `parts` one behind the other, until the next is asked for."""
+    """Batches byte for byte as they are in one segment.
+
+    `parts` follow each other and are valid until the next fetch.
+    """
 
     def __init__(self) -> None:
         self.parts: list[memoryview] = []
@@ -19,23 +22,23 @@ class Fetch:
         self._kept = 0
 
     def add(self, batch: memoryview) -> None:
-        """One more batch."""
+        """Add a batch."""
         self.parts.append(batch)
         self.size_bytes += len(batch)
         self.batches += 1
 
     def keep(self) -> None:
-        """Copy what was added: the bytes that it lies in are about to be overwritten."""
+        """Copy the batches added, because the buffer they are in is about to be overwritten."""
         if len(self.parts) > self._kept:
             self.parts[self._kept :] = [memoryview(b"".join(self.parts[self._kept :]))]
             self._kept = len(self.parts)
 
 
 class Fetches:
-    """Iterate for the fetches of one segment, and the Faults between them.
+    """Iterate over the fetches of one segment, and the Faults between them.
 
-    A fetch takes up to the request's `chunk_bytes`; where not one batch fits, it doubles until one does. (A broker
-    also sends the beginning of the batch behind, which nobody can use.)
+    A fetch has up to the request's `chunk_bytes`. If not even one batch fits, its size doubles until one does. (A
+    broker also sends the beginning of the next batch, which no client can use.)
     """
 
     def __init__(self, log: LogRead, segment: SegmentRead) -> None:
@@ -71,7 +74,7 @@ class Fetches:
 
 
 def _batches(chunk: VisibleChunk) -> Iterator[memoryview]:
-    """The bytes of each batch."""
+    """Yield the bytes of each batch."""
     for position, size in zip(chunk.batches.position, chunk.batches.size_bytes, strict=True):
         begin = int(position) - chunk.position
         yield chunk.view[begin : begin + int(size)]

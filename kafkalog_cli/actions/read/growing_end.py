@@ -1,4 +1,4 @@
-"""Where a log that somebody may be writing to ends for its readers: behind its last whole batch whose CRC holds."""
+"""The end of a log that may be growing, as its readers see it: after the last whole batch whose CRC is right."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kafkalog_cli.storage.segments.log_end import last_indexed
 
 
 def growing_end(fs: Filesystem, partition: Partition, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
-    """The offset up to which records are there for good, or as good: what comes later begins with it.
+    """Return the offset up to which records will stay; later records begin at this offset.
 
-    A batch that is not whole yet, or whose bytes are not all there, is not reached; damage with good batches behind it
-    is: that stays. With read_committed no further than the first open transaction (the last stable offset). Raises
-    NothingSelected for a partition without segments, and what `open_read` raises.
+    A batch at the end that is incomplete or has a wrong CRC is not included. Damage followed by valid batches is,
+    because it will not change. With read_committed, the end is at most the first open transaction (the last stable
+    offset). Raises NothingSelected for a partition without segments, and as `open_read` does.
     """
     if not partition.segments or partition.segments[-1].is_seven:
         return log_bounds(fs, partition).end
@@ -29,7 +29,7 @@ def growing_end(fs: Filesystem, partition: Partition, isolation: Isolation = Iso
 
 
 def _good_end(fs: Filesystem, segment: Segment) -> int:
-    """From the last index entry on; where nothing behind it is good, from the segment's first byte."""
+    """Return the end of the segment: search from the last index entry, or from byte 0 if no valid batch follows it."""
     _, position, _ = last_indexed(fs, segment, believe=False)
     with fs.open_read(segment.log.path) as log:
         for start in dict.fromkeys((position, 0)):
@@ -51,4 +51,4 @@ def _stable(fs: Filesystem, partition: Partition, end: int) -> int:
 
 
 def _unheard(path: str, faults: list[Fault]) -> None:
-    """A snapshot that cannot be read is passed over: an older one, or the log itself, tells as much."""
+    """Ignore a snapshot that cannot be read: an older one, or the log itself, gives the same answer."""

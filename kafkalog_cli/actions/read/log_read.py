@@ -1,4 +1,4 @@
-"""Reads a partition as a consumer: segment by segment, what is damaged told and passed over."""
+"""Read a partition as a consumer, segment by segment; damage is reported and skipped."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from kafkalog_cli.storage.reading.scan_on import ScanOn
 
 
 class LogRead:
-    """One reading of a partition. Take its `segments` in order, and of each the blocks or the chunks to their end.
+    """One reading of a partition.
 
-    `notes` gathers what should be said, `shown_records` counts; `shown_end` is the offset behind the last record shown
-    of a limited number. Raises what `read_range` raises.
+    Iterate over `segments` in order, and for each segment over its blocks or chunks to the end. `notes` collects
+    remarks, and `shown_records` counts the records. With a limited number of records, `shown_end` is the offset after
+    the last one shown. Raises as `read_range` does.
     """
 
     def __init__(
@@ -58,18 +59,21 @@ class LogRead:
 
     @property
     def next_offset(self) -> int:
-        """What a consumer would ask for next."""
+        """The offset that a consumer would request next."""
         if self.is_enough:
             return self.shown_end
         return self.range.first if self._visibility is None else self._visibility.next_offset
 
     @property
     def last_stable_offset(self) -> int | None:
-        """The first offset of the open transaction with which read_committed ends; None if it met none."""
+        """The first offset of the open transaction at which read_committed ends; None if there was none."""
         return None if self._committed is None else self._committed.last_stable_offset
 
     def segments(self) -> Iterator[SegmentRead]:
-        """The segments that hold something of the range: the last may be named above its end, and begin below."""
+        """Yield the segments that contain offsets of the range.
+
+        The last of them may have a base offset above the range's end and still contain lower offsets.
+        """
         segments = self.partition.segments
         try:
             for number, segment in enumerate(segments):
@@ -89,16 +93,16 @@ class LogRead:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether nothing more is read."""
         return self.is_enough or self.is_stuck or (self._visibility is not None and self._visibility.is_over)
 
     @property
     def is_enough(self) -> bool:
-        """Whether as many records were shown as are wanted."""
+        """Whether the requested number of records has been shown."""
         return self.request.max_records is not None and self.shown_records >= self.request.max_records
 
     def visibility(self, segment: Segment, position: int) -> Visibility:
-        """What goes through the batches, the first of which are those of `segment` from a byte on."""
+        """Return the filter of batches; its first batches are those of `segment` from byte `position` on."""
         if self._visibility is None:
             if self.request.isolation is Isolation.READ_COMMITTED:
                 rest = [one for one in self.partition.segments if one.base_offset > segment.base_offset]
@@ -125,7 +129,7 @@ class LogRead:
 
 
 class SegmentRead:
-    """What a reading shows of one segment. Faults between blocks or chunks tell of records that are left out."""
+    """What a reading shows of one segment; Faults between blocks or chunks stand for records that are left out."""
 
     def __init__(self, log: LogRead, segment: Segment, end_offset: int | None) -> None:
         self.segment = segment
@@ -135,9 +139,9 @@ class SegmentRead:
         self._damage = DamageSeen()
 
     def blocks(self, work: Work | None = None) -> Iterator[RecordBlock | Fault]:
-        """The records; `work` is done to the blocks where they are read, unless they must be cut.
+        """Yield the records; `work` is done on blocks in the reading thread, unless blocks must be cut.
 
-        A block lives until the next is asked for. Raises what `open_read` raises.
+        A block is valid until the next one is requested. Raises as `open_read` does.
         """
         for found in self._chunks(work if self._log.request.is_whole else None, self._rows):
             if isinstance(found, Fault):
@@ -148,10 +152,10 @@ class SegmentRead:
                     return
 
     def chunks_or_blocks(self, by_headers: Callable[[Chunk], bool]) -> Iterator[VisibleChunk | RecordBlock | Fault]:
-        """The records, but for chunks of which `by_headers` says that their headers are enough: those as chunks.
+        """Yield the records as blocks, but chunks for which `by_headers` returns True as chunks.
 
-        A chunk that must be cut, or of a request with times or a limit, always comes as blocks. Each lives until the
-        next is asked for.
+        Chunks that must be cut always come as blocks, and so do all chunks of a request with times or a limit. Each
+        item is valid until the next one is requested.
         """
         whole = self._log.request.is_whole
 
@@ -176,14 +180,14 @@ class SegmentRead:
                 return
 
     def _rows(self, chunk: Chunk) -> list[Rows]:
-        """The batches that are to be read: those that may have records of the times that are asked for."""
+        """Return the rows of batches to read: those that may have records in the requested time range."""
         request = self._log.request
         if request.since_ms is None and request.until_ms is None:
             return [(0, len(chunk.batches))] if len(chunk.batches) else []
         return rows_in_range(chunk.batches, Range(since_ms=request.since_ms, until_ms=request.until_ms))
 
     def chunks(self) -> Iterator[VisibleChunk | Fault]:
-        """The batches, and the bytes that they lie in, until the next chunk is asked for."""
+        """Yield the batches and their bytes, which are valid until the next chunk is requested."""
         for found in self._chunks(None, None):
             yield found if isinstance(found, Fault) else found[0]
 
@@ -240,7 +244,7 @@ class SegmentRead:
         yield from self._out_of_order(chunk.seen, chunk.out_of_order)
 
     def _out_of_order(self, seen: BatchColumns, rows: tuple[int, ...]) -> Iterator[Fault]:
-        """Of many in a row one fault: a single offset that is too large makes many that go back."""
+        """Yield one fault for all rows: a single offset that is too large makes many later offsets too small."""
         if rows:
             first, last = seen.row(rows[0]), seen.row(rows[-1])
             message = f"offsets {first.base_offset} to {first.last_offset} are out of order"
@@ -271,7 +275,7 @@ class SegmentRead:
             yield fault._replace(message=f"records that cannot be read are left out: {fault.message}")
 
     def _bad_messages(self, block: RecordBlock) -> Iterator[Fault]:
-        """Messages v0, v1 and 0.7 with checksums of their own, which do not hold."""
+        """Yield a fault for the v0, v1 or 0.7 messages of the block whose own checksums are wrong."""
         position = int(block.batches.position[block.first_row])
         offsets = [row[0] for row in block.records.rows() if not row[10]]
         message = f"the CRC of a message does not hold: offset {offsets[0]} is left out"
@@ -282,7 +286,10 @@ class SegmentRead:
         yield fault
 
     def _told(self, file: ReadableFile, fault: Fault) -> Fault:
-        """What is said of damage that ended a scan; of a batch that only is too large, that the reading ends there."""
+        """Return the fault for damage that ended a scan.
+
+        After a valid batch that is merely too large, the reading ends.
+        """
         if fault.kind is FaultKind.BATCH_TOO_LARGE:
             batch = header_at(file, fault.position)
             if isinstance(batch, Batch) and _is_good(file, batch):

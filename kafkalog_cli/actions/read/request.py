@@ -1,4 +1,4 @@
-"""What is to be read of a partition, and the offsets that this comes to."""
+"""What to read of a partition, and the range of offsets that follows from it."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ class Start(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What a consumer asks for. `start` is an offset or a Start; `from_time_ms`, epoch ms, is stronger.
+    """What a consumer asks for.
 
-    `to_offset` and `until_ms` are exclusive, None: open. A log is read in chunks of `chunk_bytes`, which double until
-    one batch fits, up to `limits.max_batch_bytes`. `since_ms` leaves out earlier records, wherever the reading starts;
-    `with_control` shows control records, which a consumer does not get.
+    `start` is an offset or a Start; `from_time_ms` (ms since the epoch), if given, overrides it. `to_offset` and
+    `until_ms` are exclusive, None for no end. A log is read in chunks of `chunk_bytes`, which double until one batch
+    fits, up to `limits.max_batch_bytes`. `since_ms` leaves out earlier records, wherever the reading starts.
+    `with_control` also shows control records, which a consumer does not get.
     """
 
     start: int | Start = Start.EARLIEST
@@ -55,7 +56,7 @@ class ReadRequest:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every record of its offsets is wanted, so that blocks need not be cut."""
+        """Whether all records of its offsets are wanted, so that blocks need not be cut."""
         return self.since_ms is None and self.until_ms is None and self.max_records is None
 
 
@@ -68,10 +69,10 @@ class ReadRange(NamedTuple):
 
 
 def read_range(fs: Filesystem, partition: Partition, request: ReadRequest, view: BrokerView | None = None) -> ReadRange:
-    """The offsets that a request comes to.
+    """Return the range of offsets for a request.
 
-    Raises OffsetOutOfRange where a fetch would fail or no record is so late, NothingSelected for a partition without
-    segments, and what `open_read` raises.
+    Raises OffsetOutOfRange if a fetch would fail or no record is at or after the time. Raises NothingSelected for a
+    partition without segments, and as `open_read` does.
     """
     view = view or broker_view(fs, partition)
     bounds = log_bounds(fs, partition, view)

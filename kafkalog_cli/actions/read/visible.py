@@ -1,4 +1,4 @@
-"""Which batches of a log a consumer gets: those of its range, no control batches, none of aborted transactions."""
+"""Choose the batches that a consumer gets: those of its range, without control batches or aborted transactions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ _ALL_WHOLE = [_WHOLE]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VisibleChunk(Chunk):
-    """The batches of a chunk that a consumer gets, or some of them.
+    """Batches of a chunk that a consumer gets: all of them or a part.
 
-    `seen`: all that were scanned, visible or not; each is in one such chunk only. `is_cut`: of the one batch in it not
-    every record is wanted. `out_of_order`: the rows of `seen` that are left out, or cut, for their offsets are not
-    above those before, or not those of the segment.
+    `seen` are all batches that were scanned, visible or not. Each scanned batch is in the `seen` of only one
+    VisibleChunk. `is_cut`: the chunk has one batch, and not all of its records are wanted. `out_of_order` are rows of
+    `seen` that are left out or cut, because their offsets are not above the previous ones or do not belong to the
+    segment.
     """
 
     seen: BatchColumns | None = None
@@ -38,9 +39,9 @@ class VisibleChunk(Chunk):
 
 
 class Visibility:
-    """Goes through the batches of a log in order. `first_offset` inclusive, `end_offset` exclusive.
+    """Filters the batches of a log in order, from `first_offset` up to `end_offset` (exclusive).
 
-    `is_over`: the consumer gets nothing more. `with_control`: control batches are shown as others are.
+    `is_over`: the consumer gets nothing more. `with_control`: control batches are shown like others.
     """
 
     def __init__(
@@ -58,15 +59,15 @@ class Visibility:
 
     @property
     def next_offset(self) -> int:
-        """What the consumer would ask for next, if it got all that was looked at."""
+        """The offset that the consumer would request next, after all batches scanned so far."""
         return max(self._first, min(self._reached, self._end))
 
     def begin(self, base_offset: int, end_offset: int | None) -> None:
-        """A segment comes that can hold these offsets (None: it is the last)."""
+        """Start a segment, which can hold these offsets; `end_offset` is None for the last segment."""
         self._segment = (base_offset, NO_END if end_offset is None else end_offset)
 
     def chunks(self, scan: Scan) -> Generator[Chunk, None, None]:
-        """The chunks of a scan, each as VisibleChunks, of which one may be without batches."""
+        """Yield the chunks of a scan as VisibleChunks; a chunk without visible batches gives an empty one."""
         chunks = iter(scan)
         try:
             for chunk in chunks:
@@ -82,12 +83,12 @@ class Visibility:
         kinds = self._by_row(batches) if batches.matrix is None else self._by_matrix(batches)
         told = tuple(self._out_of_order)
         seen: BatchColumns | None = batches
-        if kinds is _ALL_WHOLE:  # as nearly always: there may be very many
+        if kinds is _ALL_WHOLE:  # nearly always so, and there may be very many chunks
             yield VisibleChunk(chunk.view, chunk.position, batches, chunk.generation, chunk.kernels, batches)
             return
         for is_cut, rows in _runs(kinds):
             part = batches if len(rows) == len(batches) else _rows_of(batches, rows)
-            kernels = None if is_cut else chunk.kernels  # what is to be cut is not rendered ahead
+            kernels = None if is_cut else chunk.kernels  # a batch to be cut is not rendered ahead
             yield VisibleChunk(chunk.view, chunk.position, part, chunk.generation, kernels, seen, is_cut, told)
             seen, told = None, ()
         if seen is not None:
@@ -96,12 +97,13 @@ class Visibility:
             yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, kernels, seen, False, told)
 
     def _by_row(self, batches: BatchColumns) -> list[int]:
-        """What becomes of each row."""
+        """Return for each row whether it is hidden, whole or cut."""
         kinds = [_HIDDEN] * len(batches)
         for row, batch in enumerate(batches.rows()):
             if not batch.valid:
                 continue
-            # The first entry of a segment may lie below its name: what Kafka's cleaner leaves of a message set.
+            # The first entry of a segment may have an offset below the segment's name, if Kafka's cleaner has removed
+            # part of a message set.
             may_lie_below = not batch.position and batch.magic < RECORD_BATCH_MAGIC and batch.last_offset >= 0
             is_above = batch.last_offset >= self._segment[0] or may_lie_below
             if not is_above or batch.last_offset >= self._segment[1]:
@@ -124,13 +126,13 @@ class Visibility:
         return kinds
 
     def _is_hidden(self, batch: Batch) -> bool:
-        """By what it is; `is_over` then, if it belongs to an open transaction."""
+        """Whether the batch is hidden by its type; sets `is_over` if it belongs to an open transaction."""
         if batch.is_control:
             return not self._with_control
         return batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset)
 
     def _by_matrix(self, batches: BatchColumns) -> list[int]:
-        """The same of columns that compiled kernels made."""
+        """Return the same as `_by_row`, for columns that compiled kernels made."""
         import numpy as np
 
         columns: Any = batches
@@ -163,7 +165,7 @@ class Visibility:
         return kinds
 
     def _without_aborted(self, columns: Any, mask: Any, modern: Any) -> tuple[Any, int]:
-        """The mask without batches of aborted transactions, and the row with which the log ends for the consumer."""
+        """Return the mask without aborted transactions, and the row at which the log ends for the consumer."""
         rows = (mask & modern & ((columns.attributes & TRANSACTIONAL_MASK) != 0)).nonzero()[0]
         picked = (rows, columns.producer_id[rows], columns.base_offset[rows], columns.last_offset[rows])
         for row, producer_id, base, last in zip(*(column.tolist() for column in picked), strict=True):
@@ -183,7 +185,7 @@ class Visibility:
 
 
 def _runs(kinds: list[int]) -> Iterator[tuple[bool, list[int]]]:
-    """The rows that are shown, together as far as they may; each that is to be cut alone."""
+    """Yield the visible rows: adjoining whole rows together, and each row to be cut alone."""
     whole: list[int] = []
     for row, kind in enumerate(kinds):
         if kind == _WHOLE:

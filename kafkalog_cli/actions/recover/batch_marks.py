@@ -1,4 +1,4 @@
-"""What a repair notes of the batches while a partition is checked: where markers are, and whether epochs go up."""
+"""Notes facts about batches while a repair checks a partition: which segments have markers, and the order of epochs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kafkalog_cli.storage.partition import Segment
 
 
 class BatchMarks:
-    """Which segments hold control batches of producers, and whether the leader epochs of batches go down anywhere.
+    """Which segments contain producers' control batches, and whether the leader epochs of batches decrease.
 
-    `without_entry`: segments in which a transaction was aborted of which their transaction index has no entry.
+    `without_entry`: segments with an aborted transaction that their transaction index does not contain.
     """
 
     wants_records = False

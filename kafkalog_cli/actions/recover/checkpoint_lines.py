@@ -1,4 +1,4 @@
-"""The lines of the root checkpoints that no longer fit a repaired log, as a broker would have them."""
+"""The lines of the root checkpoints that a repaired log invalidates, with the values that a broker would write."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition
 
 CheckpointLines = Mapping[FileKind, int]
-"""The partition's offset in each checkpoint that has a line about it."""
+"""The partition's offset in each checkpoint that has a line for it."""
 
 
 def line_edits(partition: Partition, lines: CheckpointLines, log: LogRange) -> Iterator[LineEdit]:
-    """The lines that must change for a log with this start and end.
+    """Yield the edits of lines that do not fit a log with this start and end.
 
-    A broker that starts lowers its high watermark to the end of the log and raises it to the log's start
-    (UnifiedLog.updateHighWatermark), and its cleaner begins anew where its line lies past the end. A log start past
-    the end stays: it has no right value that the log could tell.
+    A broker that starts lowers its high watermark to the log end and raises it to the log start
+    (UnifiedLog.updateHighWatermark). Its cleaner starts from the beginning if its line is past the end. A log start
+    past the end is left unchanged, as the log cannot give the right value.
     """
     topic, number = partition.topic, partition.number
     for kind in (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT):
@@ -39,7 +39,7 @@ def line_edits(partition: Partition, lines: CheckpointLines, log: LogRange) -> I
 
 
 def watermark_remark(partition: Partition, lines: CheckpointLines, log: LogRange) -> Iterator[Remark]:
-    """What a high watermark past the end of the log says: records that were acknowledged are lost here."""
+    """Yield a warning if the high watermark is past the log end: acknowledged records are lost here."""
     watermark = lines.get(FileKind.REPLICATION_CHECKPOINT)
     if watermark is None or watermark <= log.end:
         return

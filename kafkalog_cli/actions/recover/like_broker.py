@@ -1,4 +1,4 @@
-"""Recovers a partition as a broker would when it starts, with the marker of a clean shutdown obeyed."""
+"""Recovers a partition as a broker does at start-up, including its trust in the clean shutdown marker."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.reading.resync import next_good_batch
 
 _MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
-"""Reading a map of an index that the disk does not give is an InternalError; of logs and transaction indexes the
-IOException comes as a KafkaException."""
+"""Suffixes of the files whose read errors stop a broker.
+
+A failed read of a mapped index is an InternalError. An IOException of a log or transaction index becomes a
+KafkaException.
+"""
 
 
 def plan_like_broker(
     fs: Filesystem, partition: Partition, start: StartState, settings: LoadSettings, *, has_root: bool
 ) -> RecoverPlan:
-    """What a broker that starts, and stops cleanly at once, would make of the partition.
+    """Plan the changes of a broker that starts and then stops cleanly.
 
-    `has_root`: it lies in a log directory, whose checkpoints get its lines.
+    `has_root`: the partition is in a log directory, whose checkpoints get its lines.
     """
     prints = fingerprints_of(fs, partition.path)
     draft = Draft(fs, partition.path)
@@ -65,7 +68,7 @@ def plan_like_broker(
 
 
 def refused_by_checkpoint(partition: Partition, root: RootState) -> RecoverPlan | None:
-    """The refusal where a broker fails at a checkpoint of the log directory, before it loads a partition; else None."""
+    """Return the refusal if a checkpoint of the log directory stops a broker before it loads partitions; else None."""
     failing = root.failing_checkpoint
     if failing is None:
         return None
@@ -88,7 +91,10 @@ def refused_by_checkpoint(partition: Partition, root: RootState) -> RecoverPlan 
 
 
 def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> Remark:
-    """What a broker does that cannot load the partition: an IOException of a small file costs it the directory only."""
+    """Describe what a broker does if it cannot load the partition.
+
+    An IOException in a small file takes only the log directory offline.
+    """
     if isinstance(failure, LoadFailed):
         step = "recover it without --like-broker, or with --salvage"
         return Remark(partition.path, f"a broker does not start with it: {failure}", ExitCode.REFUSED, next_step=step)
@@ -107,7 +113,11 @@ def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -
 
 
 def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog, settings: LoadSettings) -> list[LineEdit]:
-    """The lines that a clean stop writes: a log start only where the segments do not tell it, or are not all here."""
+    """Return the edits of lines by a clean stop.
+
+    A log start is written only if it is above the first segment's base offset, or if the topic is tiered; any other
+    line for it is removed.
+    """
     topic, number = partition.topic, partition.number
     edits = [LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, topic, number, loaded.log_end_offset)]
     is_written = settings.is_tiered or loaded.log_start_offset > loaded.first_base_offset
@@ -134,7 +144,7 @@ def _remarks(fs: Filesystem, partition: Partition, loaded: LoadedLog, limits: Li
 
 
 def _valid_behind(fs: Filesystem, log: FileStatus | None, position: int, limits: Limits) -> int | None:
-    """Where the first batch with a good CRC lies from a byte of a log on; None if there is none, or no such log yet."""
+    """Return the position of the first batch with a valid CRC from a byte on; None if there is none, or no such log."""
     if log is None or log.size_bytes <= position:
         return None
     with fs.open_read(log.path) as file:

@@ -1,4 +1,4 @@
-"""What a recovery of a partition would do, and what it finds on the way: values for plan, apply and output."""
+"""The plan of a recovery: what would be changed in a partition, and what was found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalog_cli.storage.log.log_loader import CutSegment
 
 @unique
 class RecoverMode(Enum):
-    """By which rules a partition is recovered. The value is the word that machine output uses."""
+    """The rules by which a partition is recovered. The value is the word in machine output."""
 
     REPAIR = "repair"
     LIKE_BROKER = "like-broker"
@@ -21,10 +21,10 @@ class RecoverMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RecoverPlan(ChangePlan):
-    """The plan for one partition. Nothing is to be done if there are no changes and no line edits.
+    """The recovery plan of one partition. Without changes and line edits there is nothing to do.
 
-    `recovered` are base offsets of segments whose indexes are rebuilt, `cut` what goes at the ends of logs, `removed`
-    base offsets of segments that go.
+    `recovered` contains base offsets of segments whose indexes are rebuilt. `cut` contains the removed ends of logs,
+    `removed` the base offsets of removed segments.
     """
 
     mode: RecoverMode = field(kw_only=True)
@@ -34,10 +34,10 @@ class RecoverPlan(ChangePlan):
 
     @property
     def drops_valid(self) -> bool:
-        """Whether valid batches go, as a broker would have it."""
+        """Whether valid batches are removed, as a broker would do."""
         return self.drops_records and any(remark.code is ExitCode.CORRUPTION for remark in self.remarks)
 
     @property
     def drops_records(self) -> bool:
-        """Whether something goes that lay below the log's end: then the clean-shutdown marker may not come back."""
+        """Whether data below the log end is removed: then the clean shutdown marker must not be restored."""
         return bool(self.cut or self.removed)

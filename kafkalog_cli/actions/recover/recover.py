@@ -1,4 +1,4 @@
-"""Recovers partitions: which rules and settings hold for one, its plan, and the changes."""
+"""Recovers a partition: chooses the rules and settings, makes the plan, and applies it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class RecoverRequest(LogRequest):
-    """By which rules to recover. `since_recovery_point`: only segments from there on are looked at."""
+    """The rules of a recovery. `since_recovery_point`: only segments from the recovery point on are checked.
+
+    `discard`: removed data is not kept for undo.
+    """
 
     mode: RecoverMode = RecoverMode.REPAIR
     since_recovery_point: bool = False
@@ -26,7 +29,7 @@ class RecoverRequest(LogRequest):
 
 
 def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request: RecoverRequest) -> RecoverPlan:
-    """What is to be done to the partition, and which settings that follows. Raises Unreadable as `plan_repair` does."""
+    """Plan the recovery of a partition, with the settings that are used. Raises Unreadable as `plan_repair` does."""
     root.check_start()
     start, log_dir = root.start, root.log_dir
     used = request.used_settings(log_dir, partition.topic)
@@ -55,10 +58,10 @@ def apply_recovery(
     *,
     held: LockHandle | None,
 ) -> Applied | None:
-    """Make the changes of a plan; None if there are none. `held` is the lock of the partition.
+    """Make the changes of a plan, and return None if it has none. `held` is the lock of the partition.
 
-    The marker of a clean shutdown is away meanwhile, and comes back if no record went and the partition is sound.
-    Raises Refused if the partition is not what the plan was made for, and what `journal.apply` raises.
+    The clean shutdown marker is removed meanwhile, and restored if no record was removed and the partition is sound.
+    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
     """
     marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
     settings = request.load_settings_of(plan.settings)

@@ -1,7 +1,7 @@
-"""Repairs a partition: a torn tail is cut, swaps are finished or undone, what is missing or wrong is made anew.
+"""Repairs a partition: cuts a torn tail, completes or undoes swaps, and rebuilds missing or wrong files.
 
-Unlike a broker it asks every segment and believes no clean-shutdown marker, it keeps the entries of an index that are
-all right, and where valid batches follow damage it does nothing at all.
+Unlike a broker, a repair checks every segment and does not trust the clean shutdown marker. It keeps the valid entries
+of an index. If valid batches follow damage in a log, it changes nothing.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class Scope(NamedTuple):
-    """How much to repair: `since` leaves out segments that end before that offset (None: all are looked at).
+    """How much to repair. `since` (an offset): segments that end before it are not checked; None: all are.
 
-    `lines` are the partition's in the root checkpoints. `with_inexact`: sidecar files that mislead nobody, too.
+    `lines` are the partition's lines in the root checkpoints. `with_inexact`: also rebuild files that are inexact but
+    mislead no reader.
     """
 
     indexes_only: bool = False
@@ -62,12 +63,12 @@ class Scope(NamedTuple):
     with_inexact: bool = True
 
     def lines_of(self, start: StartState) -> CheckpointLines:
-        """The lines; without any, what a broker is told at its start."""
+        """Return the lines; without any, the recovery point of `start`."""
         return {FileKind.RECOVERY_POINT_CHECKPOINT: start.recovery_point} if self.lines is None else self.lines
 
     @property
     def mode(self) -> RecoverMode:
-        """As a plan names it."""
+        """The mode that a plan names."""
         return RecoverMode.INDEXES_ONLY if self.indexes_only else RecoverMode.REPAIR
 
 
@@ -81,9 +82,9 @@ def plan_repair(
     settings: LoadSettings,
     scope: Scope = EVERYTHING,
 ) -> RecoverPlan:
-    """What is to be done to the partition. Of `start` the marker does not count.
+    """Plan the repair of the partition. The clean shutdown marker in `start` is ignored.
 
-    Raises Unreadable where a file that is there cannot be opened: nobody knows then what it would have told.
+    Raises Unreadable if a file exists but cannot be opened, because its contents could change the plan.
     """
     prints = fingerprints_of(fs, partition.path)
     mode = scope.mode
@@ -119,13 +120,13 @@ def plan_repair(
 
 
 def _raise_unopened(draft: Draft) -> None:
-    """Raises the first of the errors with which files could not be opened."""
+    """Raise the first of the errors with which files could not be opened."""
     for error in draft.unopened:
         raise error
 
 
 class _Repair:
-    """Works on a draft of the partition, and looks at what it made before it is done."""
+    """Works on a draft of the partition, and checks the files that it changed before it ends."""
 
     def __init__(
         self, fs: Filesystem, partition: Partition, settings: LoadSettings, log_start_offset: int, scope: Scope
@@ -147,7 +148,7 @@ class _Repair:
 
     @property
     def end_offset(self) -> int:
-        """The offset behind the last batch; in 0.7, where offsets are positions, the byte behind it."""
+        """The offset after the last batch; in 0.7, where offsets are positions, the byte after it."""
         if self._seven:
             last = self._seven[-1]
             return last.base_offset + self.draft.size_bytes(last.log.path.rpartition("/")[2])
@@ -155,7 +156,7 @@ class _Repair:
 
     @property
     def knows_end(self) -> bool:
-        """Whether `end_offset` was read: no checkpoint is written by the end of a log that could not be opened."""
+        """Whether `end_offset` was read. No checkpoint line may follow from a log that could not be opened."""
         return bool(self._seven) or self._log_end is not None or not self._segments()
 
     @property
@@ -175,7 +176,7 @@ class _Repair:
             self._cut_torn_end()
         reports = self._look()
         torn = _torn_logs(reports)
-        if torn and self.cut:  # an index that lies may have led into the value of a record: now without it
+        if torn and self.cut:  # a wrong index may have led into a record's value: again without it
             self.draft, self.cut, self._cuts = whole, [], []
             reports = self._look()
             torn = _torn_logs(reports)
@@ -183,7 +184,7 @@ class _Repair:
         if not indexes_only and self._cut_tail(torn):
             reports = self._look()
         looked_at = self.draft.fork()
-        self.remarks += self._cuts  # not before it is clear that there is no other damage
+        self.remarks += self._cuts  # only reported once no other damage was found
         self._rebuild_indexes(reports)
         self._rebuild_missing_txn_indexes()
         if not indexes_only:
@@ -192,7 +193,7 @@ class _Repair:
         self._say_what_stays(self._now(reports, self.draft.differences(looked_at)))
 
     def _now(self, reports: list[FileReport], made: set[str]) -> list[FileReport]:
-        """The reports after files were made anew: of logs and of other files they say what they said."""
+        """Return the reports for the repaired files. Reports on logs stay valid if only state files were rebuilt."""
         if all(classify_file(name).kind in _STATE_KINDS for name in made):
             return [report for report in reports if report.path.rpartition("/")[2] not in made]
         return self._look()
@@ -206,7 +207,7 @@ class _Repair:
         return list(found)
 
     def _looked_at(self) -> Draft:
-        """The draft, without the segments that are to be left alone: as if they had been deleted before."""
+        """Return the draft without the segments that are not checked, as if they had been deleted before."""
         bases = [segment.base_offset for segment in self._segments()]
         if self._since is None or not any(base <= self._since for base in bases):
             return self.draft
@@ -225,7 +226,7 @@ class _Repair:
         return [LoadedSegment(draft, offset, self._settings) for offset in offsets if offset is not None]
 
     def _searched(self) -> list[LoadedSegment]:
-        """The segments for look-ups: behind the entries of the last index may be room, in which a search gets lost."""
+        """Return the segments for look-ups. The last index is cut to its entries: unused room misleads a search."""
         view = self.draft.fork()
         segments = open_partition(view, self._partition.path).segments
         index = segments[-1].offset_index if segments else None
@@ -237,7 +238,7 @@ class _Repair:
     # -- swaps
 
     def _complete_swaps(self) -> None:
-        """Finish what a cleaner or a split was doing, as a broker would, unless what it made is damaged."""
+        """Complete an interrupted cleaning or split as a broker would, unless its output is damaged."""
         swaps = [name for name in self.draft.names() if name.endswith(WorkState.SWAP.value)]
         damaged = [name for name in swaps if name.endswith(_LOG_SWAP) and not self._is_whole(name)]
         for name in damaged:
@@ -264,7 +265,7 @@ class _Repair:
         self._say(name, "left by a cleaning or a split that was about to end: put in place")
         index = in_place.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
         if name.endswith(_LOG_SWAP) and index + _SWAP not in self._before:
-            self.draft.drop(index)  # a broker leaves one here that is all zeros
+            self.draft.drop(index)  # a broker leaves an index here that is all zeros
 
     def _is_whole(self, name: str) -> bool:
         with self.draft.reader(name) as log:
@@ -276,7 +277,7 @@ class _Repair:
     # -- the log
 
     def _cut_torn_end(self) -> None:
-        """What a crash leaves at the end is cut before all is looked at, which then needs to be done once only."""
+        """Cut the torn end that a crash leaves before the full check, which is then needed only once."""
         segments = open_partition(self.draft, self._partition.path).segments
         if segments and not segments[-1].is_seven:
             bad = torn_near_end(self.draft, segments[-1], self._settings)
@@ -284,7 +285,7 @@ class _Repair:
                 self._cut(segments[-1].log.path.rpartition("/")[2], bad)
 
     def _cut_tail(self, suspects: Sequence[str]) -> bool:
-        """Cut what follows the last valid batch of the last segment; whether there was anything."""
+        """Cut everything after the last valid batch of each suspect log. Return whether anything was cut."""
         was_cut = False
         for path in suspects:
             name = path.rpartition("/")[2]
@@ -318,14 +319,18 @@ class _Repair:
             there = None if is_wrong(report) else self._content(name)
             kept = None if there is None else entries_alone(report, there)
             data = self._index_of(offset, report.kind) if kept is None else kept
-            if there == data:  # as a broker would write it, whatever is odd
+            if there == data:  # identical to what a broker would write, however odd
                 continue
             self._remark(report, "rebuilt from the log" if kept is None else "cut to its entries")
             self.recovered.add(offset)
             self.draft.put(name, data)
 
     def _rebuild_missing_txn_indexes(self) -> None:
-        """Without an entry a reader takes what was aborted for committed. A cleaned segment may rightly have none."""
+        """Rebuild transaction indexes that lack entries.
+
+        Without an entry, a reader treats an aborted transaction as committed. A cleaned segment may rightly have no
+        entry.
+        """
         for base_offset in sorted(self._marks.in_segments):
             name = segment_file_name(base_offset, FileKind.TXN_INDEX)
             if (is_there := name in self.draft) and base_offset not in self._marks.without_entry:
@@ -338,7 +343,7 @@ class _Repair:
                 self.draft.put(name, data)
 
     def _index_of(self, base_offset: int, kind: FileKind) -> bytes:
-        """The bytes that an index should have."""
+        """Return the bytes that an index should have."""
         state = ProducerState()
         try:
             if kind is FileKind.TXN_INDEX:
@@ -377,7 +382,7 @@ class _Repair:
             self.draft.put(name, data)
 
     def _content(self, name: str) -> bytes | None:
-        """The bytes of a small file, None if there is none or it cannot be read."""
+        """Return the bytes of a small file, None if it is missing or unreadable."""
         try:
             return self.draft.read(name)
         except (PathNotFound, Unreadable, OSError):

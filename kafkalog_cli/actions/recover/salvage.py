@@ -1,4 +1,4 @@
-"""Copies what is valid in a damaged partition into a new directory, and tells which offsets are lost."""
+"""Copies the valid batches of a damaged partition into a new directory, and reports which offsets are lost."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
 
 COPY_BYTES = 1 << 20
 PARTIAL = ".partial"
-"""What `out` is called with until it is whole: a broker does not start where such a directory lies."""
+"""Suffix of `out` until the copy is complete: a broker does not start with such a directory in its log directory."""
 
 
 class LostOffsets(NamedTuple):
-    """Offsets `first` to `last` that stood, or may have stood, in the bytes `start` to `end` of a file.
+    """Offsets `first` to `last` that were, or may have been, in the bytes `start` to `end` of a file.
 
-    `last` is None where no valid batch follows. Compaction leaves gaps too: not all of them need have been there.
-    `unreadable_bytes` of these bytes the device does not give.
+    `last` is None if no valid batch follows. Compaction leaves gaps too, so some of the offsets may never have existed.
+    `unreadable_bytes` is the number of these bytes that the device cannot read.
     """
 
     path: str
@@ -54,9 +54,10 @@ class LostOffsets(NamedTuple):
 
 @dataclass(slots=True)
 class Salvaged:
-    """What was written: `batches` with `size_bytes` in `segments` files; `skipped` valid batches that did not fit in.
+    """The result of a salvage: `batches` with `size_bytes` were written to `segments` files.
 
-    `unreadable` are files that could not be opened or copied, with the reason.
+    `skipped` counts valid batches whose offsets did not fit. `unreadable` contains files that could not be opened or
+    copied, each with the reason.
     """
 
     path: str
@@ -73,9 +74,9 @@ class Salvaged:
 def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
     """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
 
-    A batch is valid if its CRC holds and its offsets come after those before. What cannot be read is read around.
-    `out` is there only when it is whole. Raises Refused if it is there already or no offset would stay what it is,
-    UnsupportedFormat for files of another program, and OSError where it cannot be written.
+    A batch is valid if its CRC is right and its offsets are above those of the batches before it. Unreadable parts are
+    skipped. `out` exists only once it is complete. Raises Refused if `out` exists, or if no offset could be kept (Kafka
+    0.7). Raises UnsupportedFormat for files of another program, and OSError if writing fails.
     """
     check_layout(fs, partition.path)
     if fs.status(out) is not None:
@@ -89,7 +90,7 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
         raise Refused(path=result.path, reason="a salvage that was cut off has left it; nothing in it is needed")
     fs.make_directory(result.path)
     try:
-        with fs.hold_directory(result.path):  # nothing is written elsewhere, whatever takes its name meanwhile
+        with fs.hold_directory(result.path):  # writes stay in this directory even if another gets its name
             _fill(fs, partition, settings, result)
         fs.rename(result.path, out)
     except BaseException:
@@ -101,7 +102,7 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
 
 
 def sync_parent(fs: WritableFilesystem, path: str) -> None:
-    """The name `path` is on the disk. Raises OSError."""
+    """Sync the parent directory of `path`, so that its name is on disk. Raises OSError."""
     fs.sync_directory(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
 
 
@@ -119,7 +120,7 @@ def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, 
 
 
 def _remove(fs: WritableFilesystem, directory: str) -> None:
-    """Take away what was made so far, as well as that can be done."""
+    """Remove the incomplete copy, and ignore errors."""
     with suppress(OSError, KafkalogError):
         for status in fs.list_directory(directory):
             fs.unlink(status.path)
@@ -127,7 +128,7 @@ def _remove(fs: WritableFilesystem, directory: str) -> None:
 
 
 def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
-    """The topic id: without it a broker sets the data aside."""
+    """Copy the topic id: without it, a broker sets the directory aside."""
     try:
         data = read_all(fs, path)
     except (KafkalogError, OSError) as error:
@@ -145,7 +146,7 @@ def _attributes_of_files(fs: WritableFilesystem, partition: Partition) -> FileAt
 def _write_sidecars(
     fs: WritableFilesystem, out: str, settings: LoadSettings, attributes: FileAttributes | None
 ) -> None:
-    """What a broker would make of these logs when it starts: indexes, snapshots, leader epochs."""
+    """Write the files that a broker would build from these logs at start-up: indexes, snapshots, leader epochs."""
     draft = Draft(fs, out)
     try:
         LogLoader(draft, StartState(is_clean=False), settings).load()
@@ -162,7 +163,7 @@ def _write_sidecars(
 
 
 class _Found:
-    """The batches that were found in a segment, as columns: bytes `position` to `end`, first and last offset."""
+    """The batches found in a segment, as columns: bytes `position` to `end`, first and last offset."""
 
     def __init__(self) -> None:
         self.position, self.end = array("q"), array("q")
@@ -170,13 +171,13 @@ class _Found:
         self.is_valid = bytearray()
 
     def add(self, stretch: Stretch, source: ReadableFile) -> None:
-        """Take in the batches of a stretch; a compressed message set counts from its last offset."""
+        """Add the batches of a stretch. The first offset of a compressed message set is taken from its last offset."""
         rows = zip(stretch.base_offset, stretch.last_offset, strict=True)
         self.position.extend(stretch.position)
         self.end.extend(at + int(size) for at, size in zip(stretch.position, stretch.batches.size_bytes, strict=True))
         self.first_offset.extend(last if base == NO_OFFSET else base for base, last in rows)
         self.last_offset.extend(stretch.last_offset)
-        # A client refuses a batch of an unknown magic, which no CRC holds either.
+        # No CRC covers the magic, and a client refuses a batch of an unknown magic.
         batches = stretch.batches
         self.is_valid.extend(
             int(valid == 1 and magic <= MAX_MAGIC and not _is_bad_marker(batches, row, source))
@@ -185,7 +186,7 @@ class _Found:
 
 
 def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> bool:
-    """Whether it is a control batch of a producer without a type: a broker does not start with such a batch."""
+    """Whether the batch is a producer's control batch without a type: a broker does not start with such a batch."""
     if not batches.attributes[row] & CONTROL_MASK or batches.magic[row] < 2 or batches.producer_id[row] < 0:
         return False
     return control_type_at(source, int(batches.position[row])) is None
@@ -201,7 +202,7 @@ class _Copy:
         self._result = result
 
     def run(self) -> None:
-        """Copy; where nothing is valid no file is made. Raises what `open_read` raises."""
+        """Copy the segment; no file is created if no batch is valid. Raises the exceptions of `open_read`."""
         log = self._segment.log
         with self._fs.open_read(log.path) as source:
             walk = SegmentWalk(source, self._settings.limits, self._settings.kernels)
@@ -222,7 +223,7 @@ class _Copy:
             result.end_offset = found.last_offset[taken[-1]] + 1
 
     def _write(self, source: ReadableFile, found: _Found, taken: list[int]) -> tuple[list[int], int]:
-        """Copy batches into a new file: those that could be read once more, and the size of the file."""
+        """Copy batches into a new file. Return the rows that could be read a second time, and the size of the file."""
         log = self._segment.log
         path = f"{self._result.path}/{segment_file_name(self._segment.base_offset, FileKind.LOG)}"
         copied: list[int] = []
@@ -244,7 +245,7 @@ class _Copy:
         return copied, size_bytes
 
     def _copy(self, source: ReadableFile, new: WritableFile, start: int, end: int, at: int) -> int | None:
-        """Copy bytes `start` to `end` to byte `at`, and where they end there; None if they cannot all be read."""
+        """Copy bytes `start` to `end` to byte `at`. Return the end of the copy, None if some bytes cannot be read."""
         buffer = bytearray(min(COPY_BYTES, end - start))
         for position in range(start, end, COPY_BYTES):
             piece = memoryview(buffer)[: end - position]
@@ -256,7 +257,10 @@ class _Copy:
         return at
 
     def _choose(self, found: _Found) -> list[int]:
-        """The rows whose offsets go up. What jumps over the batch behind it lies: no CRC holds a base offset."""
+        """Return the valid rows with increasing offsets.
+
+        A batch that overlaps the next valid batch has a wrong base offset, which no CRC covers, and is skipped.
+        """
         base_offset = self._segment.base_offset
         reached = -1 if self._result.end_offset is None else self._result.end_offset - 1
         floor, ceiling = max(reached, base_offset - 1), base_offset + MAX_RELATIVE_OFFSET
@@ -272,7 +276,7 @@ class _Copy:
         return taken
 
     def _tell_losses(self, source: ReadableFile, found: _Found, taken: list[int], walk: SegmentWalk) -> None:
-        """The offsets between batches that are taken over, where bytes between them are not."""
+        """Record the offsets that are missing between copied batches, if bytes between them were not copied."""
         position, size_bytes = 0, self._segment.log.size_bytes
         offset = max(self._segment.base_offset, self._result.end_offset or 0)
         for row in taken:
@@ -288,7 +292,7 @@ class _Copy:
 
 
 def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
-    """The rows of batches that are taken over, in runs of those that follow each other without a byte between."""
+    """Yield the copied rows in runs of batches that are adjacent in the file."""
     run = [taken[0]]
     for row in taken[1:]:
         if found.position[row] != found.end[run[-1]]:
@@ -300,7 +304,7 @@ def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class SalvageRequest:
-    """Where the copies go, `target`; `recovery` has the settings by which indexes are written."""
+    """A request to salvage: copies go to the directory `target`; `recovery` has the settings for indexes."""
 
     recovery: RecoverRequest
     target: str
@@ -308,14 +312,14 @@ class SalvageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition: Partition
     salvaged: Salvaged
 
     @property
     def exit_code(self) -> ExitCode:
-        """WARNINGS where nothing is lost but a torn tail."""
+        """OK without losses, WARNINGS if only a torn tail is lost, else CORRUPTION."""
         lost = self.salvaged.lost
         if self.salvaged.unreadable or not all(_is_torn_tail(self.partition, one) for one in lost):
             return ExitCode.CORRUPTION
@@ -323,12 +327,12 @@ class Copied:
 
 
 def _is_torn_tail(partition: Partition, lost: LostOffsets) -> bool:
-    """Whether nothing is lost but what a crash may have left at the log's end; it makes no bad sectors."""
+    """Whether only bytes are lost that a crash can leave at the log's end. A crash leaves no bad sectors."""
     return lost.last is None and lost.path == partition.segments[-1].log.path and not lost.unreadable_bytes
 
 
 def make_target(fs: WritableFilesystem, target: str) -> None:
-    """The directory that gets the copies. Raises Refused for a link, KafkalogError where it cannot be made."""
+    """Create the directory for the copies. Raises Refused for a link, KafkalogError if it cannot be created."""
     check_named_directory(fs, target)
     try:
         if fs.status(target) is None:
@@ -349,4 +353,4 @@ def _run(work: Work, request: SalvageRequest) -> Copied:
 
 
 SALVAGE = Verb("salvage", _run, changes=False)
-"""The source is only read, and no lock is taken on it."""
+"""The source is only read, and not locked."""

@@ -1,4 +1,4 @@
-"""Which sidecar files a repair rebuilds: those with a finding of `verify`, be it only that they are inexact."""
+"""Decides which sidecar files a repair rebuilds: those for which `verify` has a finding, even if only inexact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_wrong(report: FileReport) -> bool:
 
 
 def is_inexact(report: FileReport) -> bool:
-    """Whether something is odd that misleads no reader: a length, a zero tail, an entry that says too little."""
+    """Whether the file is odd but misleads no reader: a length, a zero tail, an entry with too low a value."""
     if any(note.code is ExitCode.WARNINGS and note.kind not in _TOLD_ELSEWHERE for note in report.notes):
         return True
     is_odd = report.worst_entry is ExitCode.WARNINGS
@@ -28,9 +28,9 @@ def is_inexact(report: FileReport) -> bool:
 
 
 def entries_alone(report: FileReport, data: bytes) -> bytes | None:
-    """The bytes of an index without what follows its entries, where only that is odd; None for any other reason.
+    """Return the bytes of an index's entries if only the bytes after them are odd; None for any other fault.
 
-    So a dense index stays dense: a rebuilt index has an entry every index.interval.bytes.
+    A dense index stays dense that way: a rebuilt index has only an entry per index.interval.bytes.
     """
     size = _ENTRY_BYTES.get(report.kind)
     is_entry_odd = report.worst_entry is not ExitCode.OK or any(
@@ -43,18 +43,18 @@ _ENTRY_BYTES = {FileKind.OFFSET_INDEX: OffsetIndex.layout.size, FileKind.TIME_IN
 
 
 def is_torn(report: FileReport) -> bool:
-    """Whether it ends within an entry: a broker overlooks that, and writes its next entry after it."""
+    """Whether a transaction index ends within an entry: a broker ignores that, and appends its next entry after it."""
     return report.kind is FileKind.TXN_INDEX and bool((report.size_bytes or 0) % ABORTED_TXN.size)
 
 
 def is_unreadable(report: FileReport) -> bool:
-    """Whether the device does not give all of it; a file that may not be opened is another matter."""
+    """Whether the device cannot read all of the file. A file that may not be opened does not count."""
     is_closed = any(note.kind is NoteKind.NOT_OPENED for note in report.notes)
     return report.exit_code is ExitCode.FAILURE and not is_closed
 
 
 def why_rebuilt(report: FileReport) -> str:
-    """One word for the reason."""
+    """Return the reason in a word or two."""
     if report.size_bytes is None:
         return "missing"
     if is_unreadable(report):

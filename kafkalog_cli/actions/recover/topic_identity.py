@@ -1,4 +1,4 @@
-"""Gives a partition directory the topic id that the metadata log has, and a `-stray` directory its name.
+"""Writes the metadata log's topic id to a partition directory, and gives a `-stray` directory its name back.
 
 A broker in KRaft mode renames a directory without the right `partition.metadata` to `-stray` and starts an empty
 partition (LogManager.loadLog with LogManager.isStrayKraftReplica).
@@ -27,7 +27,7 @@ _FILE = FileKind.PARTITION_METADATA.value
 
 @dataclass(frozen=True, slots=True)
 class _Bytes(Content):
-    """A small file that is known already."""
+    """The contents of a small file, from memory."""
 
     data: bytes
 
@@ -40,7 +40,7 @@ class _Bytes(Content):
 
 
 def with_topic_id(fs: Filesystem, partition: Partition, plan: RecoverPlan, settings: SettingsSource) -> RecoverPlan:
-    """The plan, and a `partition.metadata` where it is missing or damaged and the metadata log has the topic's id.
+    """Add a `partition.metadata` to the plan if it is missing or damaged and the metadata log has the topic's id.
 
     Raises as `SettingsSource.metadata` does.
     """
@@ -53,7 +53,7 @@ def with_topic_id(fs: Filesystem, partition: Partition, plan: RecoverPlan, setti
         if is_there and partition_metadata.decode(read_all(fs, path))[0] is not None:
             return plan
     except (KafkalogError, OSError):
-        return plan  # a sector that cannot be read may hold the right id
+        return plan  # an unreadable sector may contain the right id
     topic = _topic_here(partition, plan.log_dir, settings)
     if topic is None:
         return plan
@@ -65,7 +65,7 @@ def with_topic_id(fs: Filesystem, partition: Partition, plan: RecoverPlan, setti
 
 
 def _topic_here(partition: Partition, log_dir: str | None, settings: SettingsSource) -> TopicState | None:
-    """The topic of the metadata log that has the partition, with a replica on this broker as far as that is known."""
+    """Return the topic that has this partition in the metadata log, with a replica on this broker if that is known."""
     metadata = settings.metadata(log_dir)
     state = None if metadata is None else metadata.partition(partition.topic, partition.number)
     if metadata is None or not metadata.is_complete or state is None:
@@ -75,10 +75,11 @@ def _topic_here(partition: Partition, log_dir: str | None, settings: SettingsSou
 
 
 def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
-    """Where a broker looks for the partition of a `-stray` directory.
+    """Return the path where a broker looks for the partition of a `-stray` directory.
 
-    Raises Refused where it must not be brought back, or cannot be: without the metadata log, of a topic that it does
-    not have, of another incarnation of the topic, or beside a directory that has the name.
+    Raises Refused if the directory must not or cannot be renamed. That is without a complete metadata log, and if that
+    log lacks the topic or the partition, has another topic id, or has no replica on this broker. It is also if the path
+    exists.
     """
     path = partition.path
     metadata = settings.metadata(log_dir)

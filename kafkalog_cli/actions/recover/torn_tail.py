@@ -1,4 +1,4 @@
-"""Where the damage of a log begins, and whether it is a tail that may be cut: what a repair asks before it cuts."""
+"""Finds where the damage of a log starts, and whether it is a torn tail that a repair may cut."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNREADABLE_STEP = f"copy what can be read to another disk; {SALVAGE_STEP}"
 
 
 class Impossible(Exception):
-    """The partition cannot be repaired without loss; the remark says why."""
+    """The partition cannot be repaired without loss. The remark says why."""
 
     def __init__(self, remark: Remark) -> None:
         self.remark = remark
@@ -34,9 +34,9 @@ class Impossible(Exception):
 
 
 def torn_at(draft: Draft, name: str, settings: LoadSettings) -> int | None:
-    """The byte from which on a log is torn; None where it is whole.
+    """Return the position of the first torn byte of a log, None if the log is sound.
 
-    Raises Impossible where valid batches follow the damage, or nobody can say, as the disk does not give what follows.
+    Raises Impossible if valid batches follow the damage, or if bad sectors hide whether any follow.
     """
     path = draft.path(name)
     with draft.reader(name) as log:
@@ -51,7 +51,7 @@ def torn_at(draft: Draft, name: str, settings: LoadSettings) -> int | None:
 
 
 def torn_near_end(draft: Draft, segment: Segment, settings: LoadSettings) -> int | None:
-    """The same of the last segment, read from its last index entries on only; None also where it is worse than torn."""
+    """Return the same for the last segment, read only from its last index entries; None also for worse damage."""
     with suppress(KafkalogError, OSError), draft.reader(segment.log.path.rpartition("/")[2]) as log:
         walk = SegmentWalk(
             log, settings.limits, settings.kernels, start=good_start(draft, log, segment, settings.limits)
@@ -66,7 +66,7 @@ def torn_near_end(draft: Draft, segment: Segment, settings: LoadSettings) -> int
 
 
 def _damage(draft: Draft, log: ReadableFile, name: FileName, settings: LoadSettings) -> tuple[int | None, ExitCode]:
-    """Where the first damage of a log lies, and whether it is a torn tail (WARNINGS) or CORRUPTION."""
+    """Return the position of a log's first damage, and WARNINGS for a torn tail or CORRUPTION."""
     if name.kind is not FileKind.SEVEN_LOG:
         walk = SegmentWalk(log, settings.limits, settings.kernels)
         for _ in walk:
@@ -82,7 +82,7 @@ def _damage(draft: Draft, log: ReadableFile, name: FileName, settings: LoadSetti
 
 
 def _of_bad_sectors(path: str, unreadable: Fault) -> Remark:
-    """What lies there is not known, so none of it may go."""
+    """The contents of bad sectors are not known, so they must not be cut."""
     end = unreadable.position + (unreadable.size_bytes or 0)
     message = f"{unreadable.message} (to byte {end}); nothing was changed"
     return Remark(path, message, ExitCode.REFUSED, unreadable.position, UNREADABLE_STEP)

@@ -1,4 +1,4 @@
-"""The verb `recover`: what is done to each partition, and to the checkpoints of its log directory."""
+"""The verb `recover`: recovers each partition, and the checkpoints of its log directory."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What became of one partition; `done` None: nothing was changed.
+    """The result for one partition. `done` is None if nothing was changed.
 
-    `live_path` is the directory's new name, where it was `-stray`.
+    `live_path` is the new name of a directory that was `-stray`, None for any other.
     """
 
     plan: RecoverPlan
@@ -41,14 +41,14 @@ class Recovered:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What was found in a dry run; else whether the partition is sound now."""
+        """The findings in a dry run; else REFUSED, or OK because the partition is sound now."""
         if self.is_dry_run:
             return self.plan.exit_code
         return ExitCode.REFUSED if self.plan.is_refused else ExitCode.OK
 
 
 def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
-    """The partitions, without `-stray` directories that were not named: each is brought back only by its own path.
+    """Return the partitions without `-stray` directories, unless those are named by their own paths.
 
     Raises as `Session.writable_partitions`.
     """
@@ -65,7 +65,7 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
 
 
 def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
-    """Report which checkpoints would be rebuilt."""
+    """Report the checkpoints that would be rebuilt."""
     log_dirs = (log_dir_of(session.fs, partition.path) for partition in partitions)
     for log_dir in dict.fromkeys(log_dirs):
         checkpoints = session.shared.roots.checkpoints(log_dir)
@@ -76,7 +76,7 @@ def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]
 
 
 def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest) -> None:
-    """Rebuild damaged checkpoints; what they say beside damaged lines is noted before.
+    """Rebuild damaged checkpoints, and read their valid lines before that.
 
     Raises KafkalogError, OSError.
     """
@@ -88,7 +88,7 @@ def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest
 
 
 def _rebuilt_words(rebuilt: Rebuilt) -> str:
-    """What was wrong with a checkpoint, what was done, and how to undo it."""
+    """Describe what was wrong with a checkpoint, what was done, and how to undo it."""
     fault = rebuilt.fault
     problem = "it has a partition twice" if fault is None else f"a broker cannot read it ({fault.message})"
     return (
@@ -119,28 +119,28 @@ def _run(work: Work, request: RecoverRequest) -> Recovered:
         done = apply_recovery(work.fs, plan, run, request, held=work.lock) if plan.has_work else None
         if live is None or not is_renamed:
             return Recovered(work.changed(plan, done).plan, done)
-        # After a crash before this the command can be repeated.
+        # After a crash before the renaming, the command can be repeated.
         rename_directory(work.fs, plan.path, live)
     work.note("stray", f"renamed to {live}; undo: mv {quote(live)} {quote(plan.path)}", plan.path)
     return Recovered(work.changed(plan, done).plan, done, live_path=live)
 
 
 def _path_of_stray(work: Work, request: RecoverRequest) -> str | None:
-    """The name that a `-stray` directory gets back, None for any other. Raises Refused."""
+    """Return the name that a `-stray` directory gets back, None for any other directory. Raises Refused."""
     if work.partition.directory.kind is not DirectoryKind.STRAY or request.mode is not RecoverMode.REPAIR:
         return None
     return path_of_stray(work.fs, work.partition, work.log_dir, request.settings)
 
 
 def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
-    """A checkpoint of which a broker takes no line is written by its clean stop."""
+    """Rebuild checkpoints that a broker cannot read, as a broker's clean stop would."""
     if plan.mode is RecoverMode.LIKE_BROKER and work.log_dir is not None and not plan.is_refused:
         for rebuilt in rebuild_damaged(work.fs, work.log_dir, work.run_id, like_broker=True):
             work.note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path)
 
 
 def _note_cut_off(work: Work) -> None:
-    """What keeps a partition from being recovered may be what an earlier run keeps of it."""
+    """Note an interrupted run: the files that it keeps may be the reason for the refusal."""
     path, run_id = work.partition.path, cut_off_run(work.fs, work.partition)
     if run_id is not None:
         message = f"run {run_id} was cut off half way; `kafkalog undo {path} {run_id}` puts back what was"

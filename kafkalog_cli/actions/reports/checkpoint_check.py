@@ -1,4 +1,4 @@
-"""Offset checkpoints against the partitions that they name, and the small metadata files as they are."""
+"""Checks offset checkpoints against the partitions that they name, and reads the small metadata files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.storage.names import FileKind
 
 RangeOf = Callable[[str, int], LogRange | None]
-"""The log of a topic's partition; None where there is no directory."""
+"""Returns the log range of a topic's partition, None if it has no directory or no segment."""
 
 _BEYOND = {
     FileKind.RECOVERY_POINT_CHECKPOINT: "a broker recovers from the end on",
@@ -27,7 +27,7 @@ _ACCEPTED_BY_BROKERS = ("cluster.id is not one that Kafka generates", "directory
 
 
 def check_offsets(entries: Iterable[PartitionOffset], kind: FileKind, range_of: RangeOf) -> Iterator[Entry]:
-    """Each line of one of the four offset checkpoints against its partition's first and end offset."""
+    """Check each line of one of the four offset checkpoints against its partition's first and end offset."""
     seen: set[tuple[str, int]] = set()
     for number, entry in enumerate(entries):
         name = (entry.topic, entry.partition)
@@ -55,7 +55,7 @@ def _checkpoint_offset(offset: int, kind: FileKind, log: LogRange | None) -> tup
 
 
 def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[Note]]:
-    """The fields of `meta.properties`, `partition.metadata`, `.kafka_cleanshutdown` or `quorum-state`, and faults."""
+    """Read `meta.properties`, `partition.metadata`, `.kafka_cleanshutdown` or `quorum-state`: its fields and faults."""
     fields: dict[str, object] | None = None
     faults: list[Fault]
     notes: list[Note] = []
@@ -70,7 +70,7 @@ def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[N
         state, faults = quorum_state.decode(data)
         fields = None if state is None else asdict(state)
     else:
-        code = ExitCode.WARNINGS  # a broker starts as after a clean shutdown all the same
+        code = ExitCode.WARNINGS  # a broker still starts as after a clean shutdown
         shutdown, faults = clean_shutdown.decode(data)
         fields = None if shutdown is None else shutdown._asdict()
         if not data:

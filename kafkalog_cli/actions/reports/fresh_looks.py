@@ -15,8 +15,10 @@ from kafkalog_cli.storage.changing.lock import lock_owner, log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
 
 PAUSES_SECONDS = (0.1, 0.4, 1.5)
-"""How long a running broker gets before each fresh look: a rename of a segment's files takes some milliseconds, and
-more on a busy host."""
+"""Pauses before each fresh look if a broker runs.
+
+A rename of a segment's files takes some milliseconds, and more on a busy host.
+"""
 
 MAY_BE_UNUSED = (
     "a running broker that truncated the log leaves entries behind those in use: it knows how many it uses,"
@@ -28,7 +30,7 @@ AbstractIndex.truncateToEntries moves a position in memory, and the preallocated
 """
 
 _ZERO_TAIL_BYTES = 12
-"""An entry of a time index, the longer of the two kinds."""
+"""Bytes of a time index entry, the longer of the two kinds of index entries."""
 
 FileStamp = tuple[int, int, int]
 """Inode, size in bytes, and the time of the last change in ms."""
@@ -49,11 +51,11 @@ class FreshLooks:
         self._count = 0
 
     def begin(self) -> None:
-        """A look begins."""
+        """Note the state of the files at the start of a look."""
         self._before = self.stamps()
 
     def stamps(self) -> dict[str, FileStamp]:
-        """What identifies each file of the directory, by name; empty if the directory is gone."""
+        """Return what identifies each file of the directory, by name; empty if the directory was removed."""
         try:
             entries = self._fs.list_directory(self._path)
         except KafkalogError:
@@ -61,9 +63,9 @@ class FreshLooks:
         return {e.path.rpartition("/")[2]: (e.inode, e.size_bytes, e.mtime_ms) for e in entries}
 
     def wants_another(self, stamps: dict[str, FileStamp] | None = None) -> bool:
-        """Whether a fresh look may show another state; gives a running broker some time before it.
+        """Whether a fresh look may show another state. Pauses first if a broker runs.
 
-        `stamps`: those that the files have now, where the caller has them already.
+        `stamps`: the current stamps of the files, if the caller already has them.
         """
         now = stamps if stamps is not None or self.is_live else self.stamps()
         if self._count == len(PAUSES_SECONDS) or not (self.is_live or now != self._before):
@@ -75,7 +77,7 @@ class FreshLooks:
 
 
 def may_have_unused_entries(fs: Filesystem, path: str) -> bool:
-    """Whether an index is open in a broker that runs: of the last segment, and longer than its entries.
+    """Whether a running broker may have the index open: it is of the last segment, and longer than its entries.
 
     A broker preallocates such an index, and cuts it to its entries when it rolls the segment or stops.
     """
@@ -91,7 +93,7 @@ def may_have_unused_entries(fs: Filesystem, path: str) -> bool:
 
 
 def is_broker_running(fs: Filesystem, partition_path: str) -> bool:
-    """Whether a broker holds the lock of the log directory that a partition lies in; False where nobody can tell."""
+    """Whether a broker holds the lock of the log directory that contains a partition; False if that is not known."""
     try:
         log_dir = log_dir_of(fs, partition_path)
         owner = None if log_dir is None else lock_owner(log_dir)

@@ -1,4 +1,4 @@
-"""Offset index entries against the batches of their segment: where they point, and in which style."""
+"""Checks offset index entries against the batches of their segment: their positions, and the style of the entries."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from kafkalog_cli.format.index import OffsetIndex
 NO_BATCH = -1
 
 RecordOffsets = Callable[[Batch], tuple[int, int] | None]
-"""The offsets of the first and the last record of a batch; None if no record can be read."""
+"""Returns the offsets of the first and last record of a batch, None if no record can be read."""
 
 
 @unique
 class Finding(IntEnum):
-    """What was found at an entry; the order of the words is that of `_JUDGEMENTS`."""
+    """The finding at an entry, in the order of `_JUDGEMENTS`."""
 
     NOT_WALKED = 0
     FITS = 1
@@ -70,11 +70,13 @@ _STYLES = tuple(map(Style, range(ANY_STYLE + 1)))
 class OffsetIndexCheck:
     """Checks the entries in use of one offset index while its segment is walked.
 
-    Give `see` every stretch in order, then call `finish`; without a log call neither: then only the order of the
-    entries is known after `judge_order`. An entry (offset, position) is right if a batch starts at the position and
-    the offset is its first (before 2.0), its last (since 2.0), or the last of a batch up to the next entry's
-    position (2.0 to 4.0, where an append call of several batches got one entry). Every other entry is told, even
-    where look-ups come out right with it.
+    Give `see` every stretch in order, then call `finish`. Without a log call neither: then `judge_order` finds only the
+    order of the entries.
+
+    An entry (offset, position) is right if a batch starts at the position and the offset fits. Before 2.0, the offset
+    is the first of the batch, since 2.0 the last. From 2.0 to 4.0 an append call of several batches got one entry: then
+    it is the last offset of a batch before the next entry's position. Every other entry is reported, even if look-ups
+    are right with it.
     """
 
     def __init__(self, index: OffsetIndex, record_offsets: RecordOffsets) -> None:
@@ -84,11 +86,11 @@ class OffsetIndexCheck:
         count = len(self._offset)
         self._finding = bytearray(count)
         self._style = bytearray(count)
-        # the batch at the position, or around it
+        # the batch that starts at the position, or contains it
         self._batch = array("q", [NO_BATCH]) * count
         self._batch_first = array("q", [NO_OFFSET]) * count
         self._batch_last = array("q", [NO_OFFSET]) * count
-        # of a call of several batches: where its last starts
+        # the start of the last batch, for an append call of several batches
         self._call_end = array("q", [NO_BATCH]) * count
         self._order = ascending(self._position)
         self._next = 0
@@ -119,8 +121,10 @@ class OffsetIndexCheck:
         self._close_calls(stretch)
 
     def _see_many(self, stretch: Stretch, at: int) -> int:
-        """Check at once the entries, from slot `at` on, of batches v2 whose last offset they have; the slot behind
-        those of them that come one after the other. The others stay as they are.
+        """Check many entries at once, from slot `at` on, and return the slot from which to continue one by one.
+
+        An entry fits if it has the position and last offset of a batch v2. If all entries in the stretch fit, the
+        returned slot is after them, else it is `at`.
         """
         import numpy as np
 
@@ -146,7 +150,7 @@ class OffsetIndexCheck:
         return end if fits.all() else at
 
     def finish(self, walk: SegmentWalk) -> None:
-        """The log is over: what points behind its last batch is beyond the end."""
+        """End the check after the whole log: entries that point after its last batch are beyond the end."""
         for slot in self._order[self._next :]:
             beyond = self._position[slot] >= walk.end_position
             self._finding[slot] = Finding.POSITION_BEYOND if beyond else Finding.NOT_A_BATCH
@@ -157,7 +161,7 @@ class OffsetIndexCheck:
         self._look_at_calls()
 
     def judge_order(self) -> None:
-        """Find the entries that do not follow on those before them that point somewhere."""
+        """Find entries out of order, compared with the earlier entries that are not stale."""
         last_offset, last_position = self._base_offset - 1, -1
         all_fit = self._finding.count(Finding.FITS) == len(self)
         if all_fit and rises(self._offset, last_offset) and rises(self._position, last_position):
@@ -177,23 +181,23 @@ class OffsetIndexCheck:
                 last_offset, last_position = offset, position
 
     def counts(self) -> Counter[Verdict]:
-        """How many entries have which verdict."""
+        """Return the number of entries by verdict."""
         found: Counter[Verdict] = Counter()
         for finding in set(self._finding):
             found[_BY_NUMBER[finding][0]] += self._finding.count(finding)
         return found
 
     def style_counts(self) -> Counter[Style]:
-        """How many right entries fit which styles."""
+        """Return the number of right entries by the styles that they fit."""
         right = bytes(compress(self._style, map(int(Finding.FITS).__eq__, self._finding)))
         return Counter({_STYLES[style]: right.count(style) for style in set(right)})
 
     def worst(self) -> ExitCode:
-        """The code of the worst entry."""
+        """Return the code of the worst entry."""
         return worst_code(verdict_code(*_JUDGEMENTS[Finding(finding)]) for finding in set(self._finding))
 
     def entries(self) -> Iterator[Entry]:
-        """The entries in the order of the file."""
+        """Yield the entries in file order."""
         for slot, finding in enumerate(self._finding):
             verdict, tolerable = _BY_NUMBER[finding]
             fields: dict[str, object] = {"offset": self._offset[slot], "position": self._position[slot]}
@@ -203,7 +207,7 @@ class OffsetIndexCheck:
                 yield Entry(slot, fields, verdict, self._detail(slot), Style.NONE, tolerable)
 
     def _compare(self, slot: int, stretch: Stretch, row: int) -> None:
-        """Judge an entry that points to, or into, the batch of `row`."""
+        """Judge an entry that points to the batch of `row`, or into it."""
         offset = self._offset[slot]
         start, first, last = stretch.position[row], stretch.base_offset[row], stretch.last_offset[row]
         self._batch[slot], self._batch_first[slot], self._batch_last[slot] = start, first, last
@@ -212,7 +216,7 @@ class OffsetIndexCheck:
         elif not start:
             self._finding[slot] = Finding.FIRST_BATCH
         elif offset == last:
-            # The first offset of a compressed message set is not in its header; one of a single message can be told.
+            # The header of a compressed message set lacks its first offset; only for a single message is it known.
             known = first if first != NO_OFFSET else stretch.offset_before(row) + 1
             self._fits(slot, ANY_STYLE if known == last else _BATCH_END)
         elif offset == first:
@@ -225,7 +229,7 @@ class OffsetIndexCheck:
             self._compare_records(slot, stretch, row)
 
     def _compare_records(self, slot: int, stretch: Stretch, row: int) -> None:
-        """Judge an entry whose offset lies in the batch of `row`, or in the gap before it."""
+        """Judge an entry whose offset is in the batch of `row`, or in the gap before it."""
         offset = self._offset[slot]
         self._finding[slot] = Finding.NEITHER_FIRST_NOR_LAST
         if not stretch.holds(row, offset):
@@ -237,14 +241,14 @@ class OffsetIndexCheck:
             return
         records = self._record_offsets(stretch.batches.row(row))
         if records is not None and offset == records[1]:
-            # The cleaner of 2.0 to 4.0 indexed the last record that it kept, not the batch's last offset.
+            # From 2.0 to 4.0, the cleaner indexed the last record that it kept, not the batch's last offset.
             self._fits(slot, Style.APPEND_CALL)
             self._call_end[slot] = stretch.position[row]
         elif records is not None and offset == records[0] and compressed_set:
             self._fits(slot, Style.FIRST_OFFSET)
 
     def _close_calls(self, stretch: Stretch) -> None:
-        """Find the batches with which the append calls end that began here or before."""
+        """Find the last batches of the append calls that started in this stretch or before."""
         calls = self._open_calls
         while calls and calls[0][0] <= stretch.reached[-1]:
             offset, slot = heapq.heappop(calls)
@@ -262,7 +266,7 @@ class OffsetIndexCheck:
                     self._fits(slot, Style.APPEND_CALL)
 
     def _look_at_calls(self) -> None:
-        """An append call ends before the batch that the next entry points to."""
+        """Check that each append call ends before the batch that the next entry points to."""
         if not any(map(ge, self._call_end, self._position[1:])):
             return
         for slot in range(len(self) - 1):

@@ -1,4 +1,4 @@
-"""The index files of a segment: what of each is in use, its check while the segment is walked, and its report."""
+"""The index files of a segment: their entries in use, their check during the walk of the segment, and their report."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ NO_LOG_NOTE = Note("there is no log beside it", ExitCode.WARNINGS, NoteKind.NO_L
 
 
 class OpenLog(NamedTuple):
-    """The log that indexes are about, and what a read of it may cost.
+    """The log that indexes belong to, and the limits for reading it.
 
-    `file` None: it cannot be opened, or (not `is_there`) there is none.
+    `file` is None if the log cannot be opened or does not exist (`is_there`).
     """
 
     is_there: bool
@@ -50,10 +50,10 @@ class OpenLog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogSeen:
-    """What is known of the log when its indexes are reported on.
+    """The facts about the log for the reports on its indexes.
 
-    `is_there`: it exists. `is_closed`: another segment in place follows, so nothing will be appended.
-    `walk` is set if all of it was walked.
+    `is_there`: it exists. `is_closed`: another segment in place follows, so nothing will be appended. `walk` is set if
+    the whole log was walked.
     """
 
     is_there: bool
@@ -80,25 +80,25 @@ class IndexFile:
             whole = TimeIndex(data, base_offset)
             used = _in_use(whole)
             self._check = TimeIndexCheck(TimeIndex(data[: used * whole.layout.size], base_offset))
-        # Of the bytes themselves, which may be 10 MiB of zeros, nothing is kept.
+        # The file's bytes, possibly 10 MiB of zeros, are not kept.
         self._is_read, self._read_notes = content.is_whole, content.notes
         self._faults = tuple(length_faults(cast("SegmentIndex[tuple[int, int]]", whole), used))
         self._zero_tail_bytes = _zero_tail(whole, used)
 
     def see(self, stretch: Stretch) -> None:
-        """Check the entries that are about these batches."""
+        """Check the entries that point to these batches."""
         self._check.see(stretch)
 
     def finish(self, walk: SegmentWalk) -> None:
-        """The segment was walked to its end."""
+        """End the check after the walk of the whole segment."""
         self._check.finish(walk)
 
     def is_right(self) -> bool:
-        """Whether there is nothing to say against any entry."""
+        """Whether every entry is right."""
         return self._check.worst() is ExitCode.OK
 
     def report(self, seen: LogSeen) -> FileReport:
-        """The report, once the walk is over."""
+        """Return the report, after the walk."""
         check = self._check
         check.judge_order()
         return self._files.counted(
@@ -116,7 +116,7 @@ class IndexFile:
         if not seen.is_there:
             yield NO_LOG_NOTE
         for fault in self._faults:
-            # A broker rounds the length down; entries behind an unused one lead its search astray.
+            # A broker rounds the length down. Entries after an unused entry mislead its search.
             code = ExitCode.WARNINGS if fault.kind is FaultKind.INVALID_LENGTH else ExitCode.CORRUPTION
             yield fault_note(fault, code)
         if seen.is_closed and self._zero_tail_bytes:
@@ -130,7 +130,7 @@ class IndexFile:
 
 
 def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Watch) -> FileReport:
-    """The report on a `.txnindex` file; `watch` has the answers to `txn_offsets`."""
+    """Return the report on a `.txnindex` file; `watch` has the answers to `txn_offsets`."""
     content = files.read(file, MAX_STATE_BYTES)
     if not content.is_whole:
         return files.unread(file, content)
@@ -140,7 +140,7 @@ def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Wa
     for fault in faults:
         if fault.kind is FaultKind.INVALID_VERSION:
             notes.append(fault_note(fault))
-        elif fault.kind is FaultKind.INVALID_LENGTH:  # a broker ignores a cut-off entry
+        elif fault.kind is FaultKind.INVALID_LENGTH:  # a broker ignores an incomplete entry
             notes.append(fault_note(fault, ExitCode.WARNINGS))
     ask = None if log.file is None else watch.questions.answer
     ended = {} if watch.trail is None else watch.trail.ended
@@ -165,9 +165,10 @@ def _record_offsets_of(log: OpenLog) -> RecordOffsets:
 
 
 def _in_use(whole: SegmentIndex[Any]) -> int:
-    """How many entries are in use; none in a file that was preallocated and never written.
+    """Return the number of entries in use; 0 for a file that was preallocated and never written.
 
-    No broker indexes the first batch, so a lone zero entry is none; in a time index it can be a record of 1970.
+    No broker indexes the first batch, so a single zero entry of an offset index is unused. In a time index it can be a
+    record of 1970, unless preallocated zeros follow.
     """
     used = whole.in_use_count()
     lone_zero = used == 1 and not any(whole.data[: whole.layout.size])
@@ -175,6 +176,6 @@ def _in_use(whole: SegmentIndex[Any]) -> int:
 
 
 def _zero_tail(whole: SegmentIndex[Any], used: int) -> int:
-    """The bytes behind the entries in use if they are all zero, as they are in a preallocated index; else 0."""
+    """Return the bytes after the entries in use if all are zero, as in a preallocated index; else 0."""
     start, end = used * whole.layout.size, len(whole) * whole.layout.size
     return end - start if whole.data.count(0, start, end) == end - start else 0

@@ -1,4 +1,4 @@
-"""Reports on the sidecar files of one partition, in the order of base offset and kind; each segment is walked once."""
+"""Reports on the sidecar files of one partition, ordered by base offset and kind. Each segment is walked once."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ SMALL_FILES = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, Fi
 class PartitionReports:
     """The reports on a partition directory, or on single files of it (`wanted`, by name). Iterate for them.
 
-    Segments are walked in order, so that what snapshots and epochs ask of earlier segments is answered when their
-    turn comes. Raises PathNotFound, NotKafkaLayout, Unreadable for the directory itself.
+    Segments are walked in order, so that questions of snapshots and epochs about earlier segments are answered in time.
+    Raises PathNotFound, NotKafkaLayout, Unreadable for the directory itself.
     """
 
     def __init__(
         self, means: Means, path: str, wanted: frozenset[str] | None = None, observer: LogObserver | None = None
     ) -> None:
         self._means = means
-        self._files = DirectoryFiles(means.fs, path, directory_name(path), wanted)  # no newer than the log is then
+        self._files = DirectoryFiles(means.fs, path, directory_name(path), wanted)  # listed before the log is read
         partition = self._open(path, wanted)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
         self._hold_changing()
         try:
             found = log_range(means.fs, partition, means.limits, means.choice)
-        except KafkalogError:  # said when the segment's turn comes
+        except KafkalogError:  # reported with the segment
             found = None
         self._watch = Watch(found or UNKNOWN_RANGE, observer=observer)
         self._log_end: int | None = None
@@ -77,7 +77,7 @@ class PartitionReports:
 
     @property
     def log(self) -> LogRange | None:
-        """The offsets of the log, None where there is none that can be read."""
+        """The offsets of the log, None if no log can be read."""
         return None if self._watch.log is UNKNOWN_RANGE else self._watch.log
 
     def __iter__(self) -> Iterator[FileReport]:
@@ -111,7 +111,7 @@ class PartitionReports:
     # ---- what is asked of the log before it is walked
 
     def _hold_changing(self) -> None:
-        """Read what a broker appends to or replaces before the end of the log is looked for: it is no newer then."""
+        """Read files that a broker appends to or replaces, before the log end is read: so they are not newer."""
         last = max(self._segments, default=None)
         for file in self._in_place(FileKind.TXN_INDEX):
             if file.name.offset == last:
@@ -151,7 +151,7 @@ class PartitionReports:
     # ---- a base offset after the other
 
     def _at_offset(self, offset: int, files: list[SidecarFile]) -> Iterator[FileReport]:
-        """What has this offset in its name: first what is in place, then by work suffix."""
+        """Yield the reports on files with this base offset: first files in place, then by work suffix."""
         in_place = [file for file in files if file.name.state is WorkState.IN_PLACE]
         indexes = [file for file in in_place if file.name.kind in SEGMENT_SIDECARS]
         if offset in self._segments:
@@ -180,7 +180,7 @@ class PartitionReports:
         self._log_end = _end_of(segment, reports.walk)
 
     def _leftovers(self, files: list[SidecarFile]) -> Iterator[FileReport]:
-        """Files with one work suffix: the indexes against the log with the same suffix."""
+        """Yield the reports on files with one work suffix: indexes are checked against the log with the same suffix."""
         indexes = [file for file in files if file.name.kind in SEGMENT_SIDECARS]
         watch = Watch(UNKNOWN_RANGE)
         for file in indexes:
@@ -210,7 +210,7 @@ class PartitionReports:
             missed = watch.trail.missed.get(offset, {})
         check = partial(check_producers, entries, offset, watch.log, watch.questions.answer, missed)
         notes = [_snapshot_note(fault) for fault in faults]
-        if file.name.state is not WorkState.IN_PLACE:  # about to go: what it says counts no more
+        if file.name.state is not WorkState.IN_PLACE:  # a broker will remove it, so its contents do not matter
             report = self._files.report(file, check, notes)
             return replace(report, worst_entry=ExitCode.OK)
         if offset > watch.log.end:
@@ -236,7 +236,7 @@ class PartitionReports:
         return self._files.report(file, partial(check_epochs, entries, watch.log, watch.questions.answer), notes)
 
     def _missing_state(self) -> Iterator[FileReport]:
-        """Files of the partition that a broker with record batches v2 always has."""
+        """Yield reports on missing files that a broker with record batches v2 always has."""
         first = self._first_batch()
         if first is None or first.magic < 2:
             return
@@ -251,7 +251,7 @@ class PartitionReports:
             yield self._files.missing(FileName(kind.value, kind), message)
 
     def _ends_in_old_format(self) -> bool:
-        """Whether the last batch has no epoch: a broker that was told to write format 0 or 1 removes the checkpoint."""
+        """Whether the last batch has no epoch: a broker configured to write format 0 or 1 removes the checkpoint."""
         magic = 2
         for base in sorted(self._segments, reverse=True):
             log = self._segments[base].log
@@ -267,7 +267,7 @@ class PartitionReports:
         return False
 
     def _first_batch(self) -> Batch | None:
-        """The header of the first batch of the last segment that has one."""
+        """Return the header of the first batch in the last non-empty segment, None if it cannot be read."""
         for base in sorted(self._segments, reverse=True):
             log = self._segments[base].log
             if log.size_bytes:
@@ -281,14 +281,14 @@ class PartitionReports:
 
 
 def _end_of(segment: Segment, walk: SegmentWalk | None) -> int | None:
-    """The offset that must come next; None where nobody knows it. A segment without a batch has no offset."""
+    """Return the offset that must come next, None if it is not known. A segment without a batch has no offset."""
     if walk is not None and walk.last_offset is not None:
         return max(walk.last_offset + 1, segment.base_offset)
     return segment.base_offset if walk is not None or not segment.log.size_bytes else None
 
 
 def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
-    """The report on a metadata file, or on a snapshot of KRaft's metadata, which is a log of its own."""
+    """Return the report on a metadata file, or on a snapshot of KRaft's metadata log."""
     name = file.name
     if name.kind in (FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT):
         of = "" if name.offset is None else f" up to offset {name.offset}, epoch {name.epoch}"
@@ -303,5 +303,5 @@ def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
 
 
 def _snapshot_note(fault: Fault) -> Note:
-    # Bytes behind the last entry are in the CRC, and a broker does not look at them.
+    # The CRC covers bytes after the last entry, and a broker ignores them.
     return fault_note(fault, ExitCode.WARNINGS if fault.kind is FaultKind.TRAILING_BYTES else ExitCode.CORRUPTION)

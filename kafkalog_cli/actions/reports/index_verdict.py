@@ -1,4 +1,4 @@
-"""What dump-index says of an entry, of a sidecar file, and how bad it is."""
+"""The verdicts on entries and sidecar files, and how severe they are."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from kafkalog_cli.storage.names import FileKind, WorkState
 
 @unique
 class Verdict(Enum):
-    """What an entry is, against the log. The value is the word that text and machine output use."""
+    """The verdict on an entry, compared with the log. The value is the word in text and machine output."""
 
     RIGHT = "right"
-    STALE = "stale"  # not, or no longer, what the log says
+    STALE = "stale"  # the log differs, or differs by now
     OUT_OF_ORDER = "out of order"
     BEYOND_END = "beyond the end"
-    GONE = "not in the log any more"  # compacted or deleted since: nothing is wrong
-    NO_DIRECTORY = "no directory"  # a checkpoint's line about a partition that is not here
-    UNVERIFIED = "unverified"  # no log, or damage, where it points
+    GONE = "not in the log any more"  # compacted or deleted since: not a fault
+    NO_DIRECTORY = "no directory"  # a checkpoint's line for a partition that is not here
+    UNVERIFIED = "unverified"  # there is no log, or it is damaged there
 
 
 ODD_VERDICTS = (Verdict.STALE, Verdict.OUT_OF_ORDER, Verdict.BEYOND_END)
-"""What is a fault of the entry itself: damage in the log keeps others from being checked."""
+"""The verdicts that are a fault of the entry itself. Damage in the log leaves an entry unverified."""
 
 
 @unique
 class Style(IntFlag):
-    """By which rule a broker would have written an entry of an offset index; an entry may fit several.
+    """The rule by which a broker would have written an entry of an offset index; an entry may fit several.
 
-    FIRST_OFFSET: before 2.0, the first offset of what was appended. APPEND_CALL:
-    2.0 to 4.0, the largest offset of an append call with the position of its first batch. PER_BATCH: since 4.1.
+    FIRST_OFFSET: before 2.0, the first offset of the appended batches. APPEND_CALL: 2.0 to 4.0, the largest offset of
+    an append call with the position of its first batch. PER_BATCH: since 4.1, the last offset of each batch.
     """
 
     NONE = 0
@@ -48,10 +48,10 @@ ANY_STYLE = Style.FIRST_OFFSET | Style.APPEND_CALL | Style.PER_BATCH
 
 
 class Entry(NamedTuple):
-    """An entry of a sidecar file: its fields under Kafka's names, and what was found.
+    """An entry of a sidecar file: its fields under Kafka's names, and the verdict.
 
-    `is_tolerable`: a broker's look-ups are right with it all the same. `detail` is a sentence, empty where the
-    verdict says all. `style` is NONE but for offset indexes.
+    `is_tolerable`: a broker's look-ups are right in spite of it. `detail` is a sentence, empty if the verdict says all.
+    `style` is NONE except for offset indexes.
     """
 
     number: int
@@ -63,7 +63,7 @@ class Entry(NamedTuple):
 
     @property
     def exit_code(self) -> ExitCode:
-        """How bad the entry is."""
+        """The exit code for the entry."""
         return verdict_code(self.verdict, self.is_tolerable)
 
 
@@ -72,7 +72,7 @@ _FINE = (Verdict.RIGHT, Verdict.GONE, Verdict.NO_DIRECTORY)
 
 
 def verdict_code(verdict: Verdict, is_tolerable: bool) -> ExitCode:
-    """OK, WARNINGS or CORRUPTION; a stale entry that misleads no look-up is a warning."""
+    """Return OK, WARNINGS or CORRUPTION. A stale entry that misleads no look-up is a warning."""
     if verdict in _FINE:
         return ExitCode.OK
     if verdict in _WARNINGS or (verdict is Verdict.STALE and is_tolerable):
@@ -82,10 +82,10 @@ def verdict_code(verdict: Verdict, is_tolerable: bool) -> ExitCode:
 
 @unique
 class NoteKind(Enum):
-    """What a note is about, where more hangs on it than its file and how bad it is."""
+    """The subject of a note, where the caller needs more than its file and code."""
 
     OTHER = "other"
-    LOG_DAMAGE = "log damage"  # told in full by the walk
+    LOG_DAMAGE = "log damage"  # reported in full by the walk
     OFFSET_GAP = "offset gap"
     END_NOT_SEEN = "end not seen"
     NO_LOG = "no log"
@@ -99,9 +99,9 @@ class NoteKind(Enum):
 
 
 class Note(NamedTuple):
-    """A sentence about a whole file; `code` OK: for information. `expected` and `got` are "" where it says all.
+    """A sentence about a whole file. `code` OK: for information.
 
-    `offsets` are the first and the last offset concerned.
+    `expected` and `got` are "" if the message says all. `offsets` are the first and last offset concerned.
     """
 
     message: str
@@ -113,18 +113,19 @@ class Note(NamedTuple):
 
 
 def fault_note(fault: Fault, code: ExitCode = ExitCode.CORRUPTION) -> Note:
-    """A note about a fault in a sidecar file."""
+    """Return a note about a fault in a sidecar file."""
     where = f"at byte {fault.position}: " if fault.position else ""
     return Note(f"{where}{fault.message}", code, expected=fault.expected, got=fault.got)
 
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """A sidecar file: its entries, made when they are asked for, and what holds for the whole.
+    """The report on a sidecar file: its entries, made again for each iteration, and facts about the whole file.
 
-    `offset` is the number in the name. `size_bytes` is None for a file that should be there and is not.
-    `counts` are the entries by verdict, `style_counts` those of an offset index by style, and `style` what fits
-    them all (NONE: no single one does). `zero_tail_bytes`: preallocated and unused. `is_read`: all of it could be.
+    `offset` is the number in the name. `size_bytes` is None for a file that should exist and does not. `counts` are the
+    entries by verdict. `style_counts` are the entries of an offset index by style, and `style` has the styles that fit
+    all of them (NONE: no style does). `zero_tail_bytes` are preallocated and unused. `is_read`: the whole file could be
+    read.
     """
 
     path: str
@@ -152,7 +153,7 @@ class FileReport:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The worst of entries and notes; what a broker deletes when it starts is a warning at most."""
+        """The worst code of entries and notes. A file that a broker removes at start-up gives a warning at most."""
         worst = max([self.worst_entry, *(note.code for note in self.notes)], key=_RANK.__getitem__)
         is_leftover = self.state not in (WorkState.IN_PLACE, WorkState.SWAP)
         return ExitCode.WARNINGS if is_leftover and worst is ExitCode.CORRUPTION else worst
@@ -162,10 +163,10 @@ _RANK = {ExitCode.OK: 0, ExitCode.WARNINGS: 1, ExitCode.FAILURE: 2, ExitCode.COR
 
 
 def worst_code(codes: Iterable[ExitCode]) -> ExitCode:
-    """The worst of some codes of entries and notes, OK if there are none."""
+    """Return the worst of some codes of entries and notes, OK if there are none."""
     return max(codes, key=_RANK.__getitem__, default=ExitCode.OK)
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """`number` with its noun."""
+    """Return `number` with its noun."""
     return f"{number} {one if number == 1 else many}"

@@ -1,4 +1,4 @@
-"""What sidecar files ask of a log, gathered before it is walked, so that one pass over each segment answers all."""
+"""Collects the offsets that sidecar files need from a log before it is walked, so that one pass answers all."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NO_LEADER_EPOCH = -1
 
 
 class Answer(NamedTuple):
-    """The first batch that reaches an offset (None: the log does not), and whether it holds it.
+    """The first batch that reaches an offset (None: no batch does), and whether it contains the offset.
 
-    `is_damaged`: bytes that are no batches lie between it and the batch before, so one may have held the offset.
+    `is_damaged`: damaged bytes are between this batch and the batch before it, and may have contained the offset.
     """
 
     batch: Batch | None = None
@@ -31,34 +31,34 @@ class Answer(NamedTuple):
 
 
 class OffsetQuestions:
-    """Offsets whose batches are wanted. Ask first, then give `see` every stretch of the log in order."""
+    """Offsets whose batches are needed. Ask first, then give `see` every stretch of the log in order."""
 
     def __init__(self) -> None:
         self._pending: list[int] = []
         self._answers: dict[int, Answer] = {}
 
     def ask(self, offset: int) -> None:
-        """Want the batch that holds `offset`, or the first after it."""
+        """Request the batch that contains `offset`, or the first batch after it."""
         if offset not in self._answers:
             self._answers[offset] = Answer()
             insort(self._pending, offset)
 
     def ask_all(self, offsets: Iterable[int]) -> None:
-        """Many at once."""
+        """Request the batches of many offsets at once."""
         new = set(offsets).difference(self._answers)
         self._answers.update(dict.fromkeys(new, Answer()))
         self._pending = sorted([*self._pending, *new])
 
     def answer(self, offset: int) -> Answer:
-        """What was found; of an offset that was not asked for, nothing."""
+        """Return the answer for an offset; an empty answer if it was not requested or not reached."""
         return self._answers.get(offset, Answer())
 
     def is_pending_below(self, offset: int) -> bool:
-        """Whether an answer is still missing that a segment up to `offset` may give."""
+        """Whether an answer is missing that a segment below `offset` may give."""
         return bool(self._pending) and self._pending[0] < offset
 
     def see(self, stretch: Stretch) -> None:
-        """Answer what `stretch` answers."""
+        """Answer the pending offsets that `stretch` reaches."""
         end = bisect_left(self._pending, stretch.last_reached + 1)
         for offset in self._pending[:end]:
             row = stretch.first_reaching(offset)
@@ -69,7 +69,7 @@ class OffsetQuestions:
 
 
 class EpochRuns:
-    """Where the leader epoch of the batches changes: `runs` are (leader epoch, base offset), in log order."""
+    """The changes of the leader epoch between batches: `runs` are (leader epoch, base offset), in log order."""
 
     def __init__(self) -> None:
         self.runs: list[tuple[int, int]] = []
@@ -90,22 +90,25 @@ class EpochRuns:
 
 
 ReadProducers = Callable[[], Iterable[ProducerEntry]]
-"""Reads a snapshot."""
+"""A function that reads a snapshot."""
 
 
 class EndedTxn(NamedTuple):
-    """A transaction at its marker: its first offset in the log (None: nothing is left), the last stable offset then."""
+    """A transaction that ended at its marker: its first offset in the log, and the last stable offset at that time.
+
+    `first_offset` is None if no batch of it is left.
+    """
 
     first_offset: int | None
     last_stable_offset: int
 
 
 class ProducerTrail:
-    """Follows producers and their transactions through the whole log, to find what snapshots and indexes miss.
+    """Follows producers and their transactions through the whole log, to find errors in snapshots and indexes.
 
-    `snapshots` are by their offsets, `markers` the offsets of ABORT markers that are asked for. `missed` holds, by
-    snapshot offset and producer id, what the log says of the producer below that offset and the snapshot does not;
-    `ended` the transactions that ended with the markers.
+    `snapshots` maps snapshot offsets to readers. `markers` are the offsets of the ABORT markers to note. `missed` maps
+    snapshot offset and producer id to the problem: facts below that offset that the snapshot lacks. `ended` contains
+    the transactions that ended with the markers.
     """
 
     def __init__(self, snapshots: dict[int, ReadProducers], markers: frozenset[int]) -> None:
@@ -133,9 +136,9 @@ class ProducerTrail:
                 self._note(producer, int(batches.attributes[row]), stretch, row)
 
     def _all_but_plain(self, stretch: Stretch) -> Iterable[int]:
-        """The rows that are to be looked at one by one; of plain data before them the last of each producer counts.
+        """Return the rows to check one by one: markers, transactional batches, and batches right after snapshots.
 
-        They are the markers, the batches of transactions, and those that snapshots lie before.
+        Of plain data, only the last batch of each producer before each snapshot, and at the end, is returned.
         """
         batches: Any = stretch.batches
         last_offset, producer, attributes = batches.last_offset, batches.producer_id, batches.attributes
@@ -151,7 +154,7 @@ class ProducerTrail:
         return sorted({*rows, *_last_of_each(plain, producer, edges)})
 
     def reach(self, snapshot_offset: int) -> None:
-        """All batches below `snapshot_offset` were seen."""
+        """Compare the snapshots up to `snapshot_offset`: all batches below it were seen."""
         while self._due and self._due[0] <= snapshot_offset:
             self._compare(self._due.pop(0))
 
@@ -187,7 +190,7 @@ class ProducerTrail:
 
 
 def _last_of_each(rows: Any, producer: Any, edges: Any) -> list[int]:
-    """Of `rows` (ascending) the last one of each producer before each of `edges`, and of what is behind them all."""
+    """Return the last of `rows` (ascending) per producer, before each of `edges` and after the last edge."""
     import numpy as np
 
     found: list[int] = []
@@ -198,26 +201,26 @@ def _last_of_each(rows: Any, producer: Any, edges: Any) -> list[int]:
 
 
 class LogObserver(Protocol):
-    """Sees all that comes of the segments in place that it wants; `wants_records`: also their records."""
+    """Receives everything read from the segments in place that it wants; with `wants_records`, also their records."""
 
     wants_records: bool
 
     def begin(self, segment: Segment, next_offset: int | None) -> bool:
-        """A segment comes, before the one that begins with `next_offset` (None: the last); whether it is wanted."""
+        """Start a segment; the next starts at `next_offset` (None: it is the last). Returns whether it is wanted."""
 
     def see(self, stretch: Stretch) -> None:
-        """Some batches."""
+        """Receive some batches."""
 
     def records(self, block: RecordBlock) -> None:
-        """The records of some batches whose CRCs hold."""
+        """Receive the records of some batches with valid CRCs."""
 
     def end(self, walk: SegmentWalk, code: ExitCode) -> None:
-        """The walk through the segment is over; what its damage amounts to."""
+        """End the walk through the segment; `code` rates its damage."""
 
 
 @dataclass(slots=True)
 class Watch:
-    """What else wants to see the batches of the segments that are walked. `log` are the offsets of the partition."""
+    """The consumers of the batches of walked segments. `log` has the offsets of the partition."""
 
     log: LogRange
     questions: OffsetQuestions = field(default_factory=OffsetQuestions)
@@ -227,11 +230,11 @@ class Watch:
 
     @property
     def wants_everything(self) -> bool:
-        """Whether every batch is to be seen, not only those up to the last question."""
+        """Whether every batch is needed, not only those up to the last question."""
         return self.trail is not None or self.epochs is not None
 
     def see(self, stretch: Stretch) -> None:
-        """Show some batches."""
+        """Pass some batches to the consumers."""
         self.questions.see(stretch)
         if self.trail is not None:
             self.trail.see(stretch)

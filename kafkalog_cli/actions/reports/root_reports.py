@@ -1,4 +1,4 @@
-"""Reports on everything that is selected: partitions, then the files at the root of a log directory."""
+"""Reports on all selected files: partitions, then the files at the root of a log directory."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from kafkalog_cli.storage.partition import directory_name, open_partition
 
 
 class Trouble(NamedTuple):
-    """A file or directory that cannot be reported on; `path` None: all of them."""
+    """A file or directory that cannot be reported on. `path` is None if nothing was selected."""
 
     path: str | None
     error: KafkalogError
 
 
 class Ignored(NamedTuple):
-    """A file that is no sidecar."""
+    """A file that is not a sidecar file."""
 
     path: str
 
@@ -53,10 +53,10 @@ Reported = FileReport | Trouble | Ignored
 
 
 def index_reports(means: Means, paths: list[str], selection: Selection) -> Iterator[Reported]:
-    """The reports on what `paths` select, as given; of directories every sidecar file.
+    """Yield the reports on the selected files in `paths`, in the given order; a directory gives all its files.
 
-    What is not there or cannot be opened is a `Trouble`, as is that nothing was selected; a file of another kind
-    is `Ignored`. Raises nothing.
+    A missing or unreadable path gives a `Trouble`, and so does an empty selection. A file of another kind gives an
+    `Ignored`. Raises nothing.
     """
     anything = False
     for path in paths:
@@ -98,7 +98,7 @@ def _of_directory(means: Means, path: str, selection: Selection) -> Iterator[Rep
             yield from _of_partition(means, partition.path)
         except KafkalogError as error:
             is_gone = partition.path != path and means.fs.status(partition.path) is None
-            if not is_gone:  # otherwise a broker has renamed or removed it since the log directory was listed
+            if not is_gone:  # otherwise a broker renamed or removed it after the log directory was listed
                 yield Trouble(partition.path, error)
     if [partition.path for partition in partitions] != [path]:
         yield from _of_root(means, path, selection)
@@ -129,7 +129,7 @@ def _of_file(means: Means, path: str, selection: Selection) -> Iterator[Reported
 class RootReports:
     """The reports on the files at the root of a log directory, or on some of them (`wanted`, by name).
 
-    Where topics or partitions are chosen, only the lines of checkpoints about them.
+    If topics or partitions are selected, only their lines of the checkpoints are reported.
     """
 
     def __init__(self, means: Means, path: str, selection: Selection, wanted: frozenset[str] | None = None) -> None:

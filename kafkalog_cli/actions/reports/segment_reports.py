@@ -1,4 +1,4 @@
-"""Reports on one segment: it is walked once, and every index checked on the way."""
+"""Reports on one segment: it is walked once, and every index is checked during the walk."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kafkalog_cli.storage.segments.log_end import segment_end
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a check works with. `sleep` (seconds) waits before a fresh look at files that a broker changes."""
+    """The environment of a check. `sleep` (seconds) pauses before a fresh look at files that a broker changes."""
 
     fs: Filesystem
     limits: Limits = DEFAULT_LIMITS
@@ -44,8 +44,8 @@ class Means:
 class SegmentFiles:
     """The log of a segment and the indexes with the same offset and suffix.
 
-    `log` None: there is none. `segment` is set if it is in place, `next_offset` then the base offset of the one
-    after it (None: it is the last).
+    `log` is None if there is none. `segment` is set for a segment in place. `next_offset` is then the base offset of
+    the next segment, None for the last.
     """
 
     log: SidecarFile | None
@@ -55,9 +55,9 @@ class SegmentFiles:
 
 
 class SegmentReports:
-    """The reports on a segment in place, or on one that was or will be. Iterate for them.
+    """The reports on a segment in place, or on a segment with a work suffix. Iterate for them.
 
-    Afterwards `walk` is what was found in the log; None if not all of it was looked at.
+    Afterwards `walk` has the facts about the log; None if the log was not read to its end.
     """
 
     def __init__(self, means: Means, files: DirectoryFiles, segment: SegmentFiles, watch: Watch) -> None:
@@ -73,14 +73,14 @@ class SegmentReports:
         self._notes: list[Note] = []
 
     def say(self, note: Note) -> None:
-        """Say something about the log itself, too."""
+        """Add a note on the log itself."""
         self._notes.append(note)
 
     def __iter__(self) -> Iterator[FileReport]:
         files, segment = self._files, self._segment
         with ExitStack() as stack:
-            # A broker writes a batch first and its entries afterwards: indexes that are read before the size of the
-            # log is taken have no entry beyond its end.
+            # A broker writes a batch first and its index entries afterwards. An index that is read before the size of
+            # the log is taken has no entry beyond the log's end.
             for file in segment.indexes:
                 files.hold(file, MAX_STATE_BYTES if file.name.kind is FileKind.TXN_INDEX else MAX_INDEX_BYTES)
             log = OpenLog(segment.log is not None, self._open_log(stack), self._means.limits)
@@ -133,7 +133,7 @@ class SegmentReports:
         self._note_end(walk, indexes)
 
     def _is_wanted(self, indexes: list[IndexFile]) -> bool:
-        """Whether there is anything to be learned from what comes of the log."""
+        """Whether more of the log must be read."""
         watch, next_offset = self._watch, self._segment.next_offset
         limit = watch.log.end if next_offset is None else next_offset
         if self._observer is not None:
@@ -145,7 +145,7 @@ class SegmentReports:
         for index in indexes:
             index.finish(walk)
         if self._segment.segment is None and self._segment.log is not None:
-            # A leftover: its own log says what it holds.
+            # A leftover's range is that of its own log.
             base = self._segment.log.name.offset or 0
             self._watch.log = LogRange(base, base if walk.last_offset is None else max(walk.last_offset + 1, base))
 
@@ -172,14 +172,14 @@ class SegmentReports:
         return code
 
     def _note_end(self, walk: SegmentWalk, indexes: list[IndexFile]) -> None:
-        """A broker that was stopped cleanly believes the index when it looks for the end of the log."""
+        """Note if a broker after a clean shutdown, which trusts the index, would find an earlier log end."""
         segment, last_offset = self._segment.segment, walk.last_offset
         is_whole = walk.fault is None and not walk.damaged and all(index.is_right() for index in indexes)
         if is_whole or segment is None or self._segment.next_offset is not None or last_offset is None:
             return
         try:
             end = segment_end(self._means.fs, segment, like_clean_start=True).next_offset
-        except (KafkalogError, OSError):  # said of the file itself
+        except (KafkalogError, OSError):  # reported for the file itself
             return
         if end <= last_offset:
             message = f"after a clean shutdown a broker takes {end} for the end of the log"
@@ -188,7 +188,7 @@ class SegmentReports:
             self.say(Note(message, ExitCode.WARNINGS, NoteKind.END_NOT_SEEN, expected, got))
 
     def _missing(self, log: ReadableFile, base_offset: int) -> Iterator[FileReport]:
-        """Indexes that a broker would have beside a log with batches."""
+        """Yield reports on missing indexes that a broker would have beside a log with batches."""
         first = header_at(log, 0)
         if not isinstance(first, Batch):
             return

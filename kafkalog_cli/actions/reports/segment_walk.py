@@ -1,4 +1,4 @@
-"""One pass over a segment, across damage: its batches in file order, and what stood in the way."""
+"""Reads a segment once, across damage: yields its batches in file order, and records the damage."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from kafkalog_cli.storage.reading.scan import Chunk, Scan
 from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
 
 GATHERED_ROWS = 4_000
-"""Batches from which a check of whole columns is no slower for each than it ever gets; a chunk may have two hundred."""
+"""The number of batches at which checks of whole columns reach full speed; a chunk may have only 200."""
 
 HELD_ROWS = 10_000
-"""Batches with bad CRCs in a row that may turn out to be no batches when the chain breaks behind them."""
+"""Batches with bad CRCs that are held back, as they may not be batches if the chain breaks after them."""
 
 MAX_DAMAGED = 20
 MAX_MAGIC = 2
 
 
 class Damaged(NamedTuple):
-    """Bytes `start` to `end` of a segment that are no batches, with batches behind them."""
+    """Bytes `start` to `end` of a segment that are not batches, followed by more batches."""
 
     start: int
     end: int
 
 
 class Stretch:
-    """Consecutive batches of a segment: the columns that checks look through, as plain integers.
+    """Consecutive batches of a segment, with the columns that checks need as plain integers.
 
-    `reached` is the largest last offset up to each batch (that batch's own, where offsets go up as they should),
-    `reached_before` that of the batches before the first (-1: none), `last_reached` that of all; the same for the
-    largest timestamp, in ms. `is_after_damage`: bytes that are no batches come right before. `is_ordered`: offsets go
-    up. Columns become lists when they are asked for: what looks at few batches of many asks for rows, or takes the
-    matrix of `batches`.
+    `reached` is the largest last offset up to each batch; if offsets increase, that is the batch's own last offset.
+    `reached_before` is the largest offset before the first batch (-1: none), `last_reached` the largest of all. The
+    same is true of the largest timestamp, in ms. `is_after_damage`: bytes that are not batches come right before.
+    `is_ordered`: offsets increase. A column becomes a list at its first use: a check of few batches should use rows or
+    the matrix of `batches`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Stretch:
 
     @cached_property
     def position(self) -> list[int]:
-        """Where each batch starts, in bytes."""
+        """The start of each batch, in bytes."""
         return _integers(self.batches.position)
 
     @cached_property
@@ -78,7 +78,7 @@ class Stretch:
 
     @cached_property
     def max_timestamp(self) -> list[int]:
-        """The largest timestamp of each batch by its header, in ms."""
+        """The largest timestamp of each batch from its header, in ms."""
         return _integers(self.batches.max_timestamp)
 
     @cached_property
@@ -95,12 +95,12 @@ class Stretch:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether offsets go up."""
+        """Whether offsets increase."""
         return self._disordered is None
 
     @cached_property
     def last_reached(self) -> int:
-        """The largest last offset of these batches and of those before."""
+        """The largest last offset of these batches and all before."""
         if self.batches.matrix is None:
             return self.reached[-1]
         last: Any = self.batches.last_offset
@@ -108,38 +108,38 @@ class Stretch:
 
     @cached_property
     def largest_timestamp(self) -> int:
-        """The largest timestamp of these batches and of those before."""
+        """The largest timestamp of these batches and all before."""
         if self.batches.matrix is None:
             return self.timestamp_so_far[-1]
         timestamps: Any = self.batches.max_timestamp
         return max(self.timestamp_before, int(timestamps.max()))
 
     def offset_before(self, row: int) -> int:
-        """The largest offset of the batches before that of `row`, -1 if there is none."""
+        """Return the largest offset of the batches before `row`, -1 if there are none."""
         return self.reached[row - 1] if row else self.reached_before
 
     def timestamp_until(self, row: int) -> int:
-        """The largest timestamp of the batches before that of `row`."""
+        """Return the largest timestamp of the batches before `row`."""
         return self.timestamp_so_far[row - 1] if row else self.timestamp_before
 
     def first_reaching(self, offset: int) -> int:
-        """The row of the first batch whose last offset is `offset` or above; `reached` must go so far."""
+        """Return the row of the first batch whose last offset is `offset` or above; `reached` must reach `offset`."""
         if self.batches.matrix is not None and self.is_ordered:
             last: Any = self.batches.last_offset
             return int(last.searchsorted(offset))
         return bisect_left(self.reached, offset)
 
     def holds(self, row: int, offset: int) -> bool:
-        """Whether `offset` lies between the first and the last offset of the batch.
+        """Whether `offset` is between the first and the last offset of the batch.
 
-        The first offset of a compressed message set is not in its header: there the batch before decides.
+        The header of a compressed message set lacks its first offset: the offset after the batch before is used.
         """
         base = int(self.batches.base_offset[row])
         first = base if base != NO_OFFSET else self.offset_before(row) + 1
         return first <= offset <= int(self.batches.last_offset[row])
 
     def first_disordered(self) -> int | None:
-        """The row of the first batch that does not begin behind the one before it, None if all do."""
+        """Return the row of the first batch that does not start after the batch before it, None if all do."""
         return self._disordered
 
     def _first_disordered(self) -> int | None:
@@ -148,7 +148,7 @@ class Stretch:
         before = (self.reached_before, *self.last_offset[:-1])
         base, last = self.base_offset, self.last_offset
         if not any(map(ge, before, base)) and not any(map(gt, base, last)):
-            return None  # at the speed of C, but for compressed message sets, whose first offset is not known
+            return None  # fast path (in C); it never holds for compressed message sets, whose first offset is not known
         for row, previous in enumerate(before):
             first = last[row] if base[row] == NO_OFFSET else base[row]
             if first <= previous or first > last[row]:
@@ -157,12 +157,12 @@ class Stretch:
 
 
 class SegmentWalk:
-    """Walks the chain of batches from `start`; where it breaks, goes on with the next good batch.
+    """Walks the chain of batches from `start`; after a break it continues with the next good batch.
 
-    Iterate for stretches, in ascending positions. Afterwards `end_position` is where the last batch ends,
-    `last_offset` the largest of all (None: no batch), `largest_timestamp` likewise. `fault` ended the last chain,
-    `damaged` are the first `MAX_DAMAGED` of `damaged_count` breaks before it, `disordered_at` and
-    `unknown_magic_at` are the positions of the first such batches.
+    Iterate for stretches, in ascending positions. Afterwards `end_position` is the end of the last batch, `last_offset`
+    the largest offset (None: no batch), `largest_timestamp` the largest timestamp. `fault` ended the last chain.
+    `damaged` contains the first `MAX_DAMAGED` of `damaged_count` breaks before it. `disordered_at` and
+    `unknown_magic_at` are the positions of the first batches with these faults, None without.
     """
 
     def __init__(
@@ -203,21 +203,21 @@ class SegmentWalk:
 
     @property
     def first_bad(self) -> int | None:
-        """Where the first damage lies, in bytes; None if there is none."""
+        """The position of the first damage in bytes, None without damage."""
         return self._damage.first_bad
 
     def exit_code(self, fs: Filesystem) -> ExitCode:
-        """What the damage that was met amounts to: WARNINGS for a damaged tail, CORRUPTION for more."""
+        """Return WARNINGS for a damaged tail, CORRUPTION for other damage, OK without damage."""
         if self.disordered_at is not None or self.unknown_magic_at is not None:
             return ExitCode.CORRUPTION
         return self._damage.exit_code(fs, self.file, self._scanned_bytes, self._limits)
 
     def _chain(self, start: int) -> Generator[Stretch, None, int | None]:
-        """One unbroken chain; returns where the next starts.
+        """Yield one unbroken chain, and return the start of the next.
 
-        Batches with bad CRCs are held back until a good one follows: a damaged length leads the chain astray, and
-        what is read there must not hide the batches that are. Where such a batch says an offset that the segment
-        cannot hold, the chain is astray already, and it ends there even if the lengths would lead on.
+        Batches with bad CRCs are held back until a good batch follows. A damaged length leads the chain astray, and
+        false batches must not hide real ones. If a batch with a bad CRC has an offset that the segment cannot contain,
+        the chain is astray already. It ends there, even if more batches seem to follow.
         """
         deep = self._records is not None
         scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep)
@@ -259,7 +259,7 @@ class SegmentWalk:
         return found
 
     def _first_astray(self, batches: BatchColumns) -> int | None:
-        """The first batch with a bad CRC whose offset, which no CRC holds, is none of this segment."""
+        """Return the first batch with a bad CRC whose offset, which no CRC covers, cannot be in this segment."""
         valid: Any = batches.valid
         base = self._base_offset
         if base is None or (valid.all() if batches.matrix is not None else all(valid)):
@@ -273,13 +273,13 @@ class SegmentWalk:
         return None
 
     def _good_rows(self, chunk: Chunk) -> list[Rows]:
-        """Runs of batches whose CRCs hold, up to where the chain is astray."""
+        """Return runs of batches with valid CRCs, up to where the chain goes astray."""
         astray = self._first_astray(chunk.batches)
         runs = good_rows(chunk)
         return runs if astray is None else [run for run in runs if run[1] <= astray]
 
     def _chunks(self, scan: Scan) -> Iterator[BatchColumns]:
-        """The batches of a chunk each; what lies in those with good CRCs is shown first, if it is wanted."""
+        """Yield the batches per chunk. Records of batches with valid CRCs are passed on first, if they are wanted."""
         rows = None if self._records is None else self._good_rows
         for chunk, blocks in ReadAhead(scan, self._limits, rows, strict=True):
             for block in blocks:
@@ -304,7 +304,7 @@ class SegmentWalk:
         valid: Any = stretch.batches.valid
         self.bad_crcs += len(valid) - int(valid.sum() if hasattr(valid, "sum") else sum(valid))
         disordered = stretch.first_disordered()
-        # What a batch with a bad CRC says of its offsets may be the damage.
+        # The offsets of a batch with a bad CRC may be the damage itself.
         if self.disordered_at is None and disordered is not None and valid[disordered]:
             self.disordered_at = int(stretch.batches.position[disordered])
         magic: Any = stretch.batches.magic
@@ -314,7 +314,7 @@ class SegmentWalk:
 
 
 def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] | None:
-    """The offsets of the first and the last record of a batch; None if it has none that can be read."""
+    """Return the offsets of the first and last record of a batch, None if no record can be read."""
     first: int | None = None
     last = NO_OFFSET
     for block in BatchRecords(file, batch, limits):
@@ -326,7 +326,7 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
 
 
 def _gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
-    """The same batches, columns of compiled kernels joined until they are worth looking through as arrays."""
+    """Yield the same batches, with columns of compiled kernels joined until array operations pay off."""
     matrices: list[Any] = []
     rows = 0
     for batches in chunks:
@@ -365,7 +365,7 @@ def _last_good_row(batches: BatchColumns) -> int | None:
 
 
 def good_rows(chunk: Chunk) -> list[Rows]:
-    """Runs of batches whose CRCs hold."""
+    """Return runs of batches with valid CRCs."""
     valid: Any = chunk.batches.valid
     if valid.all() if chunk.batches.matrix is not None else all(valid):
         return [(0, len(valid))]
@@ -379,7 +379,7 @@ def good_rows(chunk: Chunk) -> list[Rows]:
 
 
 def _all_ascend(batches: Any, reached_before: int) -> bool:
-    """Whether each batch begins behind the one before it, by the columns that the compiled kernels made."""
+    """Whether each batch starts after the batch before it, from the columns of compiled kernels."""
     base, last = batches.base_offset, batches.last_offset
     begins_behind = int(base[0]) > reached_before and bool((base[1:] > last[:-1]).all())
     return begins_behind and bool((last >= base).all())

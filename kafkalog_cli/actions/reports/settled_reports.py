@@ -1,4 +1,4 @@
-"""Reports on sidecar files beside a running broker: what a fresh look does not see again was work in progress."""
+"""Reports on sidecar files beside a running broker: a problem that a fresh look does not find again is dropped."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _Wrong = frozenset[tuple[object, ...]]
 
 
 def settled_reports(means: Means, path: str, look: Callable[[], Iterable[FileReport]]) -> Iterator[FileReport]:
-    """The reports that `look` makes on files of the directory `path`; of a file that seems wrong, what several looks
-    agree on. A file that is gone by then has no report.
+    """Yield the reports that `look` makes on files of the directory `path`, without problems that pass.
 
-    Raises what `look` raises.
+    A file that seems wrong is checked several times. If the looks agree on no problem, its problems are reported as
+    unverified. A file that was removed meanwhile has no report. Raises the exceptions of `look`.
     """
     looks = _Looks(means, path, look)
     for report in looks.first():
@@ -37,7 +37,7 @@ def settled_reports(means: Means, path: str, look: Callable[[], Iterable[FileRep
 
 
 class _Looks:
-    """The looks at a directory; the second and later looks are made when a report asks for them, and kept."""
+    """The looks at a directory. Later looks are made when a report needs them, and kept."""
 
     def __init__(self, means: Means, path: str, look: Callable[[], Iterable[FileReport]]) -> None:
         self._fs, self._look = means.fs, look
@@ -45,12 +45,12 @@ class _Looks:
         self._later: list[dict[str, FileReport]] = []
 
     def first(self) -> Iterable[FileReport]:
-        """The reports of the first look."""
+        """Return the reports of the first look."""
         self._fresh.begin()
         return self._look()
 
     def settle(self, report: FileReport) -> FileReport | None:
-        """What is left of a report on something wrong."""
+        """Return the settled report on a file that seems wrong; None if the file was removed."""
         latest, wrong, number = report, _wrong(report), 0
         while latest.exit_code is not ExitCode.OK and (later := self._at(number)) is not None:
             if report.path not in later:
@@ -67,7 +67,7 @@ class _Looks:
         return self._fresh.is_live and is_index and may_have_unused_entries(self._fs, report.path)
 
     def _at(self, number: int) -> dict[str, FileReport] | None:
-        """The reports of a later look by their paths; None if it is not wanted."""
+        """Return the reports of a later look by path; None if no further look is wanted."""
         if number < len(self._later):
             return self._later[number]
         if not self._fresh.wants_another():
@@ -75,13 +75,13 @@ class _Looks:
         self._fresh.begin()
         try:
             self._later.append({report.path: report for report in self._look()})
-        except KafkalogError:  # the directory is gone
+        except KafkalogError:  # the directory was removed
             self._later.append({})
         return self._later[-1]
 
 
 def _wrong(report: FileReport) -> _Wrong:
-    """What is wrong with a file, in a form that two looks can be compared by."""
+    """Return the problems of a file, in a form in which two looks can be compared."""
     entries = (
         (entry.verdict, *entry.fields.values()) for entry in report.entries if entry.exit_code is not ExitCode.OK
     )
@@ -90,7 +90,7 @@ def _wrong(report: FileReport) -> _Wrong:
 
 
 def _maybe_unused(report: FileReport) -> FileReport:
-    """The report with a warning in the place of corruption, which entries that are not in use look like."""
+    """Return the report with warnings instead of corruption: unused entries look like corruption."""
     if report.exit_code is not ExitCode.CORRUPTION:
         return report
     lowered = (
@@ -101,7 +101,7 @@ def _maybe_unused(report: FileReport) -> FileReport:
 
 
 def _in_progress(report: FileReport) -> FileReport:
-    """The report with entries that no two looks agree on as such that nobody can check now."""
+    """Return the report with all wrong entries as unverified, because no problem was found by every look."""
 
     def entries() -> Iterator[Entry]:
         for entry in report.entries:

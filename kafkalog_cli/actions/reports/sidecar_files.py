@@ -1,4 +1,4 @@
-"""The sidecar files of a directory: which are there, in which order, and their bytes."""
+"""The sidecar files of a directory: lists, sorts and reads them."""
 
 from __future__ import annotations
 
@@ -43,29 +43,29 @@ KINDS = (
     FileKind.QUORUM_STATE,
     *ROOT_SIDECARS,
 )
-"""What can be reported, in the order of output."""
+"""The kinds of files that can be reported, in the order of output."""
 
 STATES = tuple(WorkState)
 
 MAX_INDEX_BYTES = 64 << 20
 MAX_STATE_BYTES = 16 << 20
-"""Larger files of this kind are not looked at: their entries would not fit into the memory that we allow ourselves."""
+"""Largest sizes of files that are read: larger files would need too much memory."""
 
 
 class SidecarFile(NamedTuple):
-    """A file of a directory, with its name taken apart."""
+    """A file of a directory, with its parsed name."""
 
     name: FileName
     status: FileStatus
 
     @property
     def order(self) -> tuple[int, int]:
-        """The place among files of the same offset: files in place first, then by kind."""
+        """The sort key among files of the same offset: files in place first, then by kind."""
         return STATES.index(self.name.state), KINDS.index(self.name.kind)
 
 
 class Content(NamedTuple):
-    """The bytes of a file as far as they can be had, and what kept us from more."""
+    """The bytes of a file that could be read, and notes on why others could not."""
 
     data: bytes
     notes: tuple[Note, ...] = ()
@@ -74,7 +74,7 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries made anew for each pass: one to count, one to print."""
+    """Entries that are made again for each iteration: once to count, once to print."""
 
     make: Callable[[], Iterator[Entry]]
 
@@ -83,7 +83,7 @@ class Entries:
 
 
 class DirectoryFiles:
-    """The files of one partition or log directory; `wanted` names the ones to report (None: all)."""
+    """The files of one partition or log directory. `wanted` has the names of the files to report (None: all)."""
 
     def __init__(
         self, fs: Filesystem, path: str, directory: DirectoryName, wanted: frozenset[str] | None = None
@@ -101,11 +101,11 @@ class DirectoryFiles:
 
     @property
     def is_everything_wanted(self) -> bool:
-        """Whether the directory was asked for, not single files."""
+        """Whether the whole directory was selected, not single files."""
         return self._wanted is None
 
     def wanted(self, *kinds: FileKind) -> list[SidecarFile]:
-        """The files of these kinds to report, in the order of output."""
+        """Return the files of these kinds to report, in the order of output."""
         found = [
             file
             for file in self.all
@@ -114,7 +114,7 @@ class DirectoryFiles:
         return sorted(found, key=lambda file: (-1 if file.name.offset is None else file.name.offset, file.order))
 
     def log_of(self, file: SidecarFile) -> SidecarFile | None:
-        """The log that an index belongs to: that with the same suffix; what is about to be in place, also that there.
+        """Return the log that an index belongs to: the log with the same suffix, for `.swap` also the log in place.
 
         A broker renames the log first and its indexes after it.
         """
@@ -127,18 +127,18 @@ class DirectoryFiles:
         return None
 
     def read(self, file: SidecarFile, limit_bytes: int) -> Content:
-        """The bytes of a file; never raises. Those of a file that is held are given once, and let go."""
+        """Return the bytes of a file; never raises. The bytes of a held file are returned once and then released."""
         held = self._held.pop(file.status.path, None)
         return self._read(file, limit_bytes) if held is None else held
 
     def hold(self, file: SidecarFile, limit_bytes: int) -> None:
-        """Read a file now, for the next `read` of it: it must not be newer than the log that is looked at then."""
+        """Read a file now, and keep its bytes for the next `read`: they must not be newer than the log read next."""
         path = file.status.path
         if path not in self._held:
             self._held[path] = self._read(file, limit_bytes)
 
     def peek(self, file: SidecarFile, limit_bytes: int) -> Content:
-        """The bytes of a file, which stays held if it is."""
+        """Return the bytes of a file. A held file stays held."""
         held = self._held.get(file.status.path)
         return self._read(file, limit_bytes) if held is None else held
 
@@ -162,7 +162,7 @@ class DirectoryFiles:
     def report(
         self, file: SidecarFile, entries: Callable[[], Iterator[Entry]] | None = None, notes: Iterable[Note] = ()
     ) -> FileReport:
-        """The report on a file whose entries are cheap enough to be made twice."""
+        """Return the report on a file whose entries are cheap to make twice."""
         counts: Counter[Verdict] = Counter()
         codes: set[ExitCode] = set()
         if entries is not None:
@@ -189,7 +189,7 @@ class DirectoryFiles:
         zero_tail_bytes: int = 0,
         is_read: bool = True,
     ) -> FileReport:
-        """The report on a file whose entries are counted already."""
+        """Return the report on a file whose entries are already counted."""
         name = file.name
         return FileReport(
             file.status.path,
@@ -209,11 +209,11 @@ class DirectoryFiles:
         )
 
     def unread(self, file: SidecarFile, content: Content) -> FileReport:
-        """The report on a file of which too little could be read to say more."""
+        """Return the report on a file of which too little could be read."""
         return self.counted(file, (), content.notes, counts=Counter(), worst_entry=ExitCode.OK, is_read=False)
 
     def missing(self, name: FileName, message: str) -> FileReport:
-        """The report on a file that should be there."""
+        """Return the report on a file that should exist and does not."""
         path = f"{self.path.rstrip('/')}/{name.name}"
         note = Note(message, ExitCode.WARNINGS)
         directory = self.directory

@@ -1,4 +1,4 @@
-"""Transaction indexes, producer snapshots and leader epochs against the batches that they are about."""
+"""Checks transaction indexes, producer snapshots and leader epochs against the batches that they describe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Ask = Callable[[int], Answer]
 
 @unique
 class Marker(Enum):
-    """What kind of control record a batch holds; the values are those of the record's key."""
+    """The kind of control record in a batch. The values are those of the record's key."""
 
     ABORT = control.ABORT
     COMMIT = control.COMMIT
@@ -39,7 +39,7 @@ _RIGHT: _Judgement = (Verdict.RIGHT, "")
 
 
 def txn_offsets(entries: Iterable[AbortedTxn], log: LogRange) -> Iterator[int]:
-    """The offsets that `check_aborted_txns` asks for."""
+    """Yield the offsets that `check_aborted_txns` asks for."""
     for entry in entries:
         for offset in (entry.first_offset, entry.last_offset, entry.last_stable_offset):
             if log.first <= offset < log.end:
@@ -48,10 +48,10 @@ def txn_offsets(entries: Iterable[AbortedTxn], log: LogRange) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class TxnContext:
-    """What aborted transactions are checked against.
+    """The facts against which aborted transactions are checked.
 
-    `log`: the offsets of the partition. `ask` is None where there is no log to ask. `marker_of` reads a marker,
-    `ended` has the transactions that were followed through the log, by the offsets of their markers.
+    `log` has the offsets of the partition. `ask` is None if there is no log. `marker_of` reads a marker. `ended` maps
+    the offsets of markers to the transactions that were followed through the log.
     """
 
     log: LogRange
@@ -61,7 +61,7 @@ class TxnContext:
 
 
 def check_aborted_txns(entries: Sequence[AbortedTxn], base_offset: int, context: TxnContext) -> Iterator[Entry]:
-    """Each aborted transaction against its ABORT marker, its first batch and its last stable offset."""
+    """Check each aborted transaction against its ABORT marker, its first batch and its last stable offset."""
     before: AbortedTxn | None = None
     for number, entry in enumerate(entries):
         verdict, detail = _aborted_txn(entry, before, base_offset, context)
@@ -136,7 +136,10 @@ def _stable_problem(entry: AbortedTxn, before: AbortedTxn | None, log: LogRange,
 
 
 def _trail_problem(entry: AbortedTxn, ended: EndedTxn | None, ask: Ask) -> str:
-    """What following the log shows: cleaning takes batches away, so that less can be left than the entry knows."""
+    """Compare with the transaction that was followed through the log.
+
+    Cleaning removes batches, so the log may show less of the transaction than the entry.
+    """
     if ended is None:
         return ""
     first = ended.first_offset
@@ -153,7 +156,7 @@ def _trail_problem(entry: AbortedTxn, ended: EndedTxn | None, ask: Ask) -> str:
 
 
 def snapshot_offsets(entries: Iterable[ProducerEntry], log: LogRange) -> Iterator[int]:
-    """The offsets that `check_producers` asks for."""
+    """Yield the offsets that `check_producers` asks for."""
     for entry in entries:
         for offset in (entry.last_offset, entry.current_txn_first_offset):
             if log.first <= offset < log.end:
@@ -163,7 +166,7 @@ def snapshot_offsets(entries: Iterable[ProducerEntry], log: LogRange) -> Iterato
 def check_producers(
     entries: Iterable[ProducerEntry], snapshot_offset: int, log: LogRange, ask: Ask, missed: Mapping[int, str]
 ) -> Iterator[Entry]:
-    """Each producer against its last batch; `missed` is what the snapshot should say, by producer id."""
+    """Check each producer against its last batch; `missed` has the facts that the snapshot lacks, by producer id."""
     for number, entry in enumerate(entries):
         verdict, detail = _producer(entry, snapshot_offset, log, ask, missed)
         yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
@@ -209,7 +212,7 @@ def _open_txn_problem(entry: ProducerEntry, log: LogRange, ask: Ask) -> str:
 
 def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:
     if batch.is_control and batch.last_offset == entry.last_offset and batch.producer_id == entry.producer_id:
-        # Kafka 0.11 notes the offset of the marker, with sequence and epoch of the data before it or after.
+        # Kafka 0.11 stores the offset of the marker, with sequence and epoch of the data before it or after it.
         return ""
     if batch.last_offset != entry.last_offset or batch.producer_id != entry.producer_id or batch.is_control:
         return "no batch of the producer ends with its last offset"
@@ -217,7 +220,7 @@ def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:
         return f"the batch at its last offset ends with sequence {batch.last_sequence}"
     if batch.last_offset - batch.base_offset != entry.offset_delta:
         return f"the batch at its last offset begins with offset {batch.base_offset}"
-    if batch.producer_epoch != entry.producer_epoch:  # a marker that raises it makes a broker forget the batch
+    if batch.producer_epoch != entry.producer_epoch:  # after a marker that raises the epoch, a broker forgets the batch
         return f"the batch at its last offset has producer epoch {batch.producer_epoch}"
     return ""
 
@@ -226,12 +229,12 @@ def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:
 
 
 def epoch_offsets(entries: Iterable[EpochEntry], log: LogRange) -> Iterator[int]:
-    """The offsets that `check_epochs` asks for."""
+    """Yield the offsets that `check_epochs` asks for."""
     return (entry.start_offset for entry in entries if 0 <= entry.start_offset < log.end)
 
 
 def check_epochs(entries: Sequence[EpochEntry], log: LogRange, ask: Ask) -> Iterator[Entry]:
-    """Each leader epoch against the first batch at or after its start offset."""
+    """Check each leader epoch against the first batch at or after its start offset."""
     before: EpochEntry | None = None
     for number, entry in enumerate(entries):
         following = entries[number + 1].start_offset if number + 1 < len(entries) else log.end
@@ -258,14 +261,14 @@ def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogRange
     if batch is None or max(batch.base_offset, entry.start_offset) >= end:
         return Verdict.GONE, "no batch of it is left"
     if batch.magic < 2:
-        return _RIGHT  # it has no epoch: the broker noted its own, as Kafka 0.11 to 2.0 did
+        return _RIGHT  # the batch has no epoch: the broker stored its own, as Kafka 0.11 to 2.0 did
     if batch.leader_epoch != entry.epoch:
         return Verdict.STALE, f"the batch with offset {batch.last_offset} has leader epoch {batch.leader_epoch}"
     return _RIGHT
 
 
 def epochs_not_told(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int]]) -> Iterator[Note]:
-    """Leader epochs of batches, (epoch, base offset) where each begins, that the checkpoint does not say.
+    """Yield a note per leader epoch of the batches, as (epoch, base offset), that the checkpoint lacks.
 
     Epochs before the first entry are not missing: deleting records drops them.
     """

@@ -1,4 +1,4 @@
-"""Time index entries against the batches of their segment: whether the timestamp is the largest up to the offset."""
+"""Checks time index entries against their segment: whether each timestamp is the largest up to its offset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkalog_cli.format.timeindex import TimeIndex
 
 @unique
 class TimeFinding(IntEnum):
-    """What was found at an entry."""
+    """The finding at an entry."""
 
     NOT_WALKED = 0
     FITS = 1
@@ -70,11 +70,12 @@ _DETAILS: dict[TimeFinding, str] = {
 class TimeIndexCheck:
     """Checks the entries in use of one time index while its segment is walked.
 
-    Give `see` every stretch in order, then call `finish`; without a log call neither, only `judge_order`. An entry
-    (timestamp, offset) is right if the batch that holds the offset is the first with that timestamp for its largest,
-    and none before it has a larger one. Brokers wrote the last offset of that batch, or (seen of 2.8) of the record.
-    Where an append call of several batches got one entry the same holds, but for the broker's own time: there it was
-    the call's last batch.
+    Give `see` every stretch in order, then call `finish`. Without a log call neither, only `judge_order`.
+
+    An entry (timestamp, offset) is right if the batch that contains the offset is the first with that largest
+    timestamp, and no earlier batch has a larger timestamp. Brokers wrote the last offset of that batch or, as seen from
+    2.8, the offset of the record. The same is true for an append call of several batches that got one entry. The
+    exception is LogAppendTime, where the entry has the call's last batch.
     """
 
     def __init__(self, index: TimeIndex) -> None:
@@ -92,7 +93,7 @@ class TimeIndexCheck:
 
     @property
     def last_timestamp(self) -> int:
-        """That of the last entry, which brokers take for the largest of the segment; -1 if there is none."""
+        """The timestamp of the last entry, which brokers take as the largest of the segment; -1 without entries."""
         return self._timestamp[-1] if len(self) else NO_TIMESTAMP
 
     def see(self, stretch: Stretch) -> None:
@@ -111,8 +112,10 @@ class TimeIndexCheck:
         self._next = at
 
     def _see_many(self, stretch: Stretch, at: int) -> int:
-        """Check at once the entries, from slot `at` on, that have the last offset of the first batch with their
-        timestamp; the slot behind those of them that come one after the other. The others stay as they are.
+        """Check many entries at once, from slot `at` on, and return the slot from which to continue one by one.
+
+        An entry fits if it has the last offset of the first batch with its timestamp. If all entries in the stretch
+        fit, the returned slot is after them, else it is `at`.
         """
         import numpy as np
 
@@ -125,24 +128,24 @@ class TimeIndexCheck:
         offset = np.frombuffer(self._offset, np.int64)[slots]
         timestamp = np.frombuffer(self._timestamp, np.int64)[slots]
         rows = last_offset.searchsorted(offset)
-        so_far = np.maximum.accumulate(np.append(stretch.timestamp_before, timestamps))  # before each row, then after
+        so_far = np.maximum.accumulate(np.append(stretch.timestamp_before, timestamps))  # before each row
         fits = (last_offset[rows] == offset) & (timestamps[rows] == timestamp) & (so_far[rows] < timestamp)
         np.frombuffer(self._finding, np.uint8)[slots][fits] = TimeFinding.FITS
         np.frombuffer(self._largest, np.int64)[slots][fits] = timestamp[fits]
         return end if fits.all() else at
 
     def finish(self, walk: SegmentWalk) -> None:
-        """The log is over: offsets that were not met are beyond the end."""
+        """End the check after the whole log: offsets that no batch reached are beyond the end."""
         for slot in self._order[self._next :]:
             self._finding[slot] = TimeFinding.OFFSET_BEYOND
         self._next = len(self._order)
         last = len(self) - 1
-        # Brokers take the last entry's for the largest timestamp: retention and the search for a segment rely on it.
+        # Brokers use the last entry's timestamp as the segment's largest, for retention and to find a segment by time.
         if last >= 0 and self._timestamp[last] > walk.largest_timestamp:
             self._tolerable[last] = False
 
     def judge_order(self) -> None:
-        """Find the entries that do not follow on those before them that point somewhere."""
+        """Find entries out of order, compared with the earlier entries that are not stale."""
         last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
         all_fit = self._finding.count(TimeFinding.FITS) == len(self)
         if all_fit and rises(self._timestamp, last_timestamp) and rises(self._offset, last_offset - 1):
@@ -160,23 +163,23 @@ class TimeIndexCheck:
                 last_timestamp, last_offset = timestamp, offset
 
     def counts(self) -> Counter[Verdict]:
-        """How many entries have which verdict."""
+        """Return the number of entries by verdict."""
         found: Counter[Verdict] = Counter()
         for finding in set(self._finding):
             found[_VERDICTS[TimeFinding(finding)]] += self._finding.count(finding)
         return found
 
     def record_entries(self) -> int:
-        """How many entries have an offset inside of their batch, as 2.8 wrote it."""
+        """Return the number of entries with an offset inside their batch, as 2.8 wrote it."""
         return self._finding.count(TimeFinding.FITS_RECORD)
 
     def worst(self) -> ExitCode:
-        """The code of the worst entry."""
+        """Return the code of the worst entry."""
         pairs = set(zip(self._finding, self._tolerable, strict=True))
         return worst_code(verdict_code(_VERDICTS[TimeFinding(found)], bool(tolerable)) for found, tolerable in pairs)
 
     def entries(self) -> Iterator[Entry]:
-        """The entries in the order of the file."""
+        """Yield the entries in file order."""
         for slot, found in enumerate(self._finding):
             finding = TimeFinding(found)
             fields: dict[str, object] = {"timestamp": self._timestamp[slot], "offset": self._offset[slot]}
@@ -205,7 +208,7 @@ class TimeIndexCheck:
             at_end = offset == stretch.last_offset[row]
             self._finding[slot] = TimeFinding.FITS if at_end else TimeFinding.FITS_RECORD
         self._largest[slot] = largest
-        # Who looks for this timestamp or a later one starts at the offset: nothing may be before it.
+        # A search for this timestamp or a later one starts at the offset, so no such record may be before it.
         self._tolerable[slot] = stretch.timestamp_until(row) < timestamp
 
 

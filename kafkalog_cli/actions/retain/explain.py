@@ -1,4 +1,4 @@
-"""Why retention takes a segment or leaves it, and when its time comes."""
+"""Explains why retention removes or keeps a segment, and when the segment becomes due."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIME_LIMIT, SIZE_LIMIT = "retention.ms", "retention.bytes"
 
 
 class Retained(NamedTuple):
-    """A log and what retention makes of it; `times` by the place of a segment, where they were asked for."""
+    """A log and the decisions of retention. `times` maps a segment's position to its timestamp, where it was read."""
 
     segments: Sequence[Segment]
     bounds: LogBounds
@@ -30,7 +30,7 @@ class Retained(NamedTuple):
 
 
 def fates_of(retained: Retained, config: TopicConfig) -> Iterator[SegmentFate]:
-    """The fate of each segment."""
+    """Yield the fate of each segment."""
     segments, limits = retained.segments, retained.limits
     total = sum(segment.log.size_bytes for segment in segments)
     up_to = accumulate(segment.log.size_bytes for segment in segments)
@@ -57,7 +57,7 @@ def fates_of(retained: Retained, config: TopicConfig) -> Iterator[SegmentFate]:
 
 
 def remarks_of(paths: Iterable[str], fates: Iterable[SegmentFate], disputable: Iterable[bool]) -> Iterator[Remark]:
-    """What is wrong with timestamps that retention goes by; `disputable` where a broker would see the same files."""
+    """Yield warnings about the timestamps that decide. `disputable`: a broker would read the same time index."""
     for path, fate, is_disputable in zip(paths, fates, disputable, strict=True):
         largest = fate.largest
         if largest is None:
@@ -89,7 +89,7 @@ def _next_base(retained: Retained, at: int) -> int:
 
 
 def _why_it_stays(retained: Retained, at: int, bytes_behind: int) -> Stay:
-    """`bytes_behind` are those of the segments after it."""
+    """Return the reason why a segment is kept. `bytes_behind` is the size of the segments after it."""
     limits = retained.limits
     if at + 1 == len(retained.segments) and not retained.segments[at].log.size_bytes:
         return Stay.EMPTY
@@ -123,7 +123,7 @@ _SETTING_OF = {
 def _setting(
     config: TopicConfig, goes: RetentionPass | None, stays: Stay | None, limits: RetentionLimits
 ) -> Setting | None:
-    """The setting that decides."""
+    """Return the setting that decides, None if no setting does."""
     if stays is Stay.LIMITS:
         return config[TIME_LIMIT if limits.retention_ms >= 0 else SIZE_LIMIT]
     name = _SETTING_OF.get(goes) if goes is not None else _SETTING_OF.get(stays) if stays is not None else None

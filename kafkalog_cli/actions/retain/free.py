@@ -1,4 +1,4 @@
-"""Frees room on a disk that is full: which segments may be unlinked at once, and which goes first."""
+"""Plans how to free room on a full disk: which segments may be removed at once, and in which order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, TopicConf
 
 @dataclass(frozen=True, slots=True)
 class FreeRequest(LogRequest):
-    """What stays of each partition: so many bytes of its logs, and what is no older than so many milliseconds."""
+    """Limits per partition: the bytes of logs to keep, and the age in milliseconds up to which segments are kept."""
 
     keep_bytes: int = 0
     keep_ms: int = 0
@@ -40,7 +40,7 @@ class FreeRequest(LogRequest):
 
 @dataclass(frozen=True, slots=True)
 class FreeSegment:
-    """A segment that may go: its files, the log first; `next_offset` is where the log starts then."""
+    """A segment that may be removed: its files, the log first. `next_offset` is the log start after the removal."""
 
     segment: Segment
     next_offset: int
@@ -48,16 +48,16 @@ class FreeSegment:
 
     @property
     def disk_bytes(self) -> int:
-        """What they take on the disk."""
+        """The size of the files on disk."""
         return sum(file.allocated_bytes or file.size_bytes for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class FreePlan(LogPlan):
-    """What of a partition may go, the oldest first, on the file system `device`.
+    """The parts of a partition that may be removed, oldest first, on the file system `device`.
 
-    `deleted` is what went before and is still there, `orphans` are indexes whose log is gone. `protected_by`: why
-    nothing may go, "" where something may.
+    `deleted` contains `.deleted` files of earlier removals. `orphans` are indexes and snapshots without a log.
+    `protected_by` says why nothing may be removed, "" if something may.
     """
 
     partition_found: Partition | None = None
@@ -70,18 +70,18 @@ class FreePlan(LogPlan):
 
     @property
     def has_work(self) -> bool:
-        """Whether anything may go."""
+        """Whether anything may be removed."""
         return not self.is_refused and bool(self.segments or self.leftovers)
 
     @property
     def leftovers(self) -> tuple[FileStatus, ...]:
-        """Files that nobody misses: they go before any segment does."""
+        """Files that no reader needs. They are removed before any segment."""
         return (*(due.file for due in self.deleted.files), *self.orphans) if self.deleted is not None else self.orphans
 
 
 @dataclass(slots=True)
 class Freed:
-    """What went of a partition, or would: segments, and files that had gone before."""
+    """The parts of a partition that were or would be removed: segments, and leftover files of earlier removals."""
 
     plan: FreePlan
     segments: list[FreeSegment] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Freed:
 
     @property
     def log_start_offset(self) -> int | None:
-        """Where its log starts afterwards."""
+        """The log start after the removal."""
         start = self.plan.log_start_offset
         return start if not self.segments or start is None else max(start, self.segments[-1].next_offset)
 
@@ -100,9 +100,10 @@ class Freed:
 def plan_free(
     fs: WritableFilesystem, partition: Partition, root: RootState, request: FreeRequest, places: Places | None = None
 ) -> FreePlan:
-    """What of a partition may go. Never what is compacted or internal, active, or at or above the high watermark.
+    """Plan which parts of a partition may be removed.
 
-    Raises as `SettingsSource.metadata` does, and what listing and opening the files raises.
+    Compacted and internal topics, the active segment, and segments at or above the high watermark are never removed.
+    Raises as `SettingsSource.metadata` does, and the exceptions of listing and opening the files.
     """
     config = request.settings.topic_config(root.log_dir, partition.topic)
     plan = FreePlan(
@@ -125,7 +126,7 @@ def plan_free(
 
 
 def _protected_by(partition: Partition, root: RootState, config: TopicConfig, request: FreeRequest) -> str:
-    """Why nothing of a log may go, whatever the command line says of its policy; "" where something may."""
+    """Return why no part of a log may be removed, even if the command line sets its policy; "" if parts may be."""
     own = request.settings.config_without_command_line(root.log_dir, partition.topic)
     if partition.topic.startswith("__"):
         return "the topic is internal"
@@ -146,7 +147,7 @@ def _with_leftovers(  # noqa: PLR0913, PLR0917
     places: Places | None,
 ) -> FreePlan:
     check_finished(partition)
-    # With a clock that is far ahead everything is due that belongs to no run that was cut off half way.
+    # With a clock far in the future, all `.deleted` files are due, except those of interrupted runs.
     deleted = plan_purge(fs, partition, NEVER_MS, Clock(NEVER_MS, is_given=True), places)
     if not partition.segments:
         return replace(plan, deleted=deleted)
@@ -183,7 +184,7 @@ def _with_segments(
 
 
 def _files_of(partition: Partition, segment: Segment) -> tuple[FileStatus, ...]:
-    """The log first: indexes without one a broker removes when it starts."""
+    """Return a segment's files, the log first: a broker removes indexes without a log when it starts."""
     files = (segment.log, segment.offset_index, segment.time_index, segment.txn_index)
     snapshots = (file.status for file in partition.snapshots if file.name.offset == segment.base_offset)
     return (*(file for file in files if file is not None), *snapshots)
@@ -195,10 +196,10 @@ def oldest_first(
     request: FreeRequest,
     fail: Callable[[FreePlan, Exception], None],
 ) -> Iterator[tuple[FreePlan, FreeSegment]]:
-    """What may go, by the largest timestamp over all partitions; of each partition in the order of its log.
+    """Yield the removable segments of all partitions by largest timestamp, each partition's in log order.
 
-    A timestamp is looked at when the segment's turn may come; `fail` is told where it cannot be, and no more comes
-    of that partition.
+    A timestamp is read when the segment before it was yielded. If that fails, `fail` is called, and no further segment
+    of the partition follows.
     """
 
     def entry(at: int, number: int) -> tuple[int, int, int] | None:
@@ -223,17 +224,17 @@ def oldest_first(
 
 
 def unlink_segment(fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment | None) -> None:
-    """Unlink the files of a segment (None: the leftovers), at once.
+    """Remove the files of a segment (None: the leftovers) at once.
 
-    Raises Refused if one has changed, NotChanged, SyncFailed.
+    Raises Refused if a file has changed, NotChanged, SyncFailed.
     """
     remove_files(fs, plan.path, plan.leftovers if segment is None else segment.files)
 
 
 def record_freed(fs: WritableFilesystem, freed: Freed, run: RunInfo, *, held: LockHandle | None) -> Remark | None:
-    """Now that there is room: leader epochs, checkpoint lines and the manifest; a remark if the epochs are unreadable.
+    """Write leader epochs, checkpoint lines and the manifest, now that there is room.
 
-    Raises what `journal.apply` raises.
+    Returns a remark if the leader epochs are unreadable. Raises the exceptions of `journal.apply`.
     """
     plan = freed.plan
     if not freed.segments or plan.root is None or freed.log_start_offset is None or plan.high_watermark is None:

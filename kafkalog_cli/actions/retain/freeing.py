@@ -1,4 +1,4 @@
-"""The verb `retain --free-bytes`: the oldest segments of all partitions go until there is room."""
+"""The verb `retain --free-bytes`: removes the oldest segments of all partitions until enough room is free."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ from kafkalog_cli.storage.fs import LockHandle
 
 
 def _run(work: Work, request: FreeRequest) -> FreePlan:
-    """What of one partition may go. What was cut off half way is not taken back: there may be no room for it."""
+    """Plan which segments of one partition may be removed.
+
+    An interrupted run is not undone here, because there may be no room for that.
+    """
     _check_finished(work)
     work.check(Action.RETAIN, has_own_limit=True)
     root = work.roots.state(work.log_dir, work.partition)
@@ -37,7 +40,7 @@ def _run(work: Work, request: FreeRequest) -> FreePlan:
 
 
 def _check_finished(work: Work) -> None:
-    """Raises Refused where an earlier run waits to be taken back, which must find what it left."""
+    """Raise Refused if an interrupted run must be undone first: its undo needs the files that the run left."""
     run_id = cut_off_run(work.fs, work.partition)
     manifest = None if run_id is None else read_manifest(work.fs, work.partition.path, run_id)
     if manifest is not None and not manifest.discard:
@@ -46,14 +49,14 @@ def _check_finished(work: Work) -> None:
 
 
 FREE = Verb(Action.RETAIN.value, _run)
-"""Looks at all partitions first, in a session that is a dry run and so takes no lock; `Freeing` unlinks then."""
+"""Plans all partitions, in a session that is a dry run and takes no lock. `Freeing` then removes the segments."""
 
 
 @dataclass(slots=True)
 class Freeing:
-    """Unlinks segment by segment, under the locks; `dry_run`: nothing is unlinked.
+    """Removes segments one by one, under the locks; with `dry_run`, nothing is removed.
 
-    On a disk that is full not even the file of a lock may be made: where it cannot, nobody else can have it either.
+    A full disk may have no room for a lock file. Then no other process can create the lock either.
     """
 
     session: Session
@@ -70,11 +73,11 @@ class Freeing:
     _locks: ExitStack = field(default_factory=ExitStack)
 
     def add(self, plan: FreePlan) -> None:
-        """A partition was looked at; what goes is known when all are."""
+        """Add the plan of a partition. Nothing is removed until all plans are added."""
         self.plans.append(plan)
 
     def run(self, codes: Sequence[ExitCode]) -> ExitCode:
-        """Unlink, now that all partitions were looked at with these codes; the exit code."""
+        """Remove segments, after planning all partitions with these `codes`. Returns the exit code."""
         planned = list(self.plans)
         failures = self._free() if planned else []
         found = [*self._codes_of_targets(codes, planned), *failures]
@@ -82,13 +85,13 @@ class Freeing:
         return ExitCode.NO_SPACE if is_short else combined_exit_code(found)
 
     def results(self) -> Iterator[Freed]:
-        """What became of each partition, also where nothing went."""
+        """Yield the result for each partition, including those without removed segments."""
         run_id = self.session.shared.run_id
         for plan in self.plans:
             yield replace(self.freed.get(plan.path) or Freed(plan), run_id=run_id, is_dry_run=self.dry_run)
 
     def _codes_of_targets(self, codes: Sequence[ExitCode], planned: Sequence[FreePlan]) -> list[ExitCode]:
-        """A code for each partition: that of its failure since it was planned, if there was one."""
+        """Return a code per partition: that of a failure after planning, else that of planning."""
         found = list(codes)
         for plan in planned:
             if plan.path in self._failed_with:
@@ -97,10 +100,10 @@ class Freeing:
         return found
 
     def _free(self) -> list[ExitCode]:
-        """Unlink, then write down what went; what is wrong besides."""
+        """Remove segments, then record them. Returns the codes of further failures."""
         interruptions = self.session.interruptions
         with interruptions.watched(), self._locks:
-            with suppress(KeyboardInterrupt):  # of a wait for a lock
+            with suppress(KeyboardInterrupt):  # raised while waiting for a lock
                 for device in dict.fromkeys(plan.device for plan in self._lockable()):
                     self._free_on(device)
             if interruptions.are_asked_for:
@@ -122,7 +125,7 @@ class Freeing:
                 gone_bytes = self._unlink(plan, segment)
             except (KafkalogError, OSError) as error:
                 self._fail(plan, error)
-                if isinstance(error.__cause__, SyncFailed):  # what the disk has is not known: nothing may follow
+                if isinstance(error.__cause__, SyncFailed):  # the disk's contents are unknown, so no change may follow
                     self._unsynced.add(plan.path)
                 continue
             room = room + gone_bytes if self.dry_run else fs.room(plan.path).free_bytes
@@ -132,7 +135,7 @@ class Freeing:
             self._failures.append(ExitCode.NO_SPACE)
 
     def _candidates(self, plans: Sequence[FreePlan]) -> Iterator[tuple[FreePlan, FreeSegment | None]]:
-        """None for what is left of what has gone before; then segments. Of a partition that failed no more."""
+        """Yield leftovers of earlier removals (None), then segments. A partition that failed is skipped."""
         failed = self.failed_paths
         for plan in plans:
             if plan.has_work and plan.leftovers and plan.path not in failed:
@@ -143,7 +146,7 @@ class Freeing:
                 yield plan, segment
 
     def _unlink(self, plan: FreePlan, segment: FreeSegment | None) -> int:
-        """Unlink a segment, or (None) what is left of earlier segments; the bytes that took."""
+        """Remove a segment, or the leftovers of earlier segments (None). Returns the freed bytes."""
         if not self.dry_run and plan.path not in self._partition_locks:
             self._lock_one(plan)
         freed = self.freed.setdefault(plan.path, Freed(plan))
@@ -162,7 +165,7 @@ class Freeing:
         plan, session = freed.plan, self.session
         try:
             if self._partition_locks.get(plan.path) is None:
-                self._lock_one(plan)  # there may be room for it now
+                self._lock_one(plan)  # removed segments may have made room for the lock
             run, held = session.run_info(()), self._partition_locks[plan.path]
             remark = record_freed(session.context.fs, freed, run, held=held)
             if remark is not None:
@@ -172,7 +175,7 @@ class Freeing:
             self._fail(plan, error)
 
     def _lockable(self) -> list[FreePlan]:
-        """The plans of log directories that could be locked."""
+        """Lock the log directories, and return the plans of those that could be locked."""
         for log_dir in dict.fromkeys(plan.log_dir for plan in self.plans if plan.has_work):
             if log_dir is None or self.dry_run:
                 continue
@@ -189,7 +192,7 @@ class Freeing:
         return self.plans
 
     def _lock_one(self, plan: FreePlan) -> None:
-        with suppress(NoSpace):  # nor has anybody else
+        with suppress(NoSpace):  # then no other process can have the lock
             lock = lock_partition(self.session.context.fs, plan.path, self.session.lock_policy)
             self._partition_locks[plan.path] = lock
             if lock is not None:

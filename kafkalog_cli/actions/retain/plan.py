@@ -1,4 +1,4 @@
-"""What retention would do to a partition, segment by segment: values for plan, apply and output."""
+"""The plan of retention for a partition, segment by segment."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kafkalog_cli.storage.settings.topic_config import Setting
 
 @dataclass(frozen=True, slots=True)
 class RetainRequest(LogRequest):
-    """How to retain. `delay_ms`: how long `.deleted` files stay, None: as file.delete.delay.ms says.
+    """A request for retention. `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms says.
 
-    `keeps`: what goes is not `.deleted` but kept by the run. `explains`: every segment is looked at, also those that
-    stay in any case. `now_is_given`: by `--now`.
+    `keeps`: removed files are kept by the run instead of renamed to `.deleted`. `explains`: the timestamps of all
+    segments are read, including segments that are kept in any case. `now_is_given`: the time is from `--now`.
     """
 
     delay_ms: int | None = None
@@ -30,32 +30,33 @@ class RetainRequest(LogRequest):
 
     @property
     def clock(self) -> Clock:
-        """For the table of refusals."""
+        """The clock for the table of refusals."""
         return Clock(self.now_ms, self.now_is_given)
 
 
 @unique
 class Stay(Enum):
-    """Why a segment stays. The value is the word that machine output uses."""
+    """Why a segment is kept. The value is the word in machine output."""
 
     EMPTY = "empty-active"  # the last segment, without a record
     POLICY = "cleanup-policy"  # cleanup.policy has no "delete"
-    NO_LIMIT = "no-limit"  # no limit is set by anybody
+    NO_LIMIT = "no-limit"  # no source sets a limit
     LIMITS = "within-limits"
-    FUTURE = "future-timestamp"  # the time limit counts from a time to come
-    UNIT = "timestamp-unit"  # the same, and the timestamp is no number of milliseconds
+    FUTURE = "future-timestamp"  # the largest timestamp is in the future
+    UNIT = "timestamp-unit"  # the largest timestamp is in micro- or nanoseconds
     NOT_REPLICATED = "high-watermark"
-    BEHIND = "behind"  # it is old enough, but one before it stays
+    BEHIND = "behind"  # the segment is old enough, but an earlier segment is kept
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFate:
-    """What becomes of a segment, and why.
+    """Whether a segment is removed or kept, and why.
 
-    `goes` or `stays` tells, the other is None; `setting` is the one that decides it, None for the log start, the high
-    watermark and the like. `largest` is None where nobody asked for it. `due_ms` is the first time at which the time
-    limit takes it, with all before it; `due_after_bytes` so much must be appended until the size limit does; None:
-    never. `odd` is what is odd about the timestamp.
+    Either `goes` or `stays` has the reason, the other is None. `setting` is the setting that decides; it is None if the
+    log start, the high watermark or similar decides. `largest` is None if the timestamp was not read. `due_ms` is the
+    first time at which the time limit removes the segment and all before it. `due_after_bytes` is the size of appends
+    after which the size limit removes it. None means never. `odd` is the problem with the timestamp's unit, None
+    without one.
     """
 
     base_offset: int
@@ -72,9 +73,10 @@ class SegmentFate:
 
 @dataclass(frozen=True, slots=True)
 class RetainPlan(LogPlan):
-    """A plan of retention. `rolls`: all segments go, and an empty one begins at the log's end.
+    """A plan of retention. `rolls`: all segments are removed, and an empty segment starts at the log end.
 
-    `due` is what went in earlier runs, and is unlinked now. `delay_ms`: so long the files of this run stay.
+    `due` contains files that earlier runs renamed to `.deleted` and that are removed now. `delay_ms` is how long this
+    run's `.deleted` files stay.
     """
 
     fates: tuple[SegmentFate, ...] = ()
@@ -84,12 +86,12 @@ class RetainPlan(LogPlan):
 
     @property
     def removed(self) -> tuple[SegmentFate, ...]:
-        """The segments that go."""
+        """The segments to remove."""
         return tuple(fate for fate in self.fates if fate.goes is not None)
 
     @property
     def removed_bytes(self) -> int:
-        """The sizes of their logs."""
+        """The size of the logs of the removed segments."""
         return sum(fate.size_bytes for fate in self.removed)
 
     @property
@@ -99,6 +101,6 @@ class RetainPlan(LogPlan):
 
     @property
     def has_work(self) -> bool:
-        """Whether anything is to be changed."""
+        """Whether the plan changes anything."""
         is_due = self.due is not None and bool(self.due.files)
         return not self.is_refused and (bool(self.changes or self.line_edits) or is_due)

@@ -1,4 +1,4 @@
-"""Retains partitions as a broker does: what goes by log start, size and time, and making it go."""
+"""Plans and applies retention as a broker does: by log start offset, size and time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kafkalog_cli.storage.segments.segment_times import LargestTimestamp, larges
 from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, TopicConfig
 
 NEVER_MS = 1 << 62
-"""Older than any run: only files that are due are looked for."""
+"""Older than any run, so that `plan_purge` finds only due files."""
 
 
 def plan_retain(
@@ -46,11 +46,11 @@ def plan_retain(
     request: RetainRequest,
     places: Places | None = None,
 ) -> RetainPlan:
-    """What retention takes at `request.now_ms`. Whether it may be done at all, the table of refusals says.
+    """Plan what retention removes at `request.now_ms`. The table of refusals decides whether it may run.
 
-    Only limits that are known are followed: somebody has set them, or every source was read and none sets them.
-    Reads headers, indexes' ends and checkpoints. Raises as `SettingsSource.metadata` does, and what listing and
-    opening the files raises.
+    Only known limits are followed: limits that a source sets, or defaults if every source was read and none sets them.
+    Reads headers, the ends of indexes, and checkpoints. Raises as `SettingsSource.metadata` does, and the exceptions of
+    listing and opening the files.
     """
     config = request.settings.topic_config(root.log_dir, partition.topic)
     delay_ms = config.file_delete_delay_ms if request.delay_ms is None else request.delay_ms
@@ -75,7 +75,7 @@ def plan_retain(
 
 
 def followed_limits(config: TopicConfig) -> RetentionLimits:
-    """The limits of a topic that are known: a broker has the same."""
+    """Return the known limits of a topic, which a broker has too. An unknown limit counts as unlimited."""
     return RetentionLimits(
         config.retention_ms if config.is_known(TIME_LIMIT) else UNLIMITED,
         config.retention_bytes if config.is_known(SIZE_LIMIT) else UNLIMITED,
@@ -91,10 +91,11 @@ def apply_retain(
     *,
     held: LockHandle | None,
 ) -> Applied | None:
-    """Unlink what is due, and make the changes; None if no segment goes. `held` is the lock of the partition.
+    """Remove due files and make the changes; return None if no segment is removed. `held` is the partition's lock.
 
-    Files of this run wait for `plan.delay_ms`; with 0 they are unlinked at once, and there is no undo. Raises Refused
-    if the partition is not what the plan was made for, and what `journal.apply` and `apply_purge` raise.
+    Files of this run stay as `.deleted` for `plan.delay_ms`. With 0 they are removed at once, and the run cannot be
+    undone. Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply` and
+    `apply_purge`.
     """
     if not plan.has_work:
         return None
@@ -113,14 +114,17 @@ def apply_retain(
 
 
 def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
-    """What a run that has no delay left, and all earlier ones. Raises as `apply_purge`, but that something has gone."""
+    """Remove the `.deleted` files that are due: those of a run without a delay, and of earlier runs.
+
+    Raises as `apply_purge`, but I/O errors as PartlyRemoved.
+    """
     with partly(path, is_begun=True):
         apply_purge(fs, plan_purge(fs, open_partition(fs, path), NEVER_MS, Clock(now_ms, is_given=True)))
 
 
 @contextmanager
 def partly(path: str, *, is_begun: bool) -> Iterator[None]:
-    """Have an error told as one after which something has gone, where `is_begun`; a next run goes on with the rest."""
+    """Re-raise an I/O error as PartlyRemoved if files were already removed (`is_begun`). A later run continues."""
     try:
         yield
     except (KafkalogError, OSError) as error:
@@ -131,7 +135,7 @@ def partly(path: str, *, is_begun: bool) -> Iterator[None]:
 
 
 class _Planning:
-    """Makes the plan of one partition that has segments."""
+    """Plans retention for one partition that has segments."""
 
     def __init__(
         self,
@@ -155,7 +159,7 @@ class _Planning:
             raise Unready(partition.path, "it has segments of 0.7 and later ones")
 
     def complete(self, plan: RetainPlan) -> RetainPlan:
-        """The plan with what is to be done. Raises Unready."""
+        """Return the plan with its changes. Raises Unready."""
         bounds = self._bounds()
         sizes = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in self._segments]
         retention = retain(sizes, bounds, self._limits, self._request.now_ms, self._largest_ms)
@@ -204,7 +208,7 @@ class _Planning:
         return self._times[at].timestamp_ms
 
     def _is_disputable(self, at: int) -> bool:
-        """Whether a broker goes by the time index as it is: after an unclean stop it makes that of the last anew."""
+        """Whether a broker uses the time index as it is. After an unclean stop it rebuilds the last segment's."""
         return self._root.is_clean or at + 1 < len(self._segments)
 
     # -- changes
@@ -219,8 +223,8 @@ class _Planning:
                 edits: tuple[LineEdit, ...] = ()
             else:
                 self._mark_deleted(draft, gone, bounds, rolls=plan.rolls)
-                # Also where the log start stays: a broker does so at its start (LogLoader), and verify takes an epoch
-                # below the first segment for a sign of records that are lost.
+                # Also if the log start does not move: a broker does so at start-up (LogLoader), and verify treats an
+                # epoch below the first segment as a sign of lost records.
                 with changed_epochs(draft) as epochs:
                     epochs.truncate_from_start(log_start_offset)
                 first = bounds.log_end_offset if plan.rolls else self._segments[count].base_offset
@@ -241,9 +245,10 @@ class _Planning:
 
 
 def line_edits(root: RootState, log_start_offset: int, first_base_offset: int) -> tuple[LineEdit, ...]:
-    """What the checkpoints shall say when the log starts at `log_start_offset`.
+    """Return the edits of checkpoint lines for a log that starts at `log_start_offset`.
 
-    That has a line only where the segments do not tell it. What was flushed and cleaned is so up to there.
+    The log start has a line only if it is above the first segment's base offset. Recovery point and cleaner checkpoint
+    are raised to the log start.
     """
     is_told = log_start_offset <= first_base_offset
     return (
@@ -254,7 +259,7 @@ def line_edits(root: RootState, log_start_offset: int, first_base_offset: int) -
 
 
 def _mark_seven_deleted(draft: Draft, gone: tuple[Segment, ...], new_base_offset: int | None) -> None:
-    """The same for 0.7, which has nothing but logs."""
+    """Mark segments of 0.7 as deleted; 0.7 has no files but logs."""
     if new_base_offset is not None:
         draft.put(segment_file_name(new_base_offset, FileKind.SEVEN_LOG), b"")
     for segment in gone:
@@ -263,7 +268,7 @@ def _mark_seven_deleted(draft: Draft, gone: tuple[Segment, ...], new_base_offset
 
 
 def _run(work: Work, request: RetainRequest) -> Changed[RetainPlan]:
-    """A refusal is explained too, where explanations are wanted."""
+    """Run retention on one partition. With `explains`, a refusal still gets a plan, which explains the segments."""
     root = work.begin()
     try:
         work.check(Action.RETAIN)

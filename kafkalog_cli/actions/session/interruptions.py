@@ -1,4 +1,4 @@
-"""Signals that would end a writer in the middle of its work: they become a wish, granted when nothing is half done."""
+"""Turns signals that would end a writer in the middle of a change into requests to stop at the next safe point."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from types import FrameType
 
 POLL_SECONDS = 0.1
 AGAIN_SECONDS = 1.0
-"""A second signal within so short a time is the first one: timeout(1) sends each to its child and to the group."""
+"""A signal repeated within this time counts once: timeout(1) sends it to its child and to the process group."""
 
 
 class Interruptions:
-    """Ctrl-C, SIGTERM and SIGHUP as a wish, `are_asked_for`.
+    """Records Ctrl-C, SIGTERM and SIGHUP as a request to stop (`are_asked_for`).
 
-    Whoever is at a safe point looks for it, and goes on elsewhere.
-
-    Nothing is raised in the middle of a change, in whichever thread it is made. A second signal ends the process
-    at once, as a crash would: that is safe too, but nobody is told what was done. Threads share it.
+    Code at a safe point checks for the request; all other code continues. Nothing is raised in the middle of a change,
+    in any thread. A second signal ends the process at once, as a crash would. The files survive that too, but the
+    changes that were made are not reported. Threads share this object.
     """
 
     def __init__(self) -> None:
@@ -29,20 +28,20 @@ class Interruptions:
 
     @property
     def are_asked_for(self) -> bool:
-        """Whether the run shall end at the next safe point."""
+        """Whether the run should end at the next safe point."""
         return self._asked.is_set()
 
     def ask(self) -> None:
-        """End the run at the next safe point."""
+        """Request that the run ends at the next safe point."""
         self._asked.set()
 
     def safe_point(self) -> None:
-        """Nothing is half done here. Raises KeyboardInterrupt if that is waited for."""
+        """Raise KeyboardInterrupt if a stop was requested; call this only where no change is half done."""
         if self._asked.is_set():
             raise KeyboardInterrupt
 
     def sleep(self, seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Wait at a safe point. Raises KeyboardInterrupt."""
+        """Sleep, and check for a request to stop every `POLL_SECONDS`. Raises KeyboardInterrupt."""
         while seconds > 0:
             self.safe_point()
             sleep(min(seconds, POLL_SECONDS))
@@ -51,7 +50,10 @@ class Interruptions:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Signals are taken as a wish in here; only in the main thread, and only where they would end the process."""
+        """Record signals as requests to stop inside this context.
+
+        Works only in the main thread, and only for signals whose default handler would end the process.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return

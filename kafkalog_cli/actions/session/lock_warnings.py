@@ -1,4 +1,4 @@
-"""What readers say of a log directory that somebody has locked: they take no lock, and what they read may change."""
+"""Warns readers when a log directory is locked: readers take no lock, so the files may change while they are read."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kafkalog_cli.storage.fs import Filesystem
 
 
 def lock_sentence(owner: LockOwner) -> str:
-    """Who has the lock, and what that means for a reader."""
+    """Return a sentence that names the lock's owner and warns that the files may change."""
     who = "a broker is running on it" if owner.is_exclusive else "a kafkalog command is changing it"
     return f"{who} ({'pid unknown' if owner.pid is None else f'pid {owner.pid}'}): what is read may change"
 
 
 class LockWarnings:
-    """Asks for the lock of each log directory once, and reports who has it."""
+    """Checks the lock of each log directory once, and reports its owner."""
 
     def __init__(self, fs: Filesystem, report: Callable[[Note], None]) -> None:
         self._fs = fs
@@ -26,7 +26,7 @@ class LockWarnings:
         self._parents: set[str] = set()
 
     def about_partition(self, directory: str) -> None:
-        """A partition directory is read."""
+        """Warn if the log directory of this partition directory is locked."""
         parent = os.path.dirname(os.path.abspath(directory))  # noqa: PTH100, PTH120  (links are not followed)
         if parent in self._parents:
             return
@@ -36,7 +36,7 @@ class LockWarnings:
             self.about(log_dir)
 
     def about(self, log_dir: str) -> None:
-        """Something in this log directory is read. Where nobody can tell, nothing is said."""
+        """Warn if this log directory is locked. An OSError while checking is ignored."""
         if log_dir in self._asked:
             return
         self._asked.add(log_dir)

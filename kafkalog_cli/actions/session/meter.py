@@ -1,4 +1,4 @@
-"""Counts what is read of a partition's logs, and turns what the operating system says into an error of ours."""
+"""Counts the bytes read from a partition's logs, and translates OSError into KafkalogError."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Meter:
-    """Counts the bytes of one partition's logs that are looked at, and stops it at a read when that is asked for.
+    """Counts the bytes read from one partition's logs, and stops the work at a read if a stop was requested.
 
-    A log that is read once more, to be seen as it will be, is as much work again.
+    A log that is read a second time (to check the result of a change) adds its size to the expected total.
     """
 
     def __init__(self, work: Work, session: Session) -> None:
@@ -27,7 +27,10 @@ class Meter:
         self._left = dict(self._sizes)
 
     def __call__(self, path: str, size_bytes: int) -> None:
-        """So many bytes of a file are about to be read or written. Raises KeyboardInterrupt where that may be left."""
+        """Count `size_bytes` that are about to be read or written at `path`.
+
+        Raises KeyboardInterrupt if a stop was requested and the work may still be abandoned.
+        """
         if not self._work.must_finish:
             self._interruptions.safe_point()
         left = self._left.get(path)
@@ -40,13 +43,13 @@ class Meter:
         self._observer.advance(min(left, size_bytes), path)
 
     def finish(self) -> None:
-        """The partition is done with: what was not looked at will not be."""
+        """End the count for the partition: log bytes that were not read are taken off the expected total."""
         self._observer.expect_more(-sum(self._left.values()))
         self._left.clear()
 
 
 def of_the_system(path: str, error: OSError) -> KafkalogError:
-    """What the operating system said of `path`, or of a file that it names."""
+    """Translate an OSError about `path`, or about the file that the error names, into NoSpace or Unreadable."""
     named = error.filename if isinstance(error.filename, str) else path
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         told: KafkalogError = NoSpace(path=named, reason="it could not be written")

@@ -1,4 +1,4 @@
-"""Who hears of a session: the command line prints what it hears, the library collects it."""
+"""The interface that receives a session's results: the command line prints them, the library collects them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 
 
 class Note(NamedTuple):
-    """A fact beside the results: a warning, or with `is_error` a problem; `kind` is a word for programs."""
+    """A fact beside the results: a warning, or with `is_error` a problem. `kind` is a stable word for programs."""
 
     kind: str
     message: str
@@ -21,41 +21,44 @@ class Note(NamedTuple):
 
 
 class Observer(Protocol):
-    """All methods but `advance`, `expect_more`, `report_now` and `consent` are called in the session's own thread."""
+    """Receives results, notes and progress.
+
+    Only `advance`, `expect_more`, `report_now` and `consent` may be called from other threads than the session's own.
+    """
 
     def working(self) -> AbstractContextManager[object]:
-        """The session is at work while this is open."""
+        """Return a context manager that is open while the session works."""
 
     def begin(self, work: str, total_bytes: int | None) -> None:
-        """So many bytes are to be looked at from now on, by `work`; None: the number is not known."""
+        """Start progress for `work`: `total_bytes` are to be read, None if the total is unknown."""
 
     def expect_more(self, size_bytes: int) -> None:
-        """So many bytes more are to be looked at than were expected; below 0: so many less."""
+        """Add `size_bytes` to the expected total; a negative number reduces it."""
 
     def advance(self, size_bytes: int, subject: str = "") -> None:
-        """So many more bytes were looked at, of the file or directory `subject`."""
+        """Report that `size_bytes` more were read from the file or directory `subject`."""
 
     def report(self, note: Note) -> None:
-        """A fact to be told before the next result."""
+        """Report a fact, before the next result."""
 
     def report_now(self, notes: Sequence[Note]) -> None:
-        """Facts to be told before a partition is changed, while the change can still be stopped."""
+        """Report facts before a partition is changed, while the user can still stop the change."""
 
     def fail(self, error: KafkalogError, *, is_told: bool) -> None:
-        """A partition failed. `is_told`: what is wrong was reported with another partition."""
+        """Report that a partition failed. `is_told`: the error was already reported with another partition."""
 
     def show(self, result: Any) -> None:
-        """The result of a verb on a partition."""
+        """Show the result of a verb on a partition."""
 
     def consent(self, path: str, plan: Any) -> None:
-        """Valid records are about to go, as `plan` says. Raises NotChanged if that is not wanted."""
+        """Ask before `plan` removes valid records. Raises NotChanged if the answer is no."""
 
     def consent_to_all(self, verb: str, partitions: int) -> None:
-        """The same before tasks begin elsewhere, which cannot ask. Raises NotChanged."""
+        """Ask once for all partitions before tasks start in other processes, which cannot ask. Raises NotChanged."""
 
 
 class SilentObserver:
-    """In a task elsewhere: nobody is there to read, or to be asked."""
+    """An observer for tasks in other processes: it discards reports and agrees to every change."""
 
     def working(self) -> AbstractContextManager[object]:
         """See Observer."""

@@ -1,4 +1,4 @@
-"""What a session works with, and what its caller may choose."""
+"""The environment of a session, and the options that its caller may choose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafkalog_cli.storage.kernels import KernelChoice
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The disk, the clocks and the kernels. `clock` counts seconds from any moment on."""
+    """The disk, the clocks and the kernels. `clock` returns seconds from an arbitrary start."""
 
     fs: WritableFilesystem = field(default_factory=RealFilesystem)
     kernels: KernelChoice = field(default_factory=KernelChoice)
@@ -26,7 +26,7 @@ class Context:
 
 
 class Pace(NamedTuple):
-    """How fast a session may go: partitions at a time, and limits (None: there is no limit)."""
+    """Limits of a session: partitions at a time, seconds, and bytes per second. None means no limit."""
 
     jobs: int = 1
     time_budget_seconds: float | None = None
@@ -35,10 +35,10 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """What all verbs have in common. The names are those of the command line's options.
+    """Options that all verbs share, named like the command line's options.
 
-    `now_ms` None: what the clock says. `config` are topic settings as NAME=VALUE, `broker_config` is the path of a
-    server.properties, `metadata` that of a metadata log.
+    `now_ms` replaces the clock's current time; None uses the clock. `config` contains topic settings as NAME=VALUE.
+    `broker_config` is the path of a server.properties, `metadata` the path of a metadata log.
     """
 
     selection: Selection = field(default=Selection())

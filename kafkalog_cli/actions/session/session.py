@@ -1,4 +1,4 @@
-"""Carries out a verb on partitions: several at a time, each under its lock, results in the partitions' order."""
+"""Runs a verb on several partitions at a time, each under its lock, and reports results in the partitions' order."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ _NOT_OF_A_TOPIC = {
 
 
 class Session:
-    """One verb on the partitions of some paths; what fails ends only its partition.
+    """One run of a verb on the partitions of some paths. An error ends only the work on its own partition.
 
-    A log directory's lock is taken before its first partition and held to the end; what lies in one that cannot be
-    locked is left alone. Nothing is locked or changed in a dry run.
+    The lock of a log directory is taken before its first partition and held to the end. Partitions in a log directory
+    that cannot be locked fail unchanged. A dry run locks and changes nothing.
     """
 
     def __init__(  # noqa: PLR0913
@@ -99,7 +99,7 @@ class Session:
 
     @classmethod
     def elsewhere(cls, shared: SharedState) -> Session:
-        """The session as a task in another process has it."""
+        """Return a session for a task in another process: it reports nothing."""
         session = cls.__new__(cls)
         session._settle(shared, SilentObserver(), None)
         session._is_elsewhere = True
@@ -109,34 +109,38 @@ class Session:
 
     @property
     def context(self) -> Context:
-        """What it works with."""
+        """The disk, the clocks and the kernels."""
         return self.shared.context
 
     @property
     def options(self) -> SessionOptions:
-        """What its caller chose."""
+        """The options that the caller chose."""
         return self.shared.options
 
     @property
     def seconds(self) -> float:
-        """How long it is since it began."""
+        """The seconds since the session was created."""
         return self.context.clock() - self._begun
 
     @property
     def only_reads(self) -> bool:
-        """Whether nothing is changed in what is gone through, and so nothing locked."""
+        """Whether the session changes nothing, and so locks nothing."""
         return self.options.dry_run or not self.shared.verb.changes
 
     def partitions(self, paths: list[str]) -> list[Partition]:
-        """What the paths and the selection name, each once. Raises PathNotFound, NotKafkaLayout, NothingSelected."""
+        """Return the partitions that the paths and the selection name, each once.
+
+        Raises PathNotFound, NotKafkaLayout, NothingSelected.
+        """
         self.shared.named_paths = frozenset(path.rstrip("/") for path in paths)
         found = select_partitions(self.fs, paths, self.options.selection)
         return list({os.path.realpath(partition.path): partition for partition in reversed(found)}.values())[::-1]
 
     def writable_partitions(self, paths: list[str]) -> list[Partition]:
-        """Leave out what nobody but its owner changes, where it was not asked for by its own path.
+        """Return the partitions that may be changed.
 
-        Raises UsageError without paths, and as `partitions`.
+        The metadata log, -delete and -future directories are skipped with a note, unless their own paths are given.
+        Raises UsageError without paths, NothingSelected if no partition is left, and the exceptions of `partitions`.
         """
         verb = self.shared.verb.name
         if not paths:
@@ -154,7 +158,7 @@ class Session:
         return kept
 
     def one_partition(self, path: str) -> list[Partition]:
-        """The one partition that a path and the selection name. Raises UsageError for several of them."""
+        """Return the one partition that a path and the selection name. Raises UsageError if there are several."""
         found = self.writable_partitions([path])
         if len(found) > 1:
             names = ", ".join(partition.path.rpartition("/")[2] for partition in found[:3])
@@ -163,7 +167,7 @@ class Session:
         return found
 
     def settings(self, partitions: Sequence[Partition]) -> SettingsSource:
-        """The settings named, and those of metadata logs beside the partitions. Raises UsageError."""
+        """Return the settings from the options and from the metadata logs beside the partitions. Raises UsageError."""
         if self.shared.settings is None:
             fs, options = self.context.fs, self.options
             self.shared.settings = SettingsSource(
@@ -177,12 +181,12 @@ class Session:
         return self.shared.settings
 
     def request(self, kind: Callable[..., LogRequestT], partitions: Sequence[Partition], **what: Any) -> LogRequestT:
-        """A request of a verb on logs: now, and the settings of these partitions, are the session's."""
+        """Create a verb's request on logs, with the session's time, and the settings of these partitions."""
         now_ms = self.shared.clock.now_ms
         return kind(now_ms, self.settings(partitions), kernels=self.context.kernels, **what)
 
     def run_info(self, settings: Sequence[Setting]) -> RunInfo:
-        """The run as its manifests name it, with the settings that it followed in a partition."""
+        """Return the run's description for its manifests, with the settings that applied to a partition."""
         shared = self.shared
         explained = {setting.name: setting.explanation for setting in settings}
         return RunInfo(shared.run_id, shared.verb.name, shared.argv, shared.clock.now_ms, explained, __version__)
@@ -190,7 +194,7 @@ class Session:
     # -- the run
 
     def run(self, request: Any, partitions: Sequence[Partition], show: Callable[[Any], None] | None = None) -> Summary:
-        """Do what is to be done to each partition; `show` gets the results in their order, else the observer does."""
+        """Run the verb on each partition. Results go to `show` (None: the observer), in partition order."""
         self._show = show or self.observer.show
         self._prepare(request, partitions)
         verb, engine = self.shared.verb, self.options.engine
@@ -225,7 +229,10 @@ class Session:
         return dict.fromkeys(log_dir for log_dir in found if log_dir is not None)
 
     def _tasks(self, partitions: Sequence[Partition]) -> Iterator[Sized[Outcome[Any]]]:
-        """What is to be done; called for in order, as threads get free, or all before any is begun elsewhere."""
+        """Yield a task per partition.
+
+        Threads take them in order as they get free; an engine in other processes takes all before it starts any.
+        """
         warnings = LockWarnings(self.fs, self.observer.report)
         for partition in partitions:
             log_dir = log_dir_of(self.fs, partition.path)
@@ -236,24 +243,25 @@ class Session:
             self._learn(partitions)
 
     def _learn(self, partitions: Sequence[Partition]) -> None:
-        """Look up, before tasks elsewhere begin, what they must not find changed by each other.
+        """Read the checkpoints and metadata of the log directories before tasks start in other processes.
 
-        A marker that a task has taken away for a while is no unclean stop.
+        A task must not read them while another task changes them: a marker that a task has removed for a while must not
+        count as an unclean shutdown.
         """
         for log_dir in self._log_dirs_of(partitions):
             self.shared.roots.checkpoints(log_dir)
-            with suppress(KafkalogError, OSError):  # each partition fails by it when its turn comes
+            with suppress(KafkalogError, OSError):  # each partition raises the error when it is processed
                 if self.shared.settings is not None:
                     self.shared.settings.metadata(log_dir)
 
     def _task(self, work: Work) -> Sized[Outcome[Any]]:
-        """Called in the order of the partitions, in the main thread."""
+        """Lock the partition's log directory and return its task. Called in partition order, in the main thread."""
         path = work.log_dir
         is_new = path is not None and path not in self._log_dirs
         if path is not None and is_new and not self.only_reads and not self._is_over():
             try:
                 self._log_dirs[path] = self._lock(path)
-            except KeyboardInterrupt:  # while it waited
+            except KeyboardInterrupt:  # while waiting for the lock
                 return Sized(lambda: Outcome(work), None)
         error = None if path is None else self._log_dirs.get(path)
         if error is not None:
@@ -261,7 +269,7 @@ class Session:
         return Sized(lambda: self._outcome(work), log_bytes(work.partition))
 
     def _lock(self, log_dir: str) -> KafkalogError | None:
-        """Why the log directory cannot be had, None once it is locked."""
+        """Lock the log directory. Return the error if that fails, None once it is locked."""
         try:
             lock = lock_log_dir(self.fs, log_dir, self.lock_policy)
             if lock is not None:
@@ -291,7 +299,7 @@ class Session:
     # -- one partition, in a thread or in another process
 
     def run_one(self, work: Work) -> Outcome[Any]:
-        """What became of one partition."""
+        """Run the verb on one partition, and return its outcome."""
         meter = Meter(work, self)
         work.bind(self, self._metered(meter))
         try:
@@ -318,7 +326,7 @@ class Session:
                 return verb.run(work, request)
 
     def _settle_marker(self, work: Work) -> None:
-        """Give the marker of a clean shutdown back that an earlier run on the partition could not give back."""
+        """Restore the clean shutdown marker that an earlier run on the partition could not restore."""
         fs, partition, log_dir = work.fs, work.partition, work.log_dir
         if self.only_reads or log_dir is None or not settled_runs(fs, partition, log_dir):
             return
@@ -329,9 +337,10 @@ class Session:
 
     @contextmanager
     def _log_dir_locked(self, work: Work) -> Iterator[None]:
-        """In a task elsewhere: a lock of its own, for as long, as this process may outlive the planning process.
+        """In a task of another process, hold a lock of its own on the log directory.
 
-        A task that is tried again looks anew at what the try before has left, and has a run of its own.
+        The task may outlive the planning process, whose lock then ends. A task that is retried opens the partition
+        again, as the first attempt may have changed it, and gets a run id of its own.
         """
         if not self._is_elsewhere or self.only_reads:
             yield
@@ -359,7 +368,7 @@ class Session:
 
     def _take(self, outcome: Outcome[Any]) -> None:
         for note in outcome.work.take_notes():
-            if note not in self._reported:  # that of a log directory comes with each of its partitions
+            if note not in self._reported:  # each partition of a log directory brings the directory's note
                 self.observer.report(note)
             self._reported.add(note)
         if outcome.error is not None:
@@ -387,7 +396,7 @@ class Session:
         return left
 
     def _is_over(self) -> bool:
-        """Whether no partition may be begun any more."""
+        """Whether no further partition may be started."""
         budget = self.options.pace.time_budget_seconds
         is_late = budget is not None and self.seconds >= budget
         return is_late or self.interruptions.are_asked_for
@@ -397,19 +406,19 @@ class Session:
 
 
 class RunElsewhere:
-    """`Session.run_one` for another process, which gets what the session shares once."""
+    """`Session.run_one` for another process, to which the session's shared state is sent once."""
 
     def __init__(self, shared: SharedState) -> None:
         self._shared = shared
 
     def __eq__(self, other: object) -> bool:
-        """The same session's."""
+        """Whether both belong to the same session."""
         return isinstance(other, RunElsewhere) and other._shared is self._shared
 
     def __hash__(self) -> int:
-        """By the session."""
+        """The identity of the shared state."""
         return id(self._shared)
 
     def __call__(self, work: Work) -> Outcome[Any]:
-        """In the task."""
+        """Run the verb in the task."""
         return Session.elsewhere(self._shared).run_one(work)

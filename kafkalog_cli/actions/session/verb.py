@@ -1,4 +1,4 @@
-"""A verb as a value, what all partitions of a session share, and how a session ended."""
+"""A verb as a value, the state that all partitions of a session share, and the summary of a session."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
 
 
 def never(_partition: Partition) -> bool:
-    """No partition is locked before it is looked at: the verb asks for the lock when it has something to change."""
+    """Lock no partition before the verb runs: the verb takes the lock when it has something to change."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Verb(Generic[RequestT_contra]):
-    """What is done to each partition: `run` plans and applies it, in any thread or in a task elsewhere.
+    """A verb: `run` plans the change of one partition and applies it, in any thread or in a task of another process.
 
-    `run` prints nothing. It raises KafkalogError, and OSError as the disk has it. `changes`: whether log
-    directories are locked. `locks_first`: whether a partition is locked before it is looked at. `counts_logs`:
-    whether progress counts the bytes of the partitions' logs that are read. `when_locked` is called for each log
-    directory under its lock.
+    `run` prints nothing. It raises KafkalogError, and OSError from the disk. `changes`: whether log directories are
+    locked. `locks_first`: whether a partition is locked before `run` reads it. `counts_logs`: whether progress counts
+    the bytes read from the partitions' logs. `when_locked` is called for each log directory while its lock is held.
     """
 
     name: str
@@ -46,7 +45,10 @@ class Verb(Generic[RequestT_contra]):
 
 @dataclass(slots=True)
 class SharedState:
-    """What all partitions of a session share; tasks elsewhere get a copy. `sharers`: processes that share the disk."""
+    """State that all partitions of a session share. Tasks in other processes get a copy.
+
+    `sharers` is the number of processes that share the disk, and so the limit of bytes per second.
+    """
 
     verb: Verb[Any]
     context: Context
@@ -65,7 +67,10 @@ class SharedState:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a session ended. `codes`: of each partition; `not_done`: what was not begun, or broken off unchanged."""
+    """The end of a session: the exit code of all, and `codes` per partition.
+
+    `not_done` contains the partitions that were not started, or were interrupted before any change.
+    """
 
     code: ExitCode
     codes: tuple[ExitCode, ...] = ()

@@ -1,4 +1,4 @@
-"""One partition while a verb is at work on it: its disk, its lock, the refusals that hold, and its changes."""
+"""One partition while a verb works on it: its disk, its lock, the refusals that apply, and its changes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ PlanT = TypeVar("PlanT", bound="ChangePlan")
 
 @dataclass(frozen=True, slots=True)
 class Changed(Generic[PlanT]):
-    """What became of one partition; `done` None: nothing was changed, as in a dry run.
+    """The result of a changing verb for one partition. `done` is None if nothing was changed, as in a dry run.
 
-    `is_named`: whether the command line names the partition or its topic, where the verb asks for that.
+    `is_named`: whether the command line names the partition or its topic, for verbs that depend on that.
     """
 
     plan: PlanT
@@ -45,14 +45,16 @@ class Changed(Generic[PlanT]):
 
     @property
     def exit_code(self) -> ExitCode:
-        """That of the plan."""
+        """The plan's exit code."""
         return self.plan.exit_code
 
 
 class Work:
-    """One partition in work, in a thread or task of its own. `log_dir` None: it lies in no log directory.
+    """One partition that a verb works on, in its own thread or task.
 
-    `fs` is the disk through which the partition is to be read and changed. `lock` is the partition's, if it is held.
+    `log_dir` is None if the partition is in no log directory. `fs` is the filesystem through which the verb must read
+    and change the partition. `lock` is the partition's lock while it is held. `must_finish` is true once changes may
+    have begun: a request to stop is ignored then.
     """
 
     def __init__(self, partition: Partition, log_dir: str | None) -> None:
@@ -66,12 +68,12 @@ class Work:
         self._reported: set[tuple[str, str, str | None]] = set()
 
     def bind(self, session: Session, fs: WritableFilesystem) -> None:
-        """The session that does the work in this process, and the disk as it counts it."""
+        """Set the session that runs this work in this process, and its metered filesystem."""
         self._session = session
         self.fs = fs
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process, or from it: neither locks nor a disk that is counted go along."""
+        """Return the state to pickle, without the lock, the session and the metered filesystem."""
         left = ("fs", "_session")
         return {name: value for name, value in self.__dict__.items() if name not in left} | {"lock": None}
 
@@ -83,28 +85,28 @@ class Work:
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing may be changed."""
+        """Whether this is a dry run, which changes nothing."""
         return self._shared.options.dry_run
 
     @property
     def clock(self) -> Clock:
-        """Now, as the command line or the clock says."""
+        """The current time, from the options or the system clock."""
         return self._shared.clock
 
     @property
     def places(self) -> Places:
-        """Where the partitions of the log directories lie."""
+        """The directories of the partitions in the log directories."""
         return self._shared.places
 
     @property
     def settings(self) -> SettingsSource:
-        """Where the settings of topics and of the broker come from."""
+        """The source of topic and broker settings."""
         assert self._shared.settings is not None
         return self._shared.settings
 
     @property
     def roots(self) -> Roots:
-        """What the log directories said before anything was changed."""
+        """The state of the log directories before anything was changed."""
         return self._shared.roots
 
     @property
@@ -119,42 +121,46 @@ class Work:
 
     @property
     def is_named(self) -> bool:
-        """Whether the command line names the partition's directory, or its topic."""
+        """Whether the command line names the partition's directory or its topic."""
         shared = self._shared
         return self.partition.path in shared.named_paths or self.partition.topic in shared.named_topics
 
     # -- what there is to say
 
     def note(self, kind: str, message: str, path: str | None) -> None:
-        """Something to be told once, with the partition's result."""
+        """Add a note to report with the partition's result; a note that was already added is ignored."""
         told = {(note.kind, note.message, note.path) for note in self._notes}
         if (kind, message, path) not in told | self._reported:
             self._notes.append(Note(kind, message, path))
 
     def take_notes(self) -> list[Note]:
-        """All that was noted until now, to report it."""
+        """Return the notes added since the last call, and mark them as reported."""
         notes, self._notes = self._notes, []
         self._reported.update((note.kind, note.message, note.path) for note in notes)
         return notes
 
     def warn(self, verdicts: Sequence[Verdict]) -> None:
-        """Note what the table of refusals warns of."""
+        """Add a note for each verdict, which is a warning from the table of refusals."""
         for verdict in verdicts:
             self.note(verdict.rule.name, verdict.message, verdict.path)
 
     def report_now(self) -> None:
-        """Tell what there is to know of the partition before it is changed, while that can still be stopped."""
+        """Report the notes now, before the partition is changed and while the user can still stop the change."""
         self._session.observer.report_now(self.take_notes())
 
     def confirm(self, plan: Any) -> None:
-        """Ask whoever is there before valid records go. Raises NotChanged, KeyboardInterrupt."""
+        """Ask the user before valid records are removed, except in a dry run. Raises NotChanged, KeyboardInterrupt."""
         if not self.dry_run:
             self._session.observer.consent(self.partition.path, plan)
 
     # -- before the change
 
     def begin(self) -> RootState:
-        """Take back what was cut off half way; what the log directory says then. Raises KafkalogError."""
+        """Undo a run that was interrupted on this partition, and return the log directory's state for the partition.
+
+        A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises
+        KafkalogError.
+        """
         run_id = cut_off_run(self.fs, self.partition)
         if run_id is None:
             return self.roots.state(self.log_dir, self.partition)
@@ -172,9 +178,9 @@ class Work:
         return Roots(self.fs).state(self.log_dir, self.partition)
 
     def check(self, action: Action, *, facts: PartitionFacts | None = None, **intent: Any) -> PartitionFacts:
-        """Note what the table of refusals warns of; `facts` None: they are gathered.
+        """Check `action` against the table of refusals, add its warnings as notes, and return the facts.
 
-        Raises Refused, UnsupportedFormat.
+        `facts` None: they are gathered here. Raises Refused, UnsupportedFormat.
         """
         shared, partition = self._shared, self.partition
         facts = facts or gather_facts(
@@ -206,7 +212,10 @@ class Work:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """The partition's lock; from here on the work is finished, whatever comes. Raises Locked, Refused, NoSpace."""
+        """Hold the partition's lock, except in a dry run; requests to stop are ignored from here on.
+
+        Raises Locked, Refused, NoSpace, and KeyboardInterrupt if a stop was requested before.
+        """
         if self.dry_run:
             yield
             return
@@ -216,15 +225,15 @@ class Work:
             yield
 
     def run_info(self, settings: Sequence[Setting]) -> RunInfo:
-        """The run as its manifests name it, with the settings that it followed in this partition."""
+        """Return the run's description for its manifest, with the settings that applied to this partition."""
         return self._session.run_info(settings)
 
     def change(
         self, plan: PlanT, apply: Callable[[RunInfo], Applied | None], *, warns_first: bool = False
     ) -> Changed[PlanT]:
-        """Carry out a plan, unless this is a dry run; `warns_first`: what is noted is told before.
+        """Apply a plan with `apply` under the partition's lock, unless this is a dry run or there is nothing to do.
 
-        `apply` makes the changes under the partition's lock. Raises KafkalogError, OSError.
+        `warns_first`: the notes are reported before the change. Raises KafkalogError, OSError.
         """
         if self.dry_run or not plan.has_work:
             return Changed(plan, None, self.dry_run)
@@ -233,7 +242,10 @@ class Work:
 
     @contextmanager
     def ready_to_change(self, plan: ChangePlan, *, warns_first: bool = False) -> Iterator[None]:
-        """The partition's lock, once whoever is there has been told and asked. Raises as `locked` and `confirm`."""
+        """Report notes if `warns_first`, ask the user if valid records are removed, and hold the partition's lock.
+
+        Raises the exceptions of `locked` and `confirm`.
+        """
         if warns_first:
             self.report_now()
         if plan.drops_valid:
@@ -242,7 +254,7 @@ class Work:
             yield
 
     def changed(self, plan: PlanT, done: Applied | None) -> Changed[PlanT]:
-        """What became of the partition; the marker of a clean shutdown that stays away is noted."""
+        """Return the result, and note if the clean shutdown marker was not restored."""
         if done is not None and done.marker is Marker.AWAY:
             self.note("marker", MARKER_STAYS_AWAY, plan.log_dir)
         return Changed(plan, done)
@@ -250,9 +262,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[ResultT]):
-    """What became of one partition: a result or an error; neither if it was not begun or was broken off.
+    """The outcome for one partition: a result, an error, or neither if the work was not started or was interrupted.
 
-    `is_told`: what is wrong was reported with another partition.
+    `is_told`: the error was already reported with another partition.
     """
 
     work: Work

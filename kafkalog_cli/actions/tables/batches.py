@@ -1,4 +1,4 @@
-"""The header of every batch in a log: of those with bad CRCs, of markers and of aborted transactions too."""
+"""Rows of batch headers: every batch in a log, with bad CRCs, markers and aborted transactions included."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NONE = -1
 
 
 class BatchRow(NamedTuple):
-    """A batch: `size_bytes` from byte `position` of the file `segment` on. Times in epoch ms; None: there is none.
+    """A batch: `size_bytes` from byte `position` of the file `segment` on.
 
-    `base_offset` and `records` of a compressed message set v0 or v1 are None: its header does not tell. In 0.7 each
-    message is a batch, and offsets are bytes.
+    Times are in epoch ms; None if there is none. `base_offset` and `records` of a compressed message set v0 or v1 are
+    None, because its header does not contain them. In 0.7 each message is a batch, and offsets are byte positions.
     """
 
     topic: str
@@ -53,10 +53,10 @@ class BatchRow(NamedTuple):
 def batches(
     fs: Filesystem, partition: Partition, on_damage: OnDamage, choice: KernelChoice | None = None
 ) -> Iterator[BatchRow]:
-    """Every batch in log order; nothing is decompressed. A bad CRC is a value; where the chain of batches breaks
-    `on_damage` is told, and it goes on with the next good batch.
+    """Yield every batch in log order; nothing is decompressed.
 
-    Raises what `on_damage` and `open_read` raise.
+    A bad CRC is reported in the row. Where the chain of batches breaks, `on_damage` is called, and the next valid batch
+    follows. Raises as `on_damage` and `open_read` do.
     """
     choice = choice or KernelChoice()
     log_dir = partition.path.rpartition("/")[0] or "."

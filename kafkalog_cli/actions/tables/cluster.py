@@ -1,4 +1,4 @@
-"""Topics, partitions, settings, brokers and features as the replayed metadata log has them."""
+"""Rows of topics, partitions, settings, brokers and features from the replayed metadata log."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata, read
 from kafkalog_cli.storage.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE, BrokerState
 
 _RESOURCES = {TOPIC_RESOURCE: "TOPIC", BROKER_RESOURCE: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
-"""ConfigResource.Type."""
+"""Names of resource types by number (ConfigResource.Type)."""
 
 
 class Topic(NamedTuple):
-    """A topic; `replication_factor` is the largest of its partitions."""
+    """A topic; `replication_factor` is the largest number of replicas among its partitions."""
 
     topic: str
     topic_id: str
@@ -25,7 +25,10 @@ class Topic(NamedTuple):
 
 
 class TopicPartitionState(NamedTuple):
-    """A partition as the controller has it; `directories` are ids of log directories, in the order of `replicas`."""
+    """A partition in the controller's metadata.
+
+    `directories` are ids of log directories, in the order of `replicas`.
+    """
 
     topic: str
     topic_id: str
@@ -42,7 +45,7 @@ class TopicPartitionState(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What was set for a topic, a broker (name "": all brokers), a group, …"""
+    """A setting of a topic, a broker (`resource_name` "": all brokers), a group, and so on."""
 
     resource_type: str
     resource_name: str
@@ -51,17 +54,16 @@ class Setting(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A finalized feature."""
+    """A finalized feature and its level."""
 
     name: str
     level: int
 
 
 def furthest_metadata(fs: Filesystem, paths: Iterable[str], on_damage: OnDamage) -> ClusterMetadata | None:
-    """Of replicas of the metadata log the one with the last offset; None of none.
+    """Return the replica of the metadata log with the last offset; None if there are no replicas.
 
-    Raises what `on_damage` raises where that one is damaged so that later records may be missing, and what
-    `read_cluster_metadata` raises.
+    Raises as `on_damage` does if damage in that replica may hide later records, and as `read_cluster_metadata` does.
     """
     found = [read_cluster_metadata(fs, path) for path in paths]
     if not found:
@@ -74,14 +76,14 @@ def furthest_metadata(fs: Filesystem, paths: Iterable[str], on_damage: OnDamage)
 
 
 def topics(metadata: ClusterMetadata) -> Iterator[Topic]:
-    """By name."""
+    """Yield the topics, by name."""
     for name, topic in sorted(metadata.topics.items()):
         replicas = max((len(one.replicas) for one in topic.partitions.values()), default=0)
         yield Topic(name, topic.topic_id, len(topic.partitions), replicas)
 
 
 def partitions(metadata: ClusterMetadata) -> Iterator[TopicPartitionState]:
-    """By topic and number."""
+    """Yield the partitions, by topic and number."""
     for name, topic in sorted(metadata.topics.items()):
         for number, one in sorted(topic.partitions.items()):
             yield TopicPartitionState(
@@ -91,19 +93,19 @@ def partitions(metadata: ClusterMetadata) -> Iterator[TopicPartitionState]:
 
 
 def configs(metadata: ClusterMetadata) -> Iterator[Setting]:
-    """By resource and name."""
+    """Yield the settings, by resource and name."""
     for (kind, resource), settings in sorted(metadata.configs.items()):
         for name, value in sorted(settings.items()):
             yield Setting(_RESOURCES.get(kind, f"UNKNOWN ({kind})"), resource, name, value)
 
 
 def brokers(metadata: ClusterMetadata) -> Iterator[BrokerState]:
-    """By id."""
+    """Yield the brokers, by id."""
     for _, one in sorted(metadata.brokers.items()):
         yield one
 
 
 def features(metadata: ClusterMetadata) -> Iterator[Feature]:
-    """By name."""
+    """Yield the features, by name."""
     for name, level in sorted(metadata.features.items()):
         yield Feature(name, level)

@@ -1,4 +1,4 @@
-"""Offsets that groups committed: what a coordinator would hold, and every commit that the log still has."""
+"""Rows of committed offsets of groups: the offsets that a coordinator would have, and every commit in the log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _RECORDS = ("OffsetCommit", "LegacyOffsetCommit")
 
 
 class CommittedOffset(NamedTuple):
-    """An offset of a group. Times in epoch ms; None: there is none, or the record's version does not say.
+    """A committed offset of a group.
 
-    `log_partition` and `log_offset` tell the record in `__consumer_offsets`.
+    Times are in epoch ms. A field is None if there is no value, or if the record's version does not contain it.
+    `log_partition` and `log_offset` are the place of the record in `__consumer_offsets`.
     """
 
     group_id: str
@@ -34,9 +35,10 @@ class CommittedOffset(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """A commit as it was written, `is_tombstone` one that takes an offset away: its `offset` is None.
+    """A commit as it was written.
 
-    `producer_id` is None outside of transactions. `timestamp` is the record's, epoch ms.
+    `is_tombstone`: the commit removes an offset, and its `offset` is None. `producer_id` is None outside of
+    transactions. `timestamp` is that of the record, in epoch ms.
     """
 
     group_id: str
@@ -59,10 +61,10 @@ _Key = tuple[str, str, int]
 
 
 def committed_offsets(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[CommittedOffset]:
-    """The offsets that a coordinator has after it has loaded a partition (OffsetMetadataManager.replay).
+    """Yield the offsets that a coordinator has after loading a partition (OffsetMetadataManager.replay).
 
-    Of a transaction they count from its commit on, unless a later record is there; tombstones take both away. Whether
-    an offset has expired is not looked at: a coordinator tells by tombstones.
+    Offsets in a transaction count once it commits, unless a later record has set the same offset. A tombstone removes
+    both. Whether an offset has expired is not checked, since a coordinator writes a tombstone then.
     """
     held: dict[_Key, CommittedOffset] = {}
     pending: dict[int, dict[_Key, CommittedOffset]] = {}
@@ -83,7 +85,7 @@ def committed_offsets(entries: Iterable[CoordinatorEntry], log_partition: int) -
 
 
 def offset_commits(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[OffsetCommit]:
-    """Every commit in log order, those of aborted and open transactions among them."""
+    """Yield every commit in log order, including those of aborted and open transactions."""
     for entry in entries:
         if entry.record is None or entry.record.name not in _RECORDS:
             continue
@@ -99,7 +101,7 @@ def offset_commits(entries: Iterable[CoordinatorEntry], log_partition: int) -> I
 
 
 def known_time(timestamp: int | None) -> int | None:
-    """Epoch ms; None for Kafka's -1."""
+    """Return a timestamp in epoch ms, or None for Kafka's -1."""
     return None if timestamp == NO_TIMESTAMP else timestamp
 
 

@@ -1,4 +1,4 @@
-"""A partition of a coordinator's topic in log order, as the coordinator replays it when it takes the partition over."""
+"""Read a partition of a coordinator's topic in log order, as the coordinator does when it takes the partition over."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
 
 OnDamage = Callable[[DamagedLog], None]
-"""What becomes of records that cannot be read: it raises what it is given, or takes it and they are left out."""
+"""Called for records that cannot be read. It raises its argument, or returns, and the records are left out."""
 
 
 class CoordinatorEntry(NamedTuple):
-    """A record; where `record` is None, the end of a transaction of `producer_id` (-1: the record is of none)."""
+    """A record of a coordinator, or the end of a transaction of `producer_id` if `record` is None.
+
+    `producer_id` is -1 for a record outside of transactions.
+    """
 
     offset: int
     timestamp: int
@@ -35,9 +38,9 @@ class CoordinatorEntry(NamedTuple):
 def coordinator_entries(
     fs: Filesystem, partition: Partition, on_damage: OnDamage, choice: KernelChoice | None = None
 ) -> Iterator[CoordinatorEntry]:
-    """The records from the log's start on (CoordinatorLoaderImpl), aborted ones and open ones among them.
+    """Yield the records from the log's start on (CoordinatorLoaderImpl), including aborted and open transactions.
 
-    Records of a type that is not known are passed over, as there. Raises what `on_damage` and `open_read` raise.
+    Records of unknown types are skipped, as the coordinator does. Raises as `on_damage` and `open_read` do.
     """
     if not partition.segments:
         return
@@ -80,7 +83,7 @@ def _entry(topic: str, record: Record) -> CoordinatorEntry | Fault | None:
 
 
 def _fault(record: Record, message: str) -> Fault:
-    """Damage of one record, told by the place of its batch."""
+    """Return the fault for a damaged record, with the position of its batch."""
     batch, offset = record.batch, record.offset
     return Fault(
         FaultKind.INVALID_RECORD, batch.position, f"the record of offset {offset}: {message}", batch.size_bytes,

@@ -1,4 +1,4 @@
-"""Groups and their members as a group coordinator would hold them: classic, consumer (KIP-848), share, streams."""
+"""Rows of groups and members as a group coordinator has them: classic, consumer (KIP-848), share, streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MEMBER_STATES = {0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITI
 
 
 class Assigned(NamedTuple):
-    """Partitions of a topic that a member has: classic groups tell the topic's name, later ones its id."""
+    """Partitions of a topic assigned to a member; classic groups have the topic's name, later kinds its id."""
 
     topic: str | None
     topic_id: str | None
@@ -37,7 +37,10 @@ class Assigned(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group. `epoch` is a classic group's generation; `state_timestamp` in epoch ms, of classic groups only."""
+    """A group.
+
+    `epoch` is the generation of a classic group. `state_timestamp` is in epoch ms, and only for classic groups.
+    """
 
     group_id: str
     group_type: str
@@ -52,7 +55,10 @@ class Group(NamedTuple):
 
 
 class GroupMember(NamedTuple):
-    """A member. What a kind of group does not know is None; `assignment` of one that streams is, too."""
+    """A member of a group.
+
+    A field that its kind of group does not have is None, as is the `assignment` of a streams member.
+    """
 
     group_id: str
     group_type: str
@@ -73,14 +79,17 @@ class GroupMember(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """What a partition of `__consumer_offsets` says of groups, by (type, group id) and (type, group id, member id)."""
+    """The groups and members in a partition of `__consumer_offsets`.
+
+    The keys are (type, group id) for groups and (type, group id, member id) for members.
+    """
 
     groups: dict[tuple[str, str], Group]
     members: dict[tuple[str, str, str], GroupMember]
 
 
 def group_state(entries: Iterable[CoordinatorEntry], log_partition: int) -> GroupState:
-    """The groups after all of a partition is replayed (GroupMetadataManager.replay)."""
+    """Return the groups after replaying a whole partition (GroupMetadataManager.replay)."""
     replay = _Replay(log_partition)
     for entry in entries:
         if entry.record is not None:
@@ -89,7 +98,7 @@ def group_state(entries: Iterable[CoordinatorEntry], log_partition: int) -> Grou
 
 
 def groups(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[Group]:
-    """The groups, each with the number of its members."""
+    """Yield the groups, each with the number of its members."""
     state = group_state(entries, log_partition)
     counts: dict[tuple[str, str], int] = {}
     for kind, group_id, _ in state.members:
@@ -99,12 +108,12 @@ def groups(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[
 
 
 def group_members(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[GroupMember]:
-    """The members of all groups."""
+    """Yield the members of all groups."""
     yield from group_state(entries, log_partition).members.values()
 
 
 class _Replay:
-    """Takes records in, one after the other."""
+    """Replays records one after the other."""
 
     def __init__(self, log_partition: int) -> None:
         self.groups: dict[tuple[str, str], Group] = {}
@@ -198,5 +207,8 @@ def _topics(found: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _read(message: Any, name: str) -> Any:
-    """A field of a consumer's subscription or assignment; None of one that is not read: bytes of another protocol."""
+    """Return a field of a consumer's subscription or assignment.
+
+    None if the message was not decoded, because it is of another protocol.
+    """
     return message.get(name) if isinstance(message, dict) else None

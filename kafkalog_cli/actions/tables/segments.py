@@ -1,4 +1,4 @@
-"""The segments of a log: their files' sizes, their ranges of offsets and times, by headers and indexes."""
+"""Rows of segments: file sizes, and ranges of offsets and times from headers and indexes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from kafkalog_cli.storage.partition import Partition
 
 
 class SegmentRow(NamedTuple):
-    """A segment. Sizes in bytes, None where the file is missing; times in epoch ms, None where none can be told.
+    """A segment.
 
-    `first_offset` and `next_offset` are those of its batches: the first, and the one behind the last; `format` is that
-    of the first batch. `problems` counts what its headers and indexes show to be wrong: `kafkalog verify` tells.
+    Sizes are in bytes, None if the file is missing. Times are in epoch ms, None if unknown. `first_offset` is the first
+    offset of its batches, and `next_offset` the offset after the last one. `format` is that of the first batch.
+    `problems` counts what is wrong in its headers and indexes; `kafkalog verify` shows details.
     """
 
     topic: str
@@ -37,7 +38,7 @@ class SegmentRow(NamedTuple):
 
 
 def segments(fs: Filesystem, partition: Partition) -> Iterator[SegmentRow]:
-    """By base offset. What cannot be read is one of its problems; nothing is raised for it."""
+    """Yield the segments, by base offset. A file that cannot be read counts as a problem, and raises nothing."""
     for segment in partition.segments:
         yield _row(list_segment(fs, partition, segment, clean=False))
 

@@ -1,4 +1,4 @@
-"""Transactional ids as a transaction coordinator would hold them after it has loaded a partition."""
+"""Rows of transactional ids as a transaction coordinator has them after loading a partition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkalog_cli.actions.tables.coordinator_log import CoordinatorEntry
 _STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
 )  # fmt: skip
-"""By their numbers (TransactionState)."""
+"""Names of the states by number (TransactionState)."""
 
 
 class TransactionPartitions(NamedTuple):
@@ -22,7 +22,7 @@ class TransactionPartitions(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """A transactional id. Times in epoch ms; `partitions` are those that are in the transaction now."""
+    """A transactional id. Times are in epoch ms; `partitions` are those in the current transaction."""
 
     transactional_id: str
     producer_id: int
@@ -37,7 +37,7 @@ class Transaction(NamedTuple):
 
 
 def transactions(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[Transaction]:
-    """The last that the log says of each id, without those that it has forgotten (TransactionStateManager)."""
+    """Yield the last state of each transactional id, without expired ids (TransactionStateManager)."""
     held: dict[str, Transaction] = {}
     for entry in entries:
         if entry.record is None or entry.record.name != "TransactionLog":

@@ -1,4 +1,4 @@
-"""A bad last batch that the broker had acknowledged before it stopped cleanly: no torn tail, but damage since then."""
+"""Bad last batches that the broker had acknowledged before it stopped cleanly: damage since then, not torn tails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEP = (
 def with_acknowledged(
     findings: Iterable[Finding], root: RootState | None, topic: str, partition: int | None
 ) -> Iterator[Finding]:
-    """The findings; a bad last batch below the high watermark of a clean stop becomes corruption."""
+    """Yield the findings; a bad last batch below the high watermark of a clean stop becomes corruption."""
     watermark = None
     if root is not None and partition is not None and root.shutdown is Shutdown.CLEAN:
         watermark = root.offsets_of(topic, partition).high_watermark

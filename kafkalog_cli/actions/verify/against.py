@@ -1,4 +1,4 @@
-"""Two replicas of a partition: where they diverge, and which is the more complete (`verify --against`)."""
+"""Compare two replicas of a partition: where they diverge, and which is more complete (`verify --against`)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
 
 _COMPARED = (1, 2, 3, 4, 5, 6, 14)
-"""Size, offsets, leader epoch, magic, CRC, whether it holds: batches alike in these columns are the same."""
+"""Columns that identify a batch: size, both offsets, leader epoch, magic, CRC, and whether the CRC is right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`ours` and `theirs` as they are, and what there is to say about the two together.
+    """The states of two replicas, `ours` and `theirs`, and the findings of comparing them.
 
-    `diverged_at` is the first offset at which they differ in what they share, None if they nowhere do.
+    `diverged_at` is the first offset at which the replicas differ where they overlap. None if they do not differ.
     """
 
     ours: ReplicaState
@@ -40,19 +40,19 @@ class Comparison:
 
     @property
     def more_complete(self) -> ReplicaState | None:
-        """The one to keep, None if they are alike, or each has something that the other has not."""
+        """The replica to keep. None if both are alike, or if each has something that the other lacks."""
         if self.ours.rank == self.theirs.rank or self.reaches_further is not None:
             return None
         return max(self.ours, self.theirs, key=lambda state: state.rank)
 
     @property
     def reaches_further(self) -> ReplicaState | None:
-        """The one that is damaged and yet has offsets behind the end of the other, which is not."""
+        """The damaged replica, if it has offsets after the end of the other, undamaged one; else None."""
         return _damaged_and_longer(self.ours, self.theirs)
 
     @property
     def verdict(self) -> str:
-        """Which of the two to keep, in words; "" if they have nothing to do with each other."""
+        """Which of the two replicas to keep, in words; "" if the two cannot be compared."""
         if not self.is_comparable:
             return ""
         both = f"{self.ours.path}: {self.ours.words}; {self.theirs.path}: {self.theirs.words}"
@@ -73,9 +73,10 @@ def compare(  # noqa: PLR0913, PLR0917
 ) -> Comparison:
     """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
 
-    Batches that only one of them has are no divergence (compaction, deletion, a later end), nor are other segments,
-    nor batches that the cleaner made smaller; where neither explains them, by `policy`, records are missing. Damage is
-    in the states. Raises nothing for damage in the logs.
+    A batch that only one replica has is no divergence: compaction, deletion or a later end may explain it. Other
+    segment boundaries and batches that the cleaner made smaller are no divergence either. Where `policy` (what is known
+    of the topic) excludes compaction and deletion, the replica without the batch has missing records. Damage is part of
+    the states. Raises nothing for damage in the logs.
     """
     problem = _cannot_compare(fs, ours, theirs)
     if problem:
@@ -101,22 +102,26 @@ def compare(  # noqa: PLR0913, PLR0917
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPolicy:
-    """What may explain that a replica has no batch where the other has: the topic's policy, and its log start.
+    """What may explain that a replica lacks a batch of the other: the topic's policy, and its log start.
 
-    `is_compacted` None: no source says it; then the signs of the cleaner in the replica decide.
+    `is_compacted` is None if no source knows the policy. Then the signs of the cleaner in the replica decide.
     """
 
     is_compacted: bool | None = None
     log_start: int = 0
 
     def with_other(self, other: ReplicaPolicy) -> ReplicaPolicy:
-        """Both replicas' together: one source that knows the policy is enough, and compaction explains more."""
+        """Combine the policies of both replicas.
+
+        One source that knows the policy is enough. If the sources disagree, the topic counts as compacted, because
+        compaction explains more.
+        """
         known = [policy for policy in (self.is_compacted, other.is_compacted) if policy is not None]
         return ReplicaPolicy(any(known) if known else None, max(self.log_start, other.log_start))
 
 
 def not_compared(path: str, why: str) -> Finding:
-    """Why nothing was compared."""
+    """Return a finding that says why nothing was compared."""
     return finding(FindingKind.NOT_COMPARED, path, f"not compared: {why}")
 
 
@@ -145,15 +150,15 @@ def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
 
 
 def is_other_name(partition: Partition) -> bool:
-    """Whether the directory has a name that no partition has, as a backup may have: orders-0.bak, backup."""
+    """Whether the directory's name is not a partition's, as a backup's may be: orders-0.bak, backup."""
     return partition.directory.kind is DirectoryKind.OTHER
 
 
-# ---- both
+# ---- both replicas together
 
 
 class _Difference(NamedTuple):
-    """The first offset at which the replicas differ, how, and the batches that hold it."""
+    """The first offset at which the replicas differ, the difference in words, and the batches that hold the offset."""
 
     offset: int
     message: str
@@ -185,7 +190,7 @@ def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | No
 
 
 def _skip_alike(left: ReplicaSide, right: ReplicaSide) -> None:
-    """Pass over batches that are the same on both sides, many at once where the columns allow it."""
+    """Skip batches that are the same on both sides, many at once if both sides have column matrices."""
     columns = list(_COMPARED)
     while left.stretch is not None and right.stretch is not None:
         ours, theirs = left.stretch.batches.matrix, right.stretch.batches.matrix
@@ -207,7 +212,10 @@ def _skip_alike(left: ReplicaSide, right: ReplicaSide) -> None:
 
 
 def _differ(left: ReplicaSide, right: ReplicaSide, ours: Head, theirs: Head) -> _Difference | None:
-    """How two batches differ that share offsets, None if they do not where they share records."""
+    """Return the difference between two batches that share offsets.
+
+    None if the records at shared offsets are the same.
+    """
     a, b = ours.batch, theirs.batch
     first = max(ours.first, theirs.first)
     if a.magic >= 2 and b.magic >= 2 and a.leader_epoch != b.leader_epoch:
@@ -251,7 +259,7 @@ def _damaged_and_longer(ours: ReplicaState, theirs: ReplicaState) -> ReplicaStat
 
 
 def _behind(ours: ReplicaState, theirs: ReplicaState) -> Iterator[Finding]:
-    """Which of the two is the less complete, and in what."""
+    """Yield a finding if one replica is less complete than the other, with the difference."""
     if ours.rank == theirs.rank:
         return
     less, more = sorted((ours, theirs), key=lambda state: state.rank)
@@ -264,7 +272,7 @@ def _behind(ours: ReplicaState, theirs: ReplicaState) -> Iterator[Finding]:
 
 
 def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> Iterator[Finding]:
-    """Offsets that are not `here` and neither compaction nor deletion explains."""
+    """Yield a finding about offsets missing in `here` that neither compaction nor deletion explains."""
     lost = here.missing
     is_explained = here.was_cleaned if policy.is_compacted is None else policy.is_compacted
     if not lost.ranges or is_explained or lost.reached < policy.log_start:

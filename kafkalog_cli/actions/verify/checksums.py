@@ -1,4 +1,4 @@
-"""The two checksums of a batch that do not agree: the one in its header, and the one that its bytes have."""
+"""The two checksums of a batch that differ: the one in its header, and the one computed from its bytes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SEVEN = (MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1)
 
 
 class BadBatch(NamedTuple):
-    """Where a batch lies whose checksums do not agree: position and size in bytes, and the offsets concerned.
+    """A batch whose checksums differ: its position and size in bytes, and the offsets concerned.
 
-    `is_seven`: it is a message of Kafka 0.7, whose `magic` means another layout.
+    `is_seven`: the batch is a message of Kafka 0.7, whose `magic` means another layout.
     """
 
     position: int
@@ -30,7 +30,7 @@ class BadBatch(NamedTuple):
 
     @property
     def crc_position(self) -> int | None:
-        """The byte of the batch at which its checksum lies, None where no format has this magic."""
+        """The position of the checksum within the batch, in bytes. None if no format has this magic."""
         if self.is_seven:
             return _SEVEN[self.magic].offset["crc"] if 0 <= self.magic < len(_SEVEN) else None
         if self.magic < 0:
@@ -39,19 +39,22 @@ class BadBatch(NamedTuple):
 
     @property
     def is_record_batch(self) -> bool:
-        """Whether it is a batch of format v2, as a broker takes it."""
+        """Whether a broker takes the batch for format v2."""
         return not self.is_seven and self.magic >= RECORD_BATCH_MAGIC
 
 
 class Checksums(NamedTuple):
-    """As text, for a finding: `computed` over the bytes of the batch, `stored` in its header; "" where not known."""
+    """Checksums as text for a finding: `computed` from the bytes, `stored` in the header; "" if not known."""
 
     computed: str = ""
     stored: str = ""
 
 
 def checksums_of(file: ReadableFile, bad: BadBatch) -> Checksums:
-    """Read the batch once more for its checksums; both are unknown where the device does not give all of it."""
+    """Read the batch again and return its checksums.
+
+    Both are unknown if the device does not return all of its bytes.
+    """
     at = bad.crc_position
     if at is None or bad.size_bytes < at + _CRC.size:
         return Checksums()

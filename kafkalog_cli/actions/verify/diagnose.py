@@ -1,4 +1,4 @@
-"""From what was found to a finding: where it is, how bad, what a broker does about it, and the next step."""
+"""Make findings: where the problem is, how bad it is, what a broker does about it, and the next step."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Se
 from kafkalog_cli.format.fault import Fault, FaultKind
 
 DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES}
-"""The table; docs/findings.md is written from it."""
+"""What each kind of finding means; docs/findings.md is written from this table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found. `position` is in bytes; offsets are those concerned; None: not known, or none.
+    """One problem that was found.
 
-    `expected` and `got` are for people, empty where the message says all.
+    `position` is in bytes, and the offsets are those of the batches or records concerned. None if unknown or not
+    applicable. `expected` and `got` are for text output; they are empty if the message needs no details.
     """
 
     kind: FindingKind
@@ -36,7 +37,7 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """The severity of the finding's kind."""
         return DIAGNOSES[self.kind].severity
 
 
@@ -52,9 +53,9 @@ def finding(  # noqa: PLR0913
     broker_effect: str = "",
     next_step: str = "",
 ) -> Finding:
-    """A finding, with the table's sentences where none of its own are given.
+    """Return a finding, with `broker_effect` and `next_step` from the table unless they are given.
 
-    A number below 0 that damaged bytes give as an offset or a position is none.
+    An offset or position below 0, read from damaged bytes, becomes None.
     """
     row = DIAGNOSES[kind]
     first, last = _real(offsets) or (None, None)
@@ -70,11 +71,11 @@ def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
 
 
 def with_path(found: Finding, path: str) -> Finding:
-    """The finding with a next step that is ready to paste.
+    """Return the finding with the placeholders in its next step filled in, ready to paste.
 
-    PATH becomes `path`, of a partition or a log directory, and PATH_AWAY a place for it outside its parent directory.
-    FILE becomes the path of the finding itself, FILE_AWAY such a place for it, and FILE_ASIDE a name that no broker
-    looks at.
+    PATH becomes `path`, the path of a partition or a log directory. PATH_AWAY becomes a place for `path` outside its
+    parent directory. FILE becomes the path of the finding itself, and FILE_AWAY such a place for it. FILE_ASIDE becomes
+    a name that brokers ignore.
     """
     own = found.path
     words = {
@@ -89,11 +90,11 @@ def with_path(found: Finding, path: str) -> Finding:
 
 
 _PLACEHOLDER = re.compile(r"(?<=[ `])(?:PATH|FILE)(?:_AWAY|_ASIDE)?(?=[ `,;]|$)")
-"""A word of its own: a path that is filled in already may have such a word as a part."""
+"""Matches a placeholder only as a separate word, since paths filled in earlier may contain such words."""
 
 
 def place_outside(path: str) -> str:
-    """Where a file or directory goes that must leave the directory it lies in: beside that directory."""
+    """Return a path outside the directory of `path`: the same name, beside that directory."""
     if os.path.basename(path.rstrip("/")) in {"", ".", ".."}:  # noqa: PTH119 (a name, links are not followed)
         path = os.path.abspath(path)  # noqa: PTH100
     parent, _, name = path.rstrip("/").rpartition("/")
@@ -118,7 +119,7 @@ _OF_FAULT = {
 
 
 def of_fault(path: str, fault: Fault, kind: FindingKind | None = None) -> Finding:
-    """What a fault in a log amounts to; `kind` where its place decides."""
+    """Return the finding for a fault in a log; `kind`, if given, replaces the kind that follows from the fault."""
     kind = kind or _OF_FAULT.get(fault.kind, FindingKind.DAMAGED_RANGE)
     known = fault.base_offset >= 0 or fault.last_offset >= 0
     first = fault.base_offset if fault.base_offset >= 0 else fault.last_offset

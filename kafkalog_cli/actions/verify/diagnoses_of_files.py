@@ -1,4 +1,4 @@
-"""What findings beside the batches mean: sidecar files, names, checkpoints, places, replicas."""
+"""The meaning of findings outside the batches: sidecar files, names, checkpoints, log directories, replicas."""
 
 from __future__ import annotations
 

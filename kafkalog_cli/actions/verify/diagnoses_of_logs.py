@@ -1,4 +1,4 @@
-"""What findings in batches and records mean: how bad, what a broker does, what to do."""
+"""The meaning of findings in batches and records: how bad they are, what a broker does, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the names and sizes in a partition directory tell: leftovers, orphans, what is missing, what does not belong."""
+"""Checks of names and sizes in a partition directory: leftovers, orphans, missing and unknown files."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _MARKED = {
 
 
 def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
-    """What the names tell; a log is read only where a swap has to be told."""
+    """Yield the findings from file names; a log is read only to find which segments a swap file replaces."""
     kind = partition.directory.kind
-    if kind in _MARKED:  # -stray is told with what the metadata log says
+    if kind in _MARKED:  # -stray directories are reported with the facts of the metadata log
         message, effect = _MARKED[kind]
         if is_staged(partition.directory.name):
             message = "an import built it, and it has not got its place"
@@ -51,7 +51,7 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
             message += f": {segment_file_name(orphan.name.offset, FileKind.LOG)} is missing"
         yield finding(FindingKind.ORPHAN_INDEX, orphan.status.path, message)
     for other in partition.others:
-        # FileKind.QUORUM_STATE lies beside the metadata log.
+        # A metadata log also has a file of FileKind.QUORUM_STATE.
         if other.name.kind is FileKind.OTHER:
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, "no file of Kafka has such a name")
     yield from _odd_entries(fs, partition.path)
@@ -61,7 +61,7 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
 
 
 def _odd_entries(fs: Filesystem, directory: str) -> Iterator[Finding]:
-    """Links and other entries in the partition's `.kafkalog` that no run of ours made."""
+    """Yield a finding per link or other entry in the partition's `.kafkalog` that no run of kafkalog made."""
     for path, what in odd_entries(fs, directory):
         yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
 
@@ -70,7 +70,7 @@ def _odd_entries(fs: Filesystem, directory: str) -> Iterator[Finding]:
 
 
 def _leftovers(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
-    """What a broker that starts does with each file that has a work suffix (LogLoader.load)."""
+    """Yield the findings about files with a work suffix, with what a broker does at start (LogLoader.load)."""
     cleaned = [f.name.offset for f in partition.leftovers if _is(f, WorkState.CLEANED) and f.name.offset is not None]
     bound = min(cleaned, default=None)
     replaced = _replaced(fs, partition, bound)
@@ -93,7 +93,7 @@ def _leftovers(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
 
 
 def _replaced(fs: Filesystem, partition: Partition, bound: int | None) -> str:
-    """Which offsets the swaps replace, in words; "" if there is none that a broker puts in place."""
+    """Return which segments the swap files replace, in words; "" if a broker would put no swap file in place."""
     swaps = [
         left
         for left in partition.leftovers
@@ -122,11 +122,11 @@ def _is(file: PartitionFile, state: WorkState) -> bool:
     return file.name.state is state
 
 
-# ---- sizes and what is missing, for a level that does not read indexes
+# ---- sizes and missing files, for a level that does not read indexes
 
 
 def size_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
-    """Indexes that are missing or whose length is no whole number of entries."""
+    """Yield a finding per index that is missing or whose length is not a whole number of entries."""
     for segment in partition.segments:
         if not segment.is_seven:
             yield from _segment_sizes(fs, segment)
@@ -154,7 +154,7 @@ def _segment_sizes(fs: Filesystem, segment: Segment) -> Iterator[Finding]:
 
 
 def bad_names(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
-    """Segment files whose names do not begin with an offset."""
+    """Yield a finding per segment file whose name does not begin with an offset."""
     for entry in fs.list_directory(partition.path):
         name = classify_file(entry.path.rpartition("/")[2])
         if entry.is_file and name.kind in SEGMENT_KINDS and name.offset is None:

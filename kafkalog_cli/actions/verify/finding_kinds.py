@@ -1,4 +1,4 @@
-"""The kinds of findings, and how bad one can be."""
+"""The kinds of findings and their severities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Severity(Enum):
 
     @property
     def exit_code(self) -> ExitCode:
-        """What a target ends with whose worst finding it is."""
+        """The exit code of a target whose worst finding has this severity."""
         return _CODES[self]
 
 
@@ -130,9 +130,10 @@ class FindingKind(Enum):
 
 
 class Diagnosis(NamedTuple):
-    """A row of the table: how bad the kind is, what a broker does about it at start or while it runs, and what to do.
+    """A row of the table: how bad a kind of finding is, what a broker does about it, and what to do.
 
-    "" for the last two: that depends (the finding says it), or nothing has to be done.
+    `broker_effect` covers a broker's start and its running. It is "" if the effect depends on the finding, which then
+    names it. `next_step` is "" if nothing has to be done or, again, if the finding names the step.
     """
 
     severity: Severity

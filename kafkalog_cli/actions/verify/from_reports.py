@@ -1,4 +1,4 @@
-"""Findings from the reports on sidecar files: what of an index, snapshot or checkpoint is wrong, and how bad it is."""
+"""Findings from the reports on sidecar files: what is wrong with an index, snapshot or checkpoint, and its severity."""
 
 from __future__ import annotations
 
@@ -37,13 +37,16 @@ _NOTES = {
     NoteKind.NOT_OPENED: FindingKind.NOT_READ,
 }
 _SILENT = (NoteKind.LOG_DAMAGE, NoteKind.NO_LOG, NoteKind.LEFT_OVER, NoteKind.BELOW_START)
-"""What is told elsewhere: by the walk and by the file's name; or what every start of a broker puts right."""
+"""Notes that give no finding here.
+
+The walk of the log and the checks of file names report them, or a broker corrects the state at each start.
+"""
 
 
 def findings_of(report: FileReport, *, has_tail_damage: bool) -> Iterator[Finding]:
-    """What a report on a file of a partition amounts to.
+    """Yield the findings from the report on a file of a partition.
 
-    `has_tail_damage`: what points behind the log's end follows from that.
+    `has_tail_damage`: the log has a damaged tail, which explains entries that point past the end of the log.
     """
     if report.state not in (WorkState.IN_PLACE,):
         return
@@ -52,11 +55,12 @@ def findings_of(report: FileReport, *, has_tail_damage: bool) -> Iterator[Findin
         yield finding(_MISSING.get(report.kind, FindingKind.NOT_READ), report.path, message)
         return
     closed = [note for note in report.notes if note.kind is NoteKind.NOT_OPENED]
-    if closed:  # nothing else that is said of it can be known
+    if closed:  # nothing else in the report can be known
         yield finding(FindingKind.NOT_READ, report.path, closed[0].message)
         return
     kinds = {note.kind for note in report.notes}
-    # A broker deletes a snapshot beyond the end unread; that of a log that grows meanwhile is of batches not seen yet.
+    # A broker deletes a snapshot beyond the end without reading it. While a log grows, such a snapshot belongs to
+    # batches that the walk has not seen yet.
     is_unread = report.kind is FileKind.PRODUCER_SNAPSHOT and NoteKind.BEYOND_END in kinds
     if NoteKind.NO_LOG not in kinds and not is_unread:
         yield from _of_entries(report, has_tail_damage=has_tail_damage)
@@ -80,7 +84,7 @@ def _of_entries(report: FileReport, *, has_tail_damage: bool) -> Iterator[Findin
     if report.worst_entry is not ExitCode.CORRUPTION:
         worst = [
             entry for entry in worst if entry.verdict in ODD_VERDICTS
-        ]  # what damage keeps from being checked is no fault
+        ]  # entries that could not be checked because of damage are not wrong
     if not worst:
         return
     first, count = worst[0], len(worst)
@@ -123,7 +127,7 @@ def _fields(entry: Entry) -> str:
 
 
 def _offsets(entry: Entry) -> tuple[int, int] | None:
-    """The offsets that an entry is about."""
+    """Return the offsets that an entry refers to, None if its fields have none."""
     fields = entry.fields
     for first, last in (("first_offset", "last_offset"), ("offset", "offset"), ("start_offset", "start_offset")):
         one, other = fields.get(first), fields.get(last)

@@ -1,4 +1,4 @@
-"""Offsets that no batch has: lost records, or a trace of compaction, by the topic's policy and the log itself."""
+"""Offset gaps: lost records or a trace of compaction, according to the topic's policy and the log itself."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kafkalog_cli.storage.partition import Partition
 
 _EMPTY_BYTES = RECORD_BATCH.size
 NO_RECORD = "no record holds offsets"
-"""How the message of a gap inside a batch begins."""
+"""The start of the message about a gap inside a batch."""
 
 
 @dataclass(slots=True)
 class Gaps:
-    """Offsets that are not there, inside segments: how many gaps and offsets, and the first gap."""
+    """Counts of gaps inside segments and of the offsets missing in them, with the place of the first gap."""
 
     count: int = 0
     offsets: int = 0
@@ -31,7 +31,7 @@ class Gaps:
     last: int = 0
 
     def add(self, path: str, position: int, offsets: tuple[int, int]) -> None:
-        """A gap, by its first and its last offset."""
+        """Add a gap: `offsets` are its first and last missing offset."""
         first, last = offsets
         if not self.count:
             self.path, self.position, self.first, self.last = path, position, first, last
@@ -39,7 +39,7 @@ class Gaps:
         self.offsets += last - first + 1
 
     def finding(self, words: str) -> Iterator[Finding]:
-        """One finding about all of them, if there are any; `words` begin its message."""
+        """Yield one finding about all gaps, if there are any; its message begins with `words`."""
         if not self.count:
             return
         message = f"{words} {self.first} to {self.last}"
@@ -50,10 +50,10 @@ class Gaps:
 
 
 def cleaner_wrote(batches: BatchColumns) -> bool:
-    """Whether a batch has what only the cleaner leaves: a delete horizon, or fewer records than offsets.
+    """Whether a batch has a mark that only the cleaner leaves: a delete horizon, or fewer records than offsets.
 
-    Producers number the records of a batch v2 without a gap. Older formats have no such sign in their headers. A
-    batch whose header says 0 records and that has bytes of records is damaged, and not the cleaner's.
+    Producers number the records of a v2 batch without gaps. Headers of older formats have no such mark. A batch whose
+    header says 0 records but which contains record bytes is damaged, not cleaned.
     """
     columns: Any = batches
     if batches.matrix is not None:
@@ -73,7 +73,7 @@ def cleaner_wrote(batches: BatchColumns) -> bool:
 
 
 def rows_behind_gaps(stretch: Stretch) -> list[int]:
-    """Rows, but for the first, whose offsets do not follow those of the row before."""
+    """Return the rows, except the first, whose offsets do not directly follow those of the previous row."""
     if stretch.batches.matrix is not None:
         columns: Any = stretch.batches
         rows: list[int] = ((columns.base_offset[1:] - columns.last_offset[:-1] != 1).nonzero()[0] + 1).tolist()
@@ -83,7 +83,7 @@ def rows_behind_gaps(stretch: Stretch) -> list[int]:
 
 
 def has_gap(stretch: Stretch) -> bool:
-    """Whether a batch does not follow the batch before it in these."""
+    """Whether there is an offset gap between two batches of the stretch."""
     return any(
         stretch.base_offset[row] > stretch.last_offset[row - 1] + 1
         for row in (rows_behind_gaps(stretch) if stretch.is_ordered else ())
@@ -98,9 +98,10 @@ def _is_inner(gap: Finding) -> bool:
 class GapJudge:
     """What a gap means in one partition.
 
-    `is_compacted` is the topic's cleanup.policy, None where no source says it. `was_cleaned`: the log or the
-    cleaner's checkpoint shows that the cleaner was here. `log_start`: records below this offset were deleted.
-    `is_thinned`: so many signs of the cleaner that it may have taken records out of batches, too.
+    `is_compacted` says whether the topic's cleanup.policy includes compaction, None if no source knows the policy.
+    `was_cleaned`: the log or the cleaner's checkpoint shows that the cleaner has run. `log_start`: records below this
+    offset were deleted. `is_thinned`: the log has so many marks of the cleaner that gaps inside batches may also come
+    from it.
     """
 
     partition: Partition
@@ -110,9 +111,9 @@ class GapJudge:
     is_thinned: bool = False
 
     def judged(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """The findings; a gap that compaction and deletion do not explain becomes a warning that names lost offsets.
+        """Yield the findings; a gap not explained by compaction or deletion becomes a warning about missing offsets.
 
-        Of gaps inside batches that they explain nothing is said.
+        Gaps inside batches that compaction or deletion explains are left out.
         """
         for one in findings:
             told = self._judged(one) if one.kind is FindingKind.OFFSET_GAP else one
@@ -152,7 +153,7 @@ class GapJudge:
         return gap.position is None and not self.was_cleaned and not self._is_being_replaced(gap)
 
     def _is_being_replaced(self, gap: Finding) -> bool:
-        """Whether a segment of the gap is still there as .deleted: so the cleaner leaves what it has replaced."""
+        """Whether a segment of the gap still exists as .deleted; the cleaner leaves replaced segments in this state."""
         first, last = gap.first_offset or 0, gap.last_offset or 0
         return any(
             left.name.kind is FileKind.LOG

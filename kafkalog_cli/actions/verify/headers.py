@@ -1,4 +1,4 @@
-"""The chain of batch headers of a partition, without the contents: whether it holds, and whether offsets go up."""
+"""Check the chain of batch headers of a partition, without the contents: whether it is whole, and offsets ascend."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ MAX_MAGIC = 2
 
 
 class HeaderCheck:
-    """Follows the headers of a partition's segments. Afterwards `totals`, `end_offset` (None: no segment could be
-    read), and `has_tail_damage` as of a walk that checks CRCs. `was_cleaned`: the cleaner has left its signs.
+    """Check the batch headers of a partition's segments.
+
+    After `findings` has been consumed, `totals` and `end_offset` are set; `end_offset` is None if no segment could be
+    opened. `has_tail_damage` means the same as in LogCheck, which also checks CRCs. `was_cleaned`: a batch or a gap
+    between batches shows that the cleaner has run.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -55,12 +58,12 @@ class HeaderCheck:
 
     @property
     def log(self) -> LogRange | None:
-        """The offsets of the log."""
+        """The offsets of the log, None if no segment could be opened."""
         segments = self._partition.segments
         return None if self.end_offset is None or not segments else LogRange(segments[0].base_offset, self.end_offset)
 
     def findings(self) -> Iterator[Finding]:
-        """What was found, in the order of the log."""
+        """Yield the findings, in the order of the log."""
         segments = [segment for segment in self._partition.segments if not segment.is_seven]
         for number, segment in enumerate(segments):
             if self._only is not None and segment.log.path.rpartition("/")[2] not in self._only:
@@ -97,7 +100,7 @@ class HeaderCheck:
                     end += size_bytes
                     reached = max(reached, found.last_offset or 0)
                     yield found
-                if end > broken:  # a broker keeps these messages: the chain goes on after them
+                if end > broken:  # a broker keeps these messages, so the chain continues after them
                     start = end if end < file.size_bytes else None
                     continue
                 start = next_good_batch(file, broken + 1, self._limits, broken_at=broken)
@@ -105,7 +108,7 @@ class HeaderCheck:
         self.end_offset = reached + 1
 
     def _size_and_gap(self, segment: Segment) -> Iterator[Finding]:
-        """What the size of a segment tells, and its name after the segment before."""
+        """Yield the findings about a segment's size, and about a gap between it and the previous segment."""
         path, totals = segment.log.path, self.totals
         totals.segments += 1
         totals.bytes += segment.log.size_bytes
@@ -119,7 +122,10 @@ class HeaderCheck:
             yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(self.end_offset, segment.base_offset - 1))
 
     def _damage(self, file: ReadableFile, path: str, fault: Fault, behind: int | None, *, is_last: bool) -> Finding:
-        """What a break in the chain is, with the next valid batch at `behind`."""
+        """Return the finding for a break in the chain.
+
+        `behind` is the position of the next valid batch, None if none.
+        """
         if behind is None:
             self.has_tail_damage = is_last
             kind = end_kind(file, fault, is_last=is_last)
@@ -129,9 +135,9 @@ class HeaderCheck:
 
 
 class _Chain:
-    """The batches of an unbroken chain from byte `start` on, some at a time; afterwards what ended it.
+    """The batches of an unbroken chain from byte `start` on, several at a time; `fault` is what ended it.
 
-    Where batches are small it is quicker to read everything than to pass from header to header.
+    Where batches are small, reading all bytes is faster than reading header after header.
     """
 
     def __init__(self, file: ReadableFile, start: int, limits: Limits, choice: KernelChoice | None) -> None:
@@ -164,7 +170,10 @@ _SMALL_BYTES = 4096
 
 
 def _problem(path: str, stretch: Stretch) -> Finding | None:
-    """The first thing that is wrong with headers."""
+    """Return a finding for the first problem in the headers: disordered offsets, else an unknown magic.
+
+    None if there is no problem.
+    """
     row = stretch.first_disordered()
     if row is not None:
         first, last, before = stretch.base_offset[row], stretch.last_offset[row], stretch.offset_before(row)

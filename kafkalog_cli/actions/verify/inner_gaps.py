@@ -1,4 +1,4 @@
-"""Offsets that no record has, though the batch or message set that spans them is there."""
+"""Offsets that no record has, although they lie in the range of a batch or message set."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from kafkalog_cli.format.records import RecordBlock
 
 
 class InnerGaps:
-    """Follows the records of one segment, block by block, and adds what is missing to `gaps`.
+    """Checks the records of one segment, block by block, and adds missing offsets to `gaps`.
 
-    A producer numbers the records of a batch without a gap, and a broker the messages of a set. Where a set v0 or v1
-    begins only its records tell: offsets between the batch before it and its first record are a gap of this kind.
+    A producer numbers the records of a batch without gaps, and a broker does so with the messages of a set. The header
+    of a v0 or v1 message set does not contain its first offset. Missing offsets between the previous batch and the
+    first record of a compressed set therefore count as a gap here.
     """
 
     def __init__(self, gaps: Gaps, path: str, base_offset: int) -> None:
@@ -23,10 +24,10 @@ class InnerGaps:
         self._next_position = 0
 
     def see(self, block: RecordBlock) -> None:
-        """Look at the records of some batches, or at a part of those of one batch."""
+        """Check the records of several batches, or a part of the records of one batch."""
         batches, last_row = block.batches, block.end_row - 1
         if not block.begun and int(batches.position[block.first_row]) != self._next_position:
-            self._next_offset = NO_OFFSET  # damage lies before it: nobody knows which offsets that had
+            self._next_offset = NO_OFFSET  # damage lies before this batch, and its offsets are unknown
         if len(block.records) and not block.faults and not _is_dense(block):
             begin = 0
             for batch, end in zip(
@@ -50,7 +51,7 @@ class InnerGaps:
             lowest = first
         highest = batch.last_offset if is_new_format and not block.goes_on else last
         if first < lowest or last > highest or highest - lowest + 1 <= end - begin:
-            return  # nothing is missing, or the offsets are wrong, which is another finding
+            return  # nothing is missing, or the offsets are wrong, which another finding reports
         expected = lowest
         for offset in map(int, offsets[begin:end]):
             if offset > expected:
@@ -61,7 +62,7 @@ class InnerGaps:
 
 
 def _is_dense(block: RecordBlock) -> bool:
-    """Whether the batches have as many records as offsets, as whole columns tell: so it is in most logs."""
+    """Whether the batches have as many records as offsets, computed on whole columns; most logs are like this."""
     if block.batches.matrix is None or block.begun or block.goes_on:
         return False
     part: Any = block.batches.part(block.first_row, block.end_row)

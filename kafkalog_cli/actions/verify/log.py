@@ -1,4 +1,4 @@
-"""What the batches of a partition tell while its segments are walked: damage, order, gaps, epochs, timestamps."""
+"""Checks of a partition's batches during the walk of its segments: damage, order, gaps, epochs, timestamps."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from kafkalog_cli.storage.reading.header import header_at, negative_magics
 from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
 
 MAX_TOLD = 20
-"""Findings of one kind in one segment; what is left is counted."""
+"""The largest number of findings of one kind per segment; further ones are only counted."""
 
 MAX_INT32 = (1 << 31) - 1
 
 Advance = Callable[[int, str], None]
-"""Told of bytes that were looked at, and of which file."""
+"""A callback for progress: the number of bytes just checked, and the path of their file."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """What was looked at in a partition."""
+    """Counts of what was checked in a partition."""
 
     segments: int = 0
     bytes: int = 0
@@ -45,12 +45,12 @@ class Totals:
 
 
 class LogCheck:
-    """Looks at the batches of a partition's segments, and (`wants_records`) at their records; a `LogObserver`.
+    """Checks the batches of a partition's segments and, if `wants_records`, their records; a `LogObserver`.
 
-    `only` names the log files that are wanted (None: all). Afterwards `findings` are in the order of the log;
-    `has_tail_damage`: the last segment has a damaged tail, and nothing else is damaged in it. `was_cleaned`: a batch
-    has what only the cleaner leaves. `gaps` are offsets that no batch has, `inner_gaps` those that batches and message
-    sets say they have, without a record (`wants_records`).
+    `only` names the log files to check (None: all). After the walk, `findings` are in the order of the log.
+    `has_tail_damage`: the last segment has a damaged tail and no other damage. `was_cleaned`: a batch has a mark that
+    only the cleaner leaves. `gaps` are offsets that no batch covers. `inner_gaps` (if `wants_records`) are offsets that
+    a batch or message set covers, but that no record has.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class LogCheck:
         self._start("", 0, is_last=False)
 
     def begin(self, segment: Segment, next_offset: int | None) -> bool:
-        """A segment comes; whether it is wanted."""
+        """Return whether the segment is to be checked, and start it if so."""
         path = segment.log.path
         if self._only is not None and path.rpartition("/")[2] not in self._only:
             return False
@@ -91,7 +91,7 @@ class LogCheck:
         return True
 
     def see(self, stretch: Stretch) -> None:
-        """Look at some batches."""
+        """Check several batches."""
         if self._advance is not None:
             self._advance(stretch.end - self._seen_bytes, self._path)
             self._seen_bytes = stretch.end
@@ -107,12 +107,12 @@ class LogCheck:
             self._aborted.see(stretch)
 
     def records(self, block: RecordBlock) -> None:
-        """Look at the records of some batches."""
+        """Check the records of several batches."""
         self.totals.records += len(block.records)
         self._records.see(block)
 
     def end(self, walk: SegmentWalk, code: ExitCode) -> None:
-        """The segment is over."""
+        """Finish the segment: add the findings about its damage, timestamps, records and aborted transactions."""
         told = len(self.findings)
         self._tell_damage(walk)
         damage = self.findings[told:]
@@ -163,7 +163,7 @@ class LogCheck:
                 self._bad.append(BadBatch(position, size, magic, (min(first, last), max(first, last))))
 
     def _look_at_counts(self, batches: BatchColumns) -> None:
-        """A batch cannot have more records than offsets; one with none has a header only (Kafka reads no further)."""
+        """Find batches with more records than offsets, or 0 records and bytes after the header (Kafka skips them)."""
         counts: Any = batches.records_count
         if batches.matrix is not None:
             columns: Any = batches
@@ -195,7 +195,7 @@ class LogCheck:
             )
 
     def _look_at_epochs(self, batches: BatchColumns) -> None:
-        """Leader epochs do not go back in a log; -1 is none."""
+        """Check that leader epochs never decrease in a log; -1 means no epoch."""
         column: Any = batches.leader_epoch
         if batches.matrix is not None:
             low, high = int(column.min()), int(column.max())
@@ -222,14 +222,14 @@ class LogCheck:
         self._find(kind, message, position=position, expected=expected, got=str(epoch), offsets=offsets)
 
     def _look_at_offsets(self, stretch: Stretch) -> None:
-        """Offsets go up without a gap, and fit into 31 bits above the base offset."""
+        """Check that offsets ascend without gaps, and are at most 2^31 - 1 above the segment's base offset."""
         if not stretch.is_ordered:
             if self._disordered < MAX_TOLD:
                 self._tell_disorder(stretch)
             return
         first, last = int(stretch.batches.base_offset[0]), int(stretch.last_reached)
         lowest = int(stretch.batches.last_offset[0])
-        if stretch.batches.position[0]:  # a segment may be named after an offset inside its first batch
+        if stretch.batches.position[0]:  # a segment's name may be an offset inside its first batch
             lowest = first if first != NO_OFFSET else lowest
         if lowest < self._base_offset or last - self._base_offset > MAX_INT32:
             self._tell_outside(stretch)
@@ -246,7 +246,7 @@ class LogCheck:
 
     def _tell_disorder(self, stretch: Stretch) -> None:
         row = stretch.first_disordered() or 0
-        if not stretch.batches.valid[row]:  # what it says of its offsets may be the damage
+        if not stretch.batches.valid[row]:  # the damage may have changed the offsets of this batch
             return
         self._disordered += 1
         first, last = stretch.base_offset[row], stretch.last_offset[row]
@@ -330,14 +330,14 @@ class LogCheck:
         )
 
     def _tell_negative_magics(self, file: ReadableFile, start: int, end: int) -> int:
-        """Report the messages of `negative_magic_findings`; where they end."""
+        """Add the findings of `negative_magic_findings`, and return the position after the last message."""
         for size_bytes, found in negative_magic_findings(file, self._path, start, end):
             self.findings.append(found)
             start += size_bytes
         return start
 
     def _tell_end(self, walk: SegmentWalk, fault: Fault) -> None:
-        """What ended the last chain of the segment."""
+        """Add a finding for the fault that ended the last chain of the segment."""
         if self._tell_negative_magics(file := walk.file, fault.position, file.size_bytes) == file.size_bytes:
             return
         kind = end_kind(walk.file, fault, is_last=self._is_last)
@@ -345,9 +345,7 @@ class LogCheck:
 
 
 def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int) -> Iterator[tuple[int, Finding]]:
-    """Sizes and findings of messages that follow each other from byte `start` on, up to `end`, and that have a magic
-    below 0 and a right checksum.
-    """
+    """Yield sizes and findings of consecutive messages with a magic below 0 and a right CRC, from `start` to `end`."""
     for message in negative_magics(file, start, end):
         yield (
             message.size_bytes,
@@ -373,7 +371,7 @@ _MID_LOG = {
 
 
 def _as_mid_log(found: Finding) -> Finding:
-    """A finding about a tail that turned out to have valid batches behind it."""
+    """Return a finding about a tail as a finding about the middle of the log, since valid batches follow."""
     offsets = None
     if found.first_offset is not None and found.last_offset is not None:
         offsets = (found.first_offset, found.last_offset)
@@ -389,7 +387,7 @@ def _as_mid_log(found: Finding) -> Finding:
 
 
 def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind | None:
-    """What a fault is with no valid batch behind it in its segment; None: what its own kind says."""
+    """Return the kind of a fault with no valid batch after it in its segment, None if the fault's own kind decides."""
     if fault.kind in (FaultKind.UNREADABLE, FaultKind.BATCH_TOO_LARGE):
         return None
     zeroed = begins_with_zeros(file, fault.position, file.size_bytes)
@@ -399,7 +397,7 @@ def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind 
 
 
 def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
-    """A fault whose message is Kafka's own, for an operator: zeros are zeros, not a record size of 0."""
+    """Return the fault, with Kafka's message of a record size of 0 replaced by one that reports zeros."""
     if kind not in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
         return fault
     rest = size_bytes - fault.position
@@ -408,9 +406,9 @@ def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
 
 
 def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:
-    """Whether what should be the first header in bytes `begin` to `end` is zeros, up to the magic at least.
+    """Whether the first header in bytes `begin` to `end` is zeros, at least up to its magic.
 
-    With fewer bytes there is no header: a size of 0 is what a broker does not start with.
+    False if there are too few bytes for a header. A broker does not start with a batch header whose size is 0.
     """
     buffer = bytearray(HEADER_SIZE_UP_TO_MAGIC_BYTES)
     if end - begin <= len(buffer):

@@ -1,4 +1,4 @@
-"""Segments that are missing at the start of a log: no batch is there to show a gap, but other files remember them."""
+"""Segments missing at the start of a log: no batch shows the gap, but other files show that it existed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from kafkalog_cli.storage.partition import Partition
 
 
 def missing_start(fs: Filesystem, partition: Partition, root: RootState | None, facts: TopicFacts) -> Finding | None:
-    """The offsets that a broker had before the first segment, and that it did not delete.
+    """Return a finding about offsets before the first segment that a broker had and did not delete, None if none.
 
-    Whenever a broker moves the start of a log (retention, delete-records, a new replica), it moves the first entry of
-    leader-epoch-checkpoint to it (LeaderEpochFileCache.truncateFromStart). On a clean stop it writes a line of
-    log-start-offset-checkpoint only where the log starts after the base offset of the first segment, unless the topic
-    is tiered (LogManager.checkpointLogStartOffsetsInDir).
+    Whenever a broker moves the start of a log (retention, delete-records, a new replica), it also moves the first entry
+    of leader-epoch-checkpoint (LeaderEpochFileCache.truncateFromStart). On a clean stop it writes a line of
+    log-start-offset-checkpoint only if the log starts after the base offset of the first segment
+    (LogManager.checkpointLogStartOffsetsInDir). For a tiered topic it always writes the line.
 
-    The topic must be known not to be compacted: a broker that crashed while it deleted segments, and was started again,
-    leaves the first entry where it was, so this is no proof where nothing is known of a topic.
+    There is a finding only if the topic is known not to be compacted. A broker that crashed while it deleted segments,
+    and was started again, does not move the first entry. So the entry proves nothing for a topic of which nothing is
+    known.
     """
     is_ordinary = partition.directory.kind in (DirectoryKind.PARTITION, DirectoryKind.OTHER)
     may_tell = is_ordinary and not partition.directory.is_metadata_log and not facts.is_tiered
@@ -69,7 +70,7 @@ def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str],
 
 
 def _first_epoch_offset(fs: Filesystem, partition: Partition) -> int | None:
-    """Where the first leader epoch starts; None where the file is missing, empty, damaged or cannot be read."""
+    """Return the start offset of the first leader epoch, None if the file is missing, empty, damaged or unreadable."""
     if partition.leader_epochs is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Somebody who looks on while a partition is verified: what the check reads of its log is read once for both."""
+"""Observers of a partition's verification: the log is read only once for the check and the observer."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from kafkalog_cli.storage.partition import Segment
 
 
 class Onlooker(Protocol):
-    """Sees the batches of a log in its order, of which the level may not have checked the CRCs.
+    """Receives the batches of a log in order; their CRCs may be unchecked, depending on the level.
 
-    `wants_records`: also the records in those whose CRCs hold, whatever the level; they come before their batches.
+    If `wants_records`, it also receives the records of batches whose CRCs are right, at any level. Records come before
+    their batches.
     """
 
     wants_records: bool
 
     def batches(self, batches: BatchColumns) -> None:
-        """Some batches."""
+        """Receive several batches."""
 
     def records(self, block: RecordBlock) -> None:
-        """The records of some batches."""
+        """Receive the records of several batches."""
 
 
 class Together:
-    """A check and an onlooker as one LogObserver; the check sees what it would see alone."""
+    """A check and an onlooker as one LogObserver; the check receives the same calls as it would alone."""
 
     def __init__(self, check: LogCheck, onlooker: Onlooker) -> None:
         self.wants_records = check.wants_records or onlooker.wants_records

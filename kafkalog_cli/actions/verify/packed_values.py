@@ -1,7 +1,7 @@
-"""Messages v0 and v1 that say they are not compressed, and whose values are compressed message sets all the same.
+"""Messages v0 and v1 marked as uncompressed whose values are nevertheless compressed message sets.
 
-That is what a message set looks like whose codec bits were cleared, with a checksum that fits. Kafka's iterator takes
-it for one record (AbstractLegacyRecordBatch.iterator looks at the codec bits alone).
+A message set looks like this after its codec bits were cleared and its checksum was recomputed. Kafka's iterator treats
+it as one record (AbstractLegacyRecordBatch.iterator checks only the codec bits).
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from kafkalog_cli.format.records import RecordBlock
 
 _MAGIC_OF_CODEC = ((1, b"\x1f\x8b\x08"), (2, b"\x82SNAPPY\0"), (3, b"\x04\x22\x4d\x18"))
-"""How streams of gzip, of Java's snappy and of lz4 begin."""
+"""The codec ids, with the first bytes of a stream of gzip, of Java's snappy and of lz4."""
 _FIRST_BYTES = frozenset(start[0] for _, start in _MAGIC_OF_CODEC)
 _LIMITS = Limits(max_output_bytes=16 * MEBIBYTE)
 _ENTRY = struct.Struct(">qiIb")
 
 
 def packed_values(block: RecordBlock) -> Iterator[tuple[int, str]]:
-    """The row of each such message, and what is wrong; values that only begin like a compressed stream are left out."""
+    """Yield the row of each such message, and a description of the problem.
+
+    Values that only begin like a compressed stream are left out.
+    """
     column: Any = block.batches.magic
     magics = column[block.first_row : block.end_row]
     if block.begun or int(magics.min() if hasattr(magics, "min") else min(magics)) >= RECORD_BATCH_MAGIC:
@@ -42,7 +45,7 @@ def packed_values(block: RecordBlock) -> Iterator[tuple[int, str]]:
 
 
 def _candidates(block: RecordBlock) -> Iterator[int]:
-    """The records without a key whose values begin with a byte that a compressed stream begins with."""
+    """Yield the records without a key whose values begin with the first byte of a compressed stream."""
     columns: Any = block.records
     keys, positions, sizes = columns.key_size, columns.value_position, columns.value_size
     if columns.matrix is not None:
@@ -71,7 +74,7 @@ def _of_value(block: RecordBlock, row: int, value: memoryview) -> str:
 
 
 def _offsets_of_set(view: memoryview, magic: int) -> list[int]:
-    """The offsets of the messages in a set; none where it is no whole set with right checksums and rising offsets."""
+    """Return the offsets of the messages in a set; [] if the set is incomplete, damaged or out of order."""
     position, offsets = 0, list[int]()
     while position < len(view):
         if len(view) - position < LOG_OVERHEAD_BYTES + MINIMUM_ENTRY_SIZE:

@@ -1,4 +1,4 @@
-"""One partition verified at one of three levels: what is wrong with it, and what was not looked at."""
+"""Verify one partition at one of three levels: its findings, and what the level leaves unchecked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kafkalog_cli.storage.reading.unreadable import unreadable
 
 @unique
 class Level(Enum):
-    """How much is looked at."""
+    """How thorough a verification is."""
 
     QUICK = "quick"
     NORMAL = "normal"
@@ -44,7 +44,7 @@ class Level(Enum):
 
 @unique
 class Target(Enum):
-    """What a verification is about."""
+    """The kind of thing that a verification is about."""
 
     PARTITION = "partition"
     LOG_DIR = "log-directory"
@@ -70,10 +70,11 @@ _BEHIND_THE_END = (FindingKind.ENTRIES_BEHIND_TAIL, FindingKind.SNAPSHOT_BEYOND_
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was found at one path; `topic` and `partition` are None for the root of a log directory.
+    """The findings at one path.
 
-    `log` are the offsets, None where none could be read; `not_looked_at` what the level left out.
-    `files`: those of the directory that it is about, None: all.
+    `topic` and `partition` are None for the root of a log directory. `log` is the range of offsets, None if none could
+    be read. `not_looked_at` names what the level left unchecked. `files` are the names of the files verified, None for
+    the whole directory.
     """
 
     path: str
@@ -89,17 +90,17 @@ class Verification:
 
     @property
     def directory(self) -> str:
-        """The directory that it is about, or that the files lie in."""
+        """The directory that was verified, or the directory of the one file that was."""
         return self.path.rpartition("/")[0] or "." if self.files is not None and len(self.files) == 1 else self.path
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is about all that there is."""
+        """Whether the whole directory was verified, not some of its files."""
         return self.files is None
 
     @property
     def exit_code(self) -> ExitCode:
-        """That of the worst finding; 1 for a file that could not be read, unless there is a corruption elsewhere.
+        """The exit code of the worst finding; 1 if a file could not be read and there is no corruption elsewhere.
 
         10 for a comparison in which nothing was compared.
         """
@@ -110,15 +111,17 @@ class Verification:
         return worst if is_read or worst is ExitCode.CORRUPTION else ExitCode.FAILURE
 
     def count(self, severity: Severity) -> int:
-        """How many findings are so bad."""
+        """Return the number of findings with this severity."""
         return sum(found.severity is severity for found in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A partition to verify, what is known of the directory it lies in, and which of its files (None: all).
+    """A partition to verify, with what is known of its log directory and topic.
 
-    `onlooker` sees what is read of the log. `leftover`: it is none that anybody counts on, and is not looked into.
+    `wanted` names the files to verify (None: all). `elsewhere` are findings about other directories of the same
+    partition. `onlooker` receives what is read of the log. `leftover` is the finding for a directory that belongs to no
+    committed import. Its contents are not checked.
     """
 
     partition: Partition
@@ -134,12 +137,12 @@ class Task:
 
 
 def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
-    """What a verification is about: a directory, or the one file of it that is wanted."""
+    """Return the path that a verification is about: a directory, or the one file of it that is wanted."""
     return directory if wanted is None or len(wanted) > 1 else f"{directory.rstrip('/')}/{next(iter(wanted))}"
 
 
 def verify_partition(means: Means, task: Task) -> Verification:
-    """The verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
+    """Return the verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
     partition = task.partition
     if task.leftover is not None:
         return _of_leftover(task, task.leftover)
@@ -154,7 +157,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
         unread = _unread_logs(found)
         last = _stem(partition.segments[-1].log.path) if partition.segments else ""
         if last in unread and (looked.has_tail_damage or last in _unread_logs(found, (FindingKind.NOT_READ,))):
-            log = None  # nobody knows where it ends
+            log = None  # the end of the log is unknown
             found = [one for one in found if one.kind not in _BEHIND_THE_END]
         found = [*_gap_judge(task, looked).judged(found)]
         missing = missing_start(means.fs, partition, task.root, task.facts)
@@ -178,7 +181,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
 
 
 def _from_log_start(log: LogRange | None, root: RootState, partition: Partition) -> LogRange | None:
-    """The offsets from the log start on: records below it, in the first segment, are deleted for readers."""
+    """Return the offsets from the log start on: earlier records of the first segment are deleted for readers."""
     log_start = root.offsets_of(partition.topic, partition.number).log_start
     return (
         log
@@ -212,7 +215,7 @@ class _Looked:
 
 
 def _gap_judge(task: Task, looked: _Looked) -> GapJudge:
-    """What decides about gaps: the policy, the cleaner's and the log start's checkpoints, and the batches."""
+    """Return the judge of offset gaps, from the policy, the checkpoints of cleaner and log start, and the batches."""
     partition, root = task.partition, task.root
     lines = None if root is None else root.offsets_of(partition.topic, partition.number)
     is_in_checkpoint = task.facts.is_in_cleaner_checkpoint
@@ -226,7 +229,7 @@ def _gap_judge(task: Task, looked: _Looked) -> GapJudge:
 
 
 def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
-    """Normal and deep: every batch, and every file beside the log."""
+    """Check every batch and every file beside the log, for the levels normal and deep."""
     from kafkalog_cli.actions.verify.from_reports import findings_of
 
     deep = task.level is Level.DEEP
@@ -248,7 +251,7 @@ def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
     found += check.inner_gaps.finding(NO_RECORD)
     totals = seven.totals if seven.totals.segments else check.totals
     was_cleaned = check.was_cleaned or bool(check.gaps.count)
-    # A compacted log has gaps in many places; a single gap between batches may be a loss of its own.
+    # A compacted log has gaps in many places. A single gap between batches may be a separate loss.
     is_thinned = check.was_cleaned or check.gaps.count > 1
     return _Looked(reports.log or seven.log, totals, check.has_tail_damage, was_cleaned, is_thinned)
 
@@ -257,7 +260,10 @@ _UNREAD = (FindingKind.UNREADABLE_RANGE, FindingKind.NOT_READ)
 
 
 def _unread_logs(found: Iterable[Finding], kinds: tuple[FindingKind, ...] = _UNREAD) -> frozenset[str]:
-    """The logs that could not be read whole, without their suffix: what their indexes say nobody can tell."""
+    """Return the paths, without suffix, of the logs that could not be read completely.
+
+    The entries of their indexes cannot be checked.
+    """
     return frozenset(_stem(one.path) for one in found if one.kind in kinds and one.path.endswith(FileKind.LOG.value))
 
 
@@ -266,7 +272,7 @@ def _stem(path: str) -> str:
 
 
 def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
-    """Names, sizes, headers, checkpoints."""
+    """Check names, sizes, batch headers and checkpoints, for the level quick."""
     partition = task.partition
     check = HeaderCheck(means.fs, partition, means.limits, task.wanted, means.choice, task.onlooker)
     found += check.findings()
@@ -279,7 +285,7 @@ def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
         found += bad_names(means.fs, partition)
     if _is_wanted(task, FileKind.LEADER_EPOCH_CHECKPOINT):
         found += _epoch_faults(means, partition, check.log)
-    if task.wanted is not None and _is_wanted(task, FileKind.PARTITION_METADATA):  # of a directory, told with its facts
+    if task.wanted is not None and _is_wanted(task, FileKind.PARTITION_METADATA):  # else in TopicFacts
         found += read_topic_id(means.fs, partition.path).problems
     totals = seven.totals if seven.totals.segments else check.totals
     return _Looked(check.log or seven.log, totals, check.has_tail_damage, check.was_cleaned)
@@ -308,7 +314,7 @@ def _epoch_faults(means: Means, partition: Partition, log: LogRange | None) -> I
 
 
 def _advised(found: Iterable[Finding], facts: TopicFacts) -> Iterator[Finding]:
-    """The findings, with the next step that the partition's replicas allow."""
+    """Yield the findings, with the next step for corruption chosen by the in-sync replicas, if those are known."""
     replication = facts.replication
     for one in found:
         is_general = one.severity is Severity.CORRUPTION and "--salvage" in one.next_step

@@ -1,4 +1,4 @@
-"""Where a partition belongs: its topic id against the metadata log, its replicas, and other directories of it."""
+"""Where a partition belongs: its topic id in the metadata log, its replicas, and other directories with it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,23 @@ from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, COMPACT
 
 KRAFT_VERSION = 1
-"""Of a `meta.properties`."""
+"""The `version` of a `meta.properties` from which brokers run in KRaft mode."""
 
 INTERNAL_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class TopicIdFile(NamedTuple):
-    """What `partition.metadata` says; `topic_id` None: missing or damaged, then `problems` say how."""
+    """The contents of `partition.metadata`.
+
+    `topic_id` is None if the file is missing or damaged; `problems` are the findings about the damage.
+    """
 
     topic_id: str | None
     problems: tuple[Finding, ...] = ()
 
 
 def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
-    """The topic id of a partition directory."""
+    """Read the topic id of a partition directory."""
     path = f"{partition_path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
     status = fs.status(path)
     if status is None:
@@ -52,14 +55,14 @@ def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
 
 
 class Places:
-    """Where partitions of one broker lie: paths by (log directory's broker, topic, partition), and by topic id."""
+    """The directories of partitions, by topic name and by topic id, each with the broker and the partition number."""
 
     def __init__(self) -> None:
         self._by_name: dict[tuple[object, str, int], list[str]] = {}
         self._by_id: dict[tuple[object, str, int], list[str]] = {}
 
     def add(self, fs: Filesystem, partition: PartitionPath, meta: MetaProperties | None) -> None:
-        """A partition directory in place that was given or lies in a directory that was given."""
+        """Add the directory of a partition, unless its name marks it as something else (-delete, -stray, …)."""
         directory = partition.directory
         if directory.kind is not DirectoryKind.PARTITION or directory.topic is None or directory.partition is None:
             return
@@ -71,7 +74,7 @@ class Places:
             _append(self._by_id, (broker, topic_id, directory.partition), path)
 
     def findings(self, partition: Partition, topic_id: str | None, meta: MetaProperties | None) -> Iterator[Finding]:
-        """Other directories of the same partition."""
+        """Yield findings about other directories of the same partition."""
         if partition.directory.kind is not DirectoryKind.PARTITION:
             return
         broker, path = _broker(meta), os.path.realpath(partition.path)
@@ -96,14 +99,19 @@ def _append(places: dict[tuple[object, str, int], list[str]], key: tuple[object,
 
 
 def _broker(meta: MetaProperties | None) -> object:
-    """Directories of several brokers may be given together: their partitions are no twins."""
+    """Return the identity of the broker that a log directory belongs to, None if unknown.
+
+    Directories of several brokers may be given together; their partitions are not twins.
+    """
     return None if meta is None else (meta.cluster_id, meta.node_id)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a metadata log and the settings say of a partition. `is_compacted`, `is_tiered` None: no source says it;
-    `unknown_because` says why replicas and topic id are not known, "" where they are.
+    """What the metadata log and the settings say about a partition.
+
+    `is_compacted` and `is_tiered` are None if no source knows. `unknown_because` says why replicas and topic id are not
+    known; "" if they are.
     """
 
     replication: Replication | None = None
@@ -116,14 +124,19 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class GivenPolicy:
-    """What `--config cleanup.policy` says; None: not given. `is_named`: the topic was, or the partition by its path."""
+    """The value of `--config cleanup.policy`, None if not given.
+
+    `is_named`: the option is meant for this partition, whose topic is the only one selected or whose path was given.
+    """
 
     policy: frozenset[str] | None = None
     is_named: bool = False
 
     def is_compacted(self, own: bool | None, *, is_in_cleaner_checkpoint: bool) -> bool | None:
-        """Whether the topic counts as compacted. `own` is what the other sources say, which `delete` for many topics
-        at once does not override.
+        """Return whether the topic counts as compacted, None if unknown.
+
+        `own` is the answer of the other sources. A `delete` that was given for many topics at once does not override an
+        `own` of True. For a partition in the cleaner's checkpoint, it leaves the answer unknown unless `is_named`.
         """
         if self.policy is None:
             return own
@@ -140,7 +153,7 @@ def topic_facts(  # noqa: PLR0913, PLR0917
     given: GivenPolicy,
     root: RootState | None,
 ) -> TopicFacts:
-    """The facts, with what is wrong about them. Raises as `SettingsSource.metadata` does."""
+    """Return the facts about a partition, with the findings about them. Raises as `SettingsSource.metadata` does."""
     in_checkpoint = root is not None and root.offsets_of(partition.topic, partition.number).cleaner is not None
     found = _facts(partition, topic_id, log_dir, settings)
     compacted = found.is_compacted
@@ -182,7 +195,7 @@ def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, set
 
 
 def _is_compacted(topic: str, log_dir: str | None, settings: SettingsSource) -> bool | None:
-    """Whether the topic is compacted; None where a source that could say so was not read."""
+    """Whether the topic is compacted; None if a source that might know was not read."""
     if topic in INTERNAL_COMPACTED:
         return True
     config = settings.topic_config(log_dir, topic)
@@ -192,7 +205,10 @@ def _is_compacted(topic: str, log_dir: str | None, settings: SettingsSource) -> 
 def _missing_id(
     partition: Partition, meta: MetaProperties | None, log_dir: str | None, settings: SettingsSource
 ) -> Sequence[Finding]:
-    """ZooKeeper's brokers went on without the file; a copy of a directory may have been made without it."""
+    """Return a finding for a missing partition.metadata if the broker is known to be in KRaft mode.
+
+    ZooKeeper's brokers worked without the file, and a copy of a directory may have been made without it.
+    """
     if meta is None or meta.version < KRAFT_VERSION:
         return ()
     path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
@@ -201,7 +217,7 @@ def _missing_id(
 
 
 def _id_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
-    """How partition.metadata is written."""
+    """Return the next step that writes partition.metadata."""
     command = recover_command(partition, log_dir, settings)
     step = f"`{command}` writes it with the topic id of the metadata log, before the broker starts"
     if command.endswith(" --metadata DIR"):
@@ -210,17 +226,20 @@ def _id_step(partition: Partition, log_dir: str | None, settings: SettingsSource
 
 
 def _stray_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> tuple[Finding, ...]:
-    """How a `-stray` directory comes back."""
+    """Return a finding about a `-stray` directory, with the command that restores it."""
     if partition.directory.kind is not DirectoryKind.STRAY:
         return ()
     step = f"`{recover_command(partition, log_dir, settings)}` brings it back if the metadata log has its topic"
-    message = f"a broker found it not assigned to itself; {step}"  # of an info, text output has the message only
+    message = f"a broker found it not assigned to itself; {step}"  # text output has only the message
     effect = "a broker leaves it alone"
     return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)
 
 
 def recover_command(partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
-    """`kafkalog recover` of the partition, with the metadata log unless it is found without being named."""
+    """Return the command `kafkalog recover` for the partition.
+
+    It names the metadata log, unless kafkalog finds the metadata log by itself.
+    """
     option = settings.metadata_option
     if option is None and settings.metadata(log_dir) is None:
         option = "DIR"
@@ -229,7 +248,10 @@ def recover_command(partition: Partition, log_dir: str | None, settings: Setting
 
 
 def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata, recover: str) -> Finding | None:
-    """What a topic id says that is not the topic's; `recover` is the command that writes the topic's own."""
+    """Return a finding if the metadata log has another topic id for the topic, or does not have the partition.
+
+    `recover` is the command that writes the topic id of the metadata log. None if there is no problem.
+    """
     path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
     named = metadata.topics.get(partition.topic)
     if topic_id is None:

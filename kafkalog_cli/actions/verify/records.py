@@ -1,4 +1,4 @@
-"""What the records of a segment tell: whether they can be read, their offsets, timestamps, control records."""
+"""Checks of the records of a segment: whether they can be read, their offsets, timestamps and control records."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock, RecordColumns, field_bytes
 
 MAX_TOLD = 20
-"""Findings of one kind in one segment; what is left is counted."""
+"""The largest number of findings of one kind per segment; further ones are only counted."""
 
 
 class RecordsCheck:
-    """Looks at the records of one segment, block by block, as columns.
+    """Checks the records of one segment, block by block, as columns.
 
-    `gaps` follows their offsets; None: records have none of their own, as before 0.8.
+    `gaps` checks their offsets for gaps. It is None if records have no offsets of their own, as before Kafka 0.8.
     """
 
     def __init__(self, now_ms: int, gaps: InnerGaps | None = None) -> None:
@@ -40,7 +40,7 @@ class RecordsCheck:
         self._told_control = False
 
     def see(self, block: RecordBlock) -> None:
-        """Look at some records."""
+        """Check the records of a block."""
         for row, fault in block.faults.items():
             self._tell(None, block.batches.row(row), "", fault)
         if len(block.records) or block.begun:
@@ -59,7 +59,7 @@ class RecordsCheck:
             self._reached = max(self._reached, int(block.batches.last_offset[block.end_row - 1]))
 
     def findings(self, path: str) -> Iterator[Finding]:
-        """What was found, in the order of the file; at the end what is only counted."""
+        """Yield the findings in the order of the file, then counts of further ones, then findings about timestamps."""
         told: Counter[FindingKind] = Counter()
         for kind, batch, message, fault in sorted(self._told, key=lambda one: (one[1].position, one[3] is None)):
             told[kind] += 1
@@ -85,7 +85,7 @@ class RecordsCheck:
             self._told.append((kind, batch, message, fault))
 
     def _problems(self, block: RecordBlock) -> Iterator[_Problem]:
-        """What the records of each batch tell, once they were all there."""
+        """Yield the problems of each batch whose records have all been seen."""
         if block.records.matrix is not None and _is_array(block) and not (block.begun or block.goes_on):
             yield from _array_problems(block)
             return
@@ -101,7 +101,10 @@ class RecordsCheck:
             begin = end
 
     def _look_at_overlap(self, block: RecordBlock) -> None:
-        """Where a compressed message set begins only its records tell; it ends with the last of them."""
+        """Check that a compressed message set starts after the previous batch and ends with its last record.
+
+        Only the records of such a set show where it starts.
+        """
         batch = block.batches.row(block.first_row)
         if not self._has_offsets or batch.magic >= 2 or not batch.codec or block.faults:
             return
@@ -114,7 +117,7 @@ class RecordsCheck:
             self._tell(FindingKind.RECORD_OFFSET, batch, message)
 
     def _control_problems(self, block: RecordBlock) -> Iterator[_Problem]:
-        """The first control record of each batch that is none."""
+        """Yield the first invalid control record of each batch."""
         records = block.records
         if not block.begun:
             self._told_control = False
@@ -133,7 +136,7 @@ class RecordsCheck:
 
 
 def _batch_timestamp(block: RecordBlock, record: int) -> int:
-    """The largest timestamp of the batch of a record, by its header."""
+    """Return the largest timestamp of the batch of a record, from the batch header."""
     return int(block.batches.max_timestamp[block.first_row + bisect_right(block.record_ends, record)])
 
 
@@ -142,7 +145,7 @@ def _is_array(block: RecordBlock) -> bool:
 
 
 def _control_rows(block: RecordBlock) -> Iterable[int]:
-    """The rows of control batches."""
+    """Return the rows of control batches."""
     first, end = block.first_row, block.end_row
     batches = block.batches
     if batches.matrix is not None:
@@ -156,7 +159,7 @@ _Problem = tuple[FindingKind, int, str]
 
 
 def _array_problems(block: RecordBlock) -> Iterator[_Problem]:
-    """The rows of batches whose records do not agree with the header, by whole columns."""
+    """Yield the batches whose records contradict the header, computed on whole columns."""
     import numpy as np
 
     first = block.first_row
@@ -187,7 +190,7 @@ def _array_problems(block: RecordBlock) -> Iterator[_Problem]:
 
 
 class _BatchSeen:
-    """What the records of one batch tell, as `_array_problems`; they may come in parts."""
+    """The state of one batch's records, which may come in parts; finds the same problems as `_array_problems`."""
 
     __slots__ = ("_is_ordered", "_is_valid", "_largest", "first_offset", "last_offset")
 
@@ -197,7 +200,7 @@ class _BatchSeen:
         self._is_ordered = self._is_valid = True
 
     def see(self, records: RecordColumns, begin: int, end: int) -> None:
-        """Records of the batch, at least one, behind those before."""
+        """Add the next records of the batch, at least one."""
         columns: Any = records
         offsets, timestamps, valid = (
             column[begin:end] for column in (columns.offset, columns.timestamp, columns.valid)
@@ -218,7 +221,7 @@ class _BatchSeen:
         self.last_offset = int(offsets[-1])
 
     def problems(self, row: int, batch: Batch, *, is_whole: bool) -> Iterator[_Problem]:
-        """What does not agree with the header of the batch."""
+        """Yield the contradictions between the records and the header of the batch."""
         if self._largest is None:
             return
         begins_early = batch.base_offset != NO_OFFSET and self.first_offset < batch.base_offset

@@ -1,4 +1,4 @@
-"""Which directories `verify --against` compares: two partitions, or the partitions of two log directories."""
+"""Choose what `verify --against` compares: two partitions, or the partitions of two log directories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side of a comparison has: its partitions; `is_named`: each was given by the path of its directory."""
+    """One side of a comparison: the paths given, and their partitions.
+
+    `is_named`: each path given is a partition's directory.
+    """
 
     paths: tuple[str, ...]
     partitions: tuple[Partition, ...]
@@ -24,28 +27,32 @@ class Side:
 
     @property
     def text(self) -> str:
-        """The side in a message."""
+        """The side as text for a message."""
         return ", ".join(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPairs:
-    """The pairs to compare, and what is left without a partner: (the partition, where it has none)."""
+    """The pairs to compare, and each partition without a partner, with the place that lacks it."""
 
     pairs: tuple[tuple[Partition, Partition], ...]
     alone: tuple[tuple[Partition, str], ...] = ()
 
     def paths(self, side: Side, other: Side, number: int) -> list[str]:
-        """What is to be verified of a side: everything, or the partitions that were named here or on the other side.
+        """Return the paths to verify on one side.
 
-        `number`: 0 for the side that was given first, else 1.
+        They are all paths of the side, or only the partitions named on this side or paired with those named on the
+        other. `number` is 0 for the side given first, else 1.
         """
         if side.is_named:
             return [one.path for one in side.partitions]
         return [pair[number].path for pair in self.pairs] if other.is_named else list(side.paths)
 
     def findings_alone(self) -> Iterator[tuple[Partition, Finding]]:
-        """What is only on one side, and, where nothing is on both, that nothing was compared."""
+        """Yield a finding per partition that only one side has.
+
+        If there is no pair at all, the finding says that nothing was compared.
+        """
         for partition, elsewhere in self.alone:
             message = f"not compared: {partition.name} is only here, there is none in {elsewhere}"
             kind = FindingKind.ONLY_ON_ONE_SIDE
@@ -56,7 +63,7 @@ class ReplicaPairs:
 
 
 def side_of(fs: Filesystem, paths: Sequence[str], selection: Selection) -> Side:
-    """The partitions of one side. A directory that is a partition itself is taken under any name.
+    """Return the partitions of one side; a path that is itself a partition's directory may have any name.
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
@@ -70,7 +77,7 @@ def side_of(fs: Filesystem, paths: Sequence[str], selection: Selection) -> Side:
 
 
 def paired(ours: Side, theirs: Side) -> ReplicaPairs:
-    """The partitions of both sides by topic and number; two single directories are a pair under any names."""
+    """Pair the partitions of both sides by topic and number; two single directories are a pair under any names."""
     if len(ours.partitions) == len(theirs.partitions) == 1 and (
         ours.is_named or is_other_name(ours.partitions[0]) or theirs.is_named
     ):

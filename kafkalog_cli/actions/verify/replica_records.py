@@ -1,4 +1,4 @@
-"""The records of one batch of a replica, one after the other, to be compared with those of another."""
+"""Iterate over the records of one batch of a replica, for a comparison with the other replica's records."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from kafkalog_cli.storage.reading.read import BatchRecords
 
 
 class _Unreadable(Exception):
-    """The records are not all there, or their offsets do not go up; never leaves this module."""
+    """Some records cannot be read, or their offsets do not ascend; never leaves this module."""
 
 
 _PROBLEMS = (_Unreadable, KafkalogError, OSError)
 
 
 class ReplicaRecords:
-    """The records of `batch`, which lies in the file `path`: `record` is the current one, None behind the last.
+    """The records of `batch` in the file `path`; `record` is the current one, None after the last.
 
-    `can_be_read`: all of them, with offsets that go up. A batch may have many millions: they are not kept.
+    `can_be_read`: all records can be read, and their offsets ascend. A batch may have many millions of records, so they
+    are read one after the other and not kept.
     """
 
     def __init__(self, fs: Filesystem, path: str, batch: Batch, limits: Limits) -> None:
@@ -44,14 +45,14 @@ class ReplicaRecords:
             self.step()
 
     def step(self) -> None:
-        """Go on to the next record; what cannot be read any more ends them."""
+        """Go to the next record; a record that cannot be read ends the iteration."""
         try:
             self.record = next(self._records, None)
         except _PROBLEMS:
             self.record = None
 
     def close(self) -> None:
-        """No more records are wanted."""
+        """Stop reading."""
         self._records.close()
 
     def _read(self) -> Generator[Record, None, None]:
@@ -68,7 +69,10 @@ class ReplicaRecords:
 
 
 def first_different(ours: ReplicaRecords, theirs: ReplicaRecords) -> int | None:
-    """The first offset that both have, with other contents; the records up to it, or to an end, are gone by then."""
+    """Return the first offset at which both have a record but with different contents, None if there is none.
+
+    Both iterations end up at that offset, or at the end of one of them.
+    """
     while ours.record is not None and theirs.record is not None:
         one, other = ours.record, theirs.record
         if one.offset == other.offset and _contents(one) != _contents(other):

@@ -1,4 +1,4 @@
-"""The batches of one replica in the order of its log, and what is noted of it while it is compared with another."""
+"""The batches of one replica in log order, and the facts collected during the comparison."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """What one of the two holds. Offsets as in Kafka: `end_offset` is behind the last batch whose CRC holds.
+    """What one of two compared replicas contains.
 
-    `last_epoch` is the largest leader epoch, -1 unknown; `damaged` how many places are no good batches; `only_here` how
-    many batches with offsets that both logs reach the other has not got, up to where they diverge. `is_empty`: it
-    has no good batch.
+    `end_offset` is the offset after the last batch whose CRC is right, as in Kafka. `last_epoch` is the largest leader
+    epoch, -1 if unknown. `damaged` counts places without a valid batch. `only_here` counts batches that the other
+    replica lacks although its log reaches their offsets, up to the point of divergence. `is_empty`: there is no valid
+    batch.
     """
 
     path: str
@@ -40,26 +41,29 @@ class ReplicaState:
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
-        """The more complete replica has the larger one: no damage first, then as Kafka elects, then the older start."""
+        """A key that is larger for the more complete replica.
+
+        No damage counts first, then leader epoch and end as in Kafka's elections, then the smaller start offset.
+        """
         return not self.damaged, self.last_epoch, self.end_offset, -self.start_offset
 
     @property
     def words(self) -> str:
-        """For people."""
+        """The state as text for messages."""
         damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
         epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
         return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}"
 
 
 def state_at_start(partition: Partition) -> ReplicaState:
-    """The state of a replica of which nothing was read."""
+    """Return the state of a replica of which nothing has been read."""
     first = partition.segments[0].base_offset if partition.segments else 0
     return ReplicaState(partition.path, first, first)
 
 
 @dataclass(slots=True)
 class MissingHere:
-    """Offsets that the other replica has: the first stretch of them, and how many stretches and offsets in all."""
+    """Offsets that only the other replica has: the first range of them, and the counts of ranges and offsets."""
 
     ranges: int = 0
     offsets: int = 0
@@ -68,7 +72,7 @@ class MissingHere:
     reached: int = NO_OFFSET
 
     def add(self, first: int, last: int) -> None:
-        """A batch of the other; they come in order."""
+        """Add a batch of the other replica, by its first and last offset; batches must come in order."""
         if not self.ranges or first > self.reached + 1:
             self.ranges += 1
         if not self.offsets:
@@ -80,7 +84,7 @@ class MissingHere:
 
 
 class Head(NamedTuple):
-    """The next batch of a side, and the file that it lies in; `first` is its first offset as far as that is known."""
+    """The next batch of a side, with the path of its file; `first` is its first offset, as far as known."""
 
     batch: Batch
     first: int
@@ -88,7 +92,7 @@ class Head(NamedTuple):
 
 
 class ReplicaSide:
-    """The batches of one replica in file order, segment after segment; those whose CRCs do not hold are left out."""
+    """The batches of one replica in file order, segment after segment; batches with a wrong CRC are left out."""
 
     def __init__(self, fs: Filesystem, partition: Partition, limits: Limits, choice: KernelChoice | None) -> None:
         self.only_here = 0
@@ -149,7 +153,7 @@ class ReplicaSide:
                 break
 
     def head(self) -> Head | None:
-        """The next good batch, None at the end of the log."""
+        """Return the next valid batch, None at the end of the log."""
         while self.stretch is not None:
             if self.row == len(self.stretch.batches):
                 self._next_stretch()
@@ -163,16 +167,16 @@ class ReplicaSide:
         return None
 
     def step(self, rows: int = 1) -> None:
-        """Go on behind so many batches of the stretch."""
+        """Skip this number of batches of the stretch."""
         self.row += rows
 
     def drain(self) -> None:
-        """Walk to the end, for the state."""
+        """Read to the end of the log, so that `state` is complete."""
         while self.stretch is not None:
             self._next_stretch()
 
     def state(self) -> ReplicaState:
-        """What was seen; the side must be drained."""
+        """Return the state of the replica; `drain` must have been called."""
         path, start = self._partition.path, self.start_offset
         return ReplicaState(
             path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here, self._is_empty
@@ -180,18 +184,25 @@ class ReplicaSide:
 
     @property
     def path(self) -> str:
-        """The partition's directory."""
+        """The path of the partition's directory."""
         return self._partition.path
 
     def lacks(self, head: Head) -> bool:
-        """Note a batch of the other that is not here; whether this log reaches so far down."""
+        """Note that this replica lacks a batch of the other one.
+
+        Returns False, without noting anything, if the batch lies before the start of this log.
+        """
         if head.first < self.start_offset:
             return False
         self.missing.add(head.first, head.batch.last_offset)
         return True
 
     def records_of(self, head: Head) -> ReplicaRecords:
-        """The records of a batch from where they were asked for last, if it was that batch, else from its first on."""
+        """Return the records of a batch.
+
+        For the same batch as in the last call the iteration continues where it was; any other batch starts at its first
+        record.
+        """
         if self._records is None or self._records.batch != head.batch or self._records.path != head.path:
             if self._records is not None:
                 self._records.close()

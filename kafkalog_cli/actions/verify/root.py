@@ -1,4 +1,4 @@
-"""The root of a log directory: its small files, what a broker does not start with, and the lines of its checkpoints."""
+"""Checks of the root of a log directory: its small files, what prevents a broker's start, and checkpoint lines."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _KINDS = {
     **dict.fromkeys(OFFSET_CHECKPOINTS, FindingKind.CHECKPOINT_DAMAGED),
 }
 CHECKED_ROOT_KINDS = frozenset(_KINDS)
-"""Files at the root of which `root_findings` tells what is in them."""
+"""The files at the root whose contents `root_findings` checks."""
 
 _ACCEPTED = ("cluster.id is not one that Kafka generates", "directory.id is reserved")
-"""Faults of a `meta.properties` that brokers take all the same."""
+"""Faults of a `meta.properties` that brokers accept."""
 
 
 def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
-    """What the files at the root tell, without the checkpoints' lines about partitions."""
+    """Yield the findings about files at the root, without the checkpoint lines about single partitions."""
     if root.lock_owner is not None:
         who = "a broker" if root.lock_owner.is_exclusive else "a kafkalog command"
         pid = "" if root.lock_owner.pid is None else f", pid {root.lock_owner.pid}"
@@ -76,11 +76,11 @@ _OF_OUR_FILES = {
         "of which import it is cannot be told. Move it aside and import again: `mv -nT FILE FILE_ASIDE`",
     ),
 }
-"""Effect and next step where a file that kafkalog wrote is damaged."""
+"""Broker effect and next step of damage in a file that kafkalog wrote."""
 
 
 def _fault_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
-    """What is wrong with a file or a directory at the root."""
+    """Yield a finding per fault of a file or directory at the root."""
     foreign = {f"{root.path.rstrip('/')}/{name}" for name in root.foreign}
     for located in root.faults:
         name = classify_file(located.path.rpartition("/")[2])
@@ -114,7 +114,7 @@ _SINCE_0_10 = (
 
 
 def _partition_directories(fs: Filesystem, path: str) -> Iterator[list[FileName]]:
-    """The names in each partition directory, as far as it can be listed."""
+    """Yield the file names of each partition directory that can be listed."""
     for entry in fs.list_directory(path):
         if entry.is_directory and classify_directory(entry.path.rpartition("/")[2]).kind is DirectoryKind.PARTITION:
             with suppress(KafkalogError):
@@ -122,7 +122,10 @@ def _partition_directories(fs: Filesystem, path: str) -> Iterator[list[FileName]
 
 
 def _cut_off_import(root: RootState) -> Iterator[Finding]:
-    """A committed import of which partitions have not got their places, unless one is giving them right now."""
+    """Yield a finding about a committed import that was cut off, unless an import is running right now.
+
+    Some partitions of such an import have not been moved to their places, or only its record is left.
+    """
     left = root.imports
     if left.run is None or root.importer is not None:
         return
@@ -147,7 +150,10 @@ def _cut_off_import(root: RootState) -> Iterator[Finding]:
 
 
 def staged_finding(root: RootState, name: str) -> Finding | None:
-    """Of a directory that is not to be looked into, as no committed import has it; None for any other."""
+    """Return a finding for a staged directory that belongs to no committed import, None for any other directory.
+
+    Such a directory is not checked inside.
+    """
     if name not in root.imports.stale:
         return None
     path = f"{root.path.rstrip('/')}/{name}"
@@ -158,13 +164,13 @@ def staged_finding(root: RootState, name: str) -> Finding | None:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Three of them at most, and how many more."""
+    """Return the names as text: at most three of them, and the number of further ones."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}"
 
 
 def _second_lines(fs: Filesystem, root: RootState) -> Iterator[Finding]:
-    """Partitions that a checkpoint names twice."""
+    """Yield a finding per partition with several lines in one checkpoint."""
     for file in root.files:
         name = classify_file(file.path.rpartition("/")[2])
         if name.kind not in OFFSET_CHECKPOINTS or name.state is not WorkState.IN_PLACE:
@@ -180,7 +186,7 @@ def _second_lines(fs: Filesystem, root: RootState) -> Iterator[Finding]:
 
 
 def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange | None) -> Iterator[Finding]:
-    """The checkpoints' lines about a partition against each other and against its log."""
+    """Compare the checkpoint lines about a partition with each other and with its log."""
     lines = root.offsets_of(topic, number)
     values = (
         (FileKind.RECOVERY_POINT_CHECKPOINT, lines.recovery_point, FindingKind.RECOVERY_POINT_BEYOND_END),
@@ -207,7 +213,8 @@ def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange 
             expected, offsets = f"at most {log.end}", (log.end, offset)
             yield finding(kind, path, message, expected=expected, got=str(offset), offsets=offsets, next_step=step)
     start, watermark = lines.log_start, lines.high_watermark
-    # After an unclean stop one file may be some seconds older than the other.
+    # After an unclean stop one file may be some seconds older than the other, so this is checked only after a clean
+    # stop.
     if root.shutdown is Shutdown.CLEAN and start is not None and watermark is not None and start > watermark:
         path = f"{root.path.rstrip('/')}/{FileKind.LOG_START_CHECKPOINT.value}"
         message = f"{topic}-{number}: the log starts at {start}, above the high watermark, {watermark}"
@@ -216,7 +223,10 @@ def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange 
 
 
 def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange) -> str:
-    """Which command puts a line of log-start-offset-checkpoint back to the begin of the log, and keeps the old file."""
+    """Return the step that resets a line of log-start-offset-checkpoint to the start of the log.
+
+    Its command keeps a copy of the old file.
+    """
     line = f"{name[0].replace('.', '[.]')} {name[1]}"
     command = f"sed -i.aside {quote(f's/^{line} {offset}$/{name[0]} {name[1]} {log.first}/')} {quote(path)}"
     return (
@@ -226,7 +236,7 @@ def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange
 
 
 def _undo_step(root: RootState) -> str:
-    """The commands that give the marker of a clean shutdown back; none can where the kept bytes are purged."""
+    """Return the commands that restore the clean shutdown marker; there are none if the kept bytes were purged."""
     if PURGED in root.marker_held_for:
         return "nothing can be done: a broker recovers all partitions when it starts, and then writes markers again"
     log_dir = root.path.rstrip("/")
@@ -239,9 +249,10 @@ def _undo_step(root: RootState) -> str:
 
 
 def findings_across(roots: Sequence[RootState]) -> dict[str, list[Finding]]:
-    """What several log directories of one run say against each other, by path; each about the first of them.
+    """Compare the log directories of one run; returns findings by the path of the later directory of each pair.
 
-    Directories of several brokers may well be given together: only those of one broker are compared.
+    A directory.id must be unique among all of them. Markers of a clean shutdown are compared only within one broker,
+    since directories of several brokers may be given together.
     """
     found: dict[str, list[Finding]] = {root.path: [] for root in roots}
     first_of: dict[tuple[str | None, int | None], RootState] = {}
@@ -264,7 +275,7 @@ def findings_across(roots: Sequence[RootState]) -> dict[str, list[Finding]]:
 
 
 def _copies_step(one: str, other: str) -> str:
-    """How to find out which of two directories with one id is the copy."""
+    """Return the step that shows which of two directories with the same id is the copy."""
     compare = f"`kafkalog verify {quote(one)} --against {quote(other)}`"
     return (
         f"{compare} shows what each of them holds. The administrator decides which is the copy: a broker must have only"
@@ -273,7 +284,7 @@ def _copies_step(one: str, other: str) -> str:
 
 
 def _marker_findings(first: RootState, root: RootState) -> Iterator[Finding]:
-    """The markers of a clean shutdown in two directories of one broker."""
+    """Yield a finding if the clean shutdown markers in two directories of one broker differ."""
     stops = {Shutdown.CLEAN, Shutdown.UNCLEAN}
     path = f"{root.path.rstrip('/')}/{FileKind.CLEAN_SHUTDOWN.value}"
     if root.shutdown is not first.shutdown and {root.shutdown, first.shutdown} == stops:

@@ -1,4 +1,4 @@
-"""Findings about offset checkpoints at the root of a log directory that a broker cannot read."""
+"""Findings about damaged offset checkpoints at the root of a log directory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OUT_OF_MEMORY = "a broker runs out of memory when it reads this file: with the 
 
 
 def damaged_checkpoint_finding(fs: Filesystem, log_dir: str, kind: FileKind, located: LocatedFault) -> Finding:
-    """A finding about one problem in a checkpoint; how bad it is depends on what a broker gets from the whole file."""
+    """Return a finding about one fault in a checkpoint; its severity depends on how a broker reads the whole file."""
     try:
         reading = broker_reading(read_all(fs, located.path))
     except (KafkalogError, OSError):

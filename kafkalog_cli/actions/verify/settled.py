@@ -1,4 +1,4 @@
-"""A partition verified beside a running broker: what a fresh look does not see again was work in progress."""
+"""Verify a partition while a broker runs: findings that a repeated check does not confirm were work in progress."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _Identity = tuple[FindingKind, str, int | None, int | None, str, int | None]
 
 
 def settled_verification(means: Means, task: Task) -> Verification:
-    """The verification of a partition. A finding stands if each of several looks has it, or if nothing changed.
+    """Verify a partition; a finding stands if every repeated check has it, or if no file changed meanwhile.
 
-    A partition that is removed or renamed meanwhile has one finding, for information. Raises as `verify_partition`.
+    A partition that is removed or renamed meanwhile gets one info finding. Raises as `verify_partition`.
     """
     fs, path = means.fs, task.partition.path
     is_live = task.root is not None and task.root.is_live
@@ -54,7 +54,11 @@ def settled_verification(means: Means, task: Task) -> Verification:
 
 
 def settled_findings(looks: FreshLooks, look: Callable[[], Iterable[Finding]]) -> tuple[Finding, ...]:
-    """The findings of `look` in a directory of which a broker replaces files: those that every look has."""
+    """Return the findings of `look` in a directory where a broker replaces files.
+
+    Only findings that every repeated look has are returned. Info findings, except about temporary files, are those of
+    the last look.
+    """
     looks.begin()
     findings = [*look()]
     doubted: set[_Identity] | None = None
@@ -78,7 +82,7 @@ def _is_transient(one: Finding) -> bool:
 
 
 def _identity(one: Finding, stamps: dict[str, FileStamp]) -> _Identity:
-    """What makes two findings of different looks the same; a file that was replaced is another file."""
+    """Return a key that is equal for the same finding in different looks; a replaced file counts as another file."""
     stamp = stamps.get(one.path.rpartition("/")[2])
     has_place = one.position is not None or one.first_offset is not None
     message = "" if has_place else one.message
@@ -99,7 +103,7 @@ _IN_LAST_INDEX = {
 
 
 def _with_unused_entries(fs: Filesystem, result: Verification) -> Verification:
-    """The verification with warnings in the place of corruption in the indexes that a running broker writes to."""
+    """Return the verification, with warnings instead of corruption in indexes that a running broker writes to."""
 
     def lowered(one: Finding) -> Finding:
         kind = _IN_LAST_INDEX.get(one.kind)
@@ -115,7 +119,7 @@ _LATER = "verify again once the broker has rolled the segment, or is stopped"
 
 
 def _reopened(means: Means, task: Task) -> Task:
-    """The same partition with the files that it has now, and with the lines that the checkpoints have now."""
+    """Return the task with the partition's current files and the current lines of the checkpoints."""
     fs = means.fs
     root = task.root
     now = None if root is None else broker_root(fs, root.path)
@@ -127,7 +131,7 @@ def _reopened(means: Means, task: Task) -> Task:
 
 
 def removed(fs: Filesystem, directory: PartitionPath, level: Level) -> Verification | None:
-    """The verification of a partition directory that is not there any more; None if it is there."""
+    """Return the verification of a partition directory that has been removed; None if the directory exists."""
     if fs.status(directory.path) is not None:
         return None
     message = "it was removed or renamed while this run went on: its topic was deleted, or a broker moved it"

@@ -1,4 +1,4 @@
-"""Segments of Kafka 0.7: their messages, the CRCs, what is compressed in them; offsets are positions in bytes."""
+"""Checks of Kafka 0.7 segments: messages, CRCs, compressed contents; offsets are positions in bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kafkalog_cli.storage.reading.unreadable import unreadable
 
 
 class SevenCheck:
-    """Looks at the 0.7 segments of a partition; afterwards `totals` and `log` (None: there is none)."""
+    """Checks the 0.7 segments of a partition; `findings` also sets `totals` and `log` (None: no such segment)."""
 
     def __init__(  # noqa: PLR0913
         self,
@@ -51,7 +51,7 @@ class SevenCheck:
         ]
 
     def findings(self) -> Iterator[Finding]:
-        """What was found, in the order of the log."""
+        """Yield the findings, in the order of the log."""
         end: int | None = None
         for segment in self._segments:
             if end is not None and segment.base_offset > end:
@@ -126,7 +126,7 @@ _MID_LOG = (FindingKind.DAMAGED_RANGE, FindingKind.ZEROED_RANGE)
 
 
 def _bad_crcs(batches: BatchColumns) -> list[BadBatch]:
-    """The messages that do not match their CRCs."""
+    """Return the messages whose CRC does not match."""
     return [
         BadBatch(batch.position, batch.size_bytes, batch.magic, is_seven=True)
         for batch in batches.rows()

@@ -12,15 +12,18 @@ from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.format.batch import NO_TIMESTAMP, IntColumn
 
 TOLERATED_AHEAD_MS = 3_600_000
-"""A clock that is wrong by less than an hour is not told (message.timestamp.after.max.ms has the same default)."""
+"""A clock that is wrong by less than an hour is not reported; message.timestamp.after.max.ms has the same default."""
 
 _FIRST_SECOND, _LAST_SECOND = 1_000_000_000, 4_200_000_000
-"""2001 to 2103: a number of seconds between them is no number of milliseconds that anyone means (January, 1970)."""
+"""The years 2001 to 2103, in seconds.
+
+A number between them is not meant as milliseconds: these would be in January or February 1970.
+"""
 
 
 @unique
 class Unit(Enum):
-    """What a timestamp seems to be. The value is the word for it."""
+    """What is odd about a timestamp. The value is the phrase for messages."""
 
     FUTURE = "in the future"
     SECONDS = "in seconds"
@@ -41,7 +44,7 @@ _KINDS = {
 
 
 def unit_of(timestamp_ms: int, now_ms: int) -> Unit | None:
-    """What is odd about a timestamp, None if nothing is."""
+    """Return what is odd about a timestamp, None if nothing is."""
     for unit, first, last in OTHER_UNITS:
         if first <= timestamp_ms < last:
             return unit
@@ -51,13 +54,13 @@ def unit_of(timestamp_ms: int, now_ms: int) -> Unit | None:
 
 
 def other_unit_of(timestamp_ms: int) -> Unit | None:
-    """The unit that a timestamp seems to be in, None if that is milliseconds."""
+    """Return the unit that a timestamp seems to be in, None if that is milliseconds."""
     return next((unit for unit, first, end in OTHER_UNITS if first <= timestamp_ms < end), None)
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The odd timestamps of one unit in a segment: how many, the first and where it is, the offsets they span."""
+    """The odd timestamps of one unit in a segment: the first, its position, the range of offsets, and the count."""
 
     first_timestamp: int
     position: int | None
@@ -67,7 +70,7 @@ class _Seen:
 
 
 class TimesSeen:
-    """Gathers odd timestamps of one segment. `what` is what has them: "batch" or "record"."""
+    """Collects the odd timestamps of one segment. `what` says what has them: "batch" or "record"."""
 
     def __init__(self, now_ms: int, what: str) -> None:
         self._now_ms = now_ms
@@ -82,9 +85,10 @@ class TimesSeen:
         positions: IntColumn | None,
         batch_timestamp: Callable[[int], int] | None = None,
     ) -> None:
-        """Look at columns of equal length: timestamps in ms, offsets, and where each lies if that is known.
+        """Check columns of equal length: timestamps in ms, offsets, and positions in bytes (None: not known).
 
-        `batch_timestamp` gives the largest timestamp of the batch of a row: where that is as odd, it is told already.
+        `batch_timestamp` returns the largest timestamp of the batch of a row. If that timestamp is odd in the same way,
+        the row is skipped, since the batch is already reported.
         """
         if not len(timestamps):
             return
@@ -103,7 +107,7 @@ class TimesSeen:
                 seen.last_offset = max(seen.last_offset, offset)
 
     def findings(self, path: str) -> Iterator[Finding]:
-        """One for each unit."""
+        """Yield one finding per unit."""
         for unit, seen in self._seen.items():
             kind = _KINDS.get(unit, FindingKind.TIMESTAMP_UNIT)
             many = f"{seen.count} {self._what}{'' if seen.count == 1 else self._plural} with a timestamp {unit.value}"
@@ -114,7 +118,10 @@ class TimesSeen:
             yield finding(kind, path, message, position=seen.position, expected=expected, got=got, offsets=span)
 
     def _suspects(self, timestamps: IntColumn) -> Iterator[int]:
-        """Rows that may be odd: none, at the speed of C, in a log that is as it should be."""
+        """Return the rows that may be odd.
+
+        For a normal log, the column's minimum and maximum show that there are none.
+        """
         values: Any = timestamps
         least, most = _LAST_SECOND, self._now_ms + TOLERATED_AHEAD_MS
         if hasattr(values, "nonzero"):

@@ -1,4 +1,4 @@
-"""Aborted transactions whose records are in the log, and of which no transaction index tells."""
+"""Aborted transactions whose records are in the log, but which are missing in the transaction index."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kafkalog_cli.storage.reading.header import control_type_at
 
 
 class AbortedCheck:
-    """Follows transactions through the segments of a partition; give `see` their stretches, in order.
+    """Follows transactions through the segments of a partition; `see` takes their stretches, in order.
 
-    `findings` after each segment. A transaction without records in the log (compacted away) needs no entry.
+    Call `findings` after each segment. A transaction without records in the log (compacted away) needs no entry.
     """
 
     def __init__(self, fs: Filesystem) -> None:
@@ -29,7 +29,7 @@ class AbortedCheck:
         self._ended: list[tuple[int, int, int, int]] = []
 
     def see(self, stretch: Stretch) -> None:
-        """Note the batches of transactions."""
+        """Note the batches that belong to transactions."""
         batches: Any = stretch.batches
         if batches.matrix is not None:
             rows = (batches.attributes & TRANSACTIONAL_MASK).nonzero()[0].tolist()
@@ -48,7 +48,7 @@ class AbortedCheck:
                 self._open.setdefault(producer, int(batches.base_offset[row]))
 
     def findings(self, log: ReadableFile) -> Iterator[Finding]:
-        """The aborted transactions that end in the segment `log` and are not in its index."""
+        """Yield a finding if aborted transactions that end in the segment `log` are not in its index."""
         ended, self._ended = self._ended, []
         aborted = [each for each in ended if control_type_at(log, each[0]) == ABORT]
         if not aborted:
@@ -65,7 +65,10 @@ class AbortedCheck:
         yield finding(FindingKind.TXN_INDEX_WRONG, path, message, offsets=(first, marker))
 
     def _indexed(self, path: str) -> set[tuple[int, int]] | None:
-        """Producer and last offset of each entry; None where the file cannot be read, which is told elsewhere."""
+        """Return the producer id and last offset of each entry.
+
+        None if the file cannot be read, which another check reports.
+        """
         try:
             if self._fs.status(path) is None:
                 return set()

@@ -1,4 +1,4 @@
-"""Verifies everything that is selected, partitions in parallel, then the log directories that they lie in."""
+"""Verify everything selected: partitions in parallel, then the log directories that contain them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY
 
 
 class Watcher(Protocol):
-    """Wants to know how far the run is."""
+    """Receives the progress of the run."""
 
     def expect(self, total_bytes: int) -> None:
-        """So much is to be looked at in all."""
+        """Set the number of bytes to check in all."""
 
     def advance(self, size_bytes: int, subject: str = "") -> None:
-        """So much more was looked at; called from any thread."""
+        """Add to the number of bytes checked; called from any thread."""
 
 
 class Failed(NamedTuple):
@@ -51,8 +51,10 @@ Result = Verification | Failed
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """What is wanted. `jobs`: partitions at a time. `config` is what `--config` says, `broker_properties` the
-    server.properties (empty: not given), name to text.
+    """What to verify and how.
+
+    `jobs` is the number of partitions verified at the same time. `config` holds the settings of `--config`, and
+    `broker_properties` the contents of server.properties (empty: not given). Both map names to text.
     """
 
     selection: Selection
@@ -67,7 +69,10 @@ class VerifyRequest:
 
 
 class _Target(NamedTuple):
-    """A directory or some files of it. `is_root`: a log directory as such. `is_named`: given by its own path."""
+    """A directory, or some files of it (`wanted`).
+
+    `is_root`: the directory is a log directory itself. `is_named`: the partition was given by its own path.
+    """
 
     directory: PartitionPath
     wanted: frozenset[str] | None = None
@@ -76,9 +81,9 @@ class _Target(NamedTuple):
 
 
 class Verifier:
-    """Iterate `run` for results, in the order of the paths; within a log directory partitions, then its root.
+    """Iterate over `run` for the results, in the order of the paths; a log directory follows its partitions.
 
-    What cannot be looked at is a `Failed`, and does not end the run.
+    A path that cannot be verified gives a `Failed` and does not end the run.
     """
 
     def __init__(self, means: Means, request: VerifyRequest) -> None:
@@ -91,19 +96,22 @@ class Verifier:
         self._verify = _Verify(means, self._roots)
 
     def run(self, paths: Sequence[str]) -> Iterator[Result]:
-        """The results on `paths`. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the metadata log."""
+        """Yield the results for `paths`.
+
+        Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the metadata log.
+        """
         work = (self._sized(part) for part in self.parts(paths))
         with self._request.engine.in_order(work, self._request.jobs, "kafkalog-verify") as results:
             yield from results
 
     @property
     def settings(self) -> SettingsSource:
-        """Where topics' settings come from; there are some once the first of `parts` is there."""
+        """The source of the topics' settings; available once `parts` has yielded its first item."""
         assert self._settings is not None
         return self._settings
 
     def replica_policy(self, partition: Partition) -> ReplicaPolicy:
-        """What may explain that a replica lacks batches, by its settings and checkpoints.
+        """Return what may explain that a replica lacks batches, from its settings and checkpoints.
 
         Only after `parts`. Raises as `SettingsSource.metadata` does.
         """
@@ -118,12 +126,15 @@ class Verifier:
         return ReplicaPolicy(compacted, log_start or 0)
 
     def root_of(self, path: str) -> RootState | None:
-        """The log directory that a partition lies in, None if it lies in none."""
+        """Return the log directory of a partition, None if it is in none."""
         log_dir = self._log_dir(path)
         return None if log_dir is None else self._root(log_dir)
 
     def parts(self, paths: Sequence[str]) -> Iterator[Task | Result]:
-        """The partitions to verify, without their roots, and what is known of the rest, in order. Raises as `run`."""
+        """Yield the partitions to verify, without their roots, and the results already known, in order.
+
+        Raises as `run`.
+        """
         targets = self._targets(paths)
         log_dirs = [target.directory.path for target in targets if target.is_root]
         above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
@@ -144,7 +155,7 @@ class Verifier:
         if self._request.progress is not None:
             self._request.progress.expect(total_bytes)
         if self._means.choice is not None and not self._request.engine.is_here:
-            self._means.choice.expect(total_bytes)  # each process sees but a few partitions
+            self._means.choice.expect(total_bytes)  # each process sees only a few of the partitions
         across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
         yield from self._failed
         if not targets and not self._failed:
@@ -152,7 +163,7 @@ class Verifier:
         for target in targets:
             yield self._part(target, settings, across)
 
-    # ---- what there is to do
+    # ---- the work to do
 
     def _targets(self, paths: Sequence[str]) -> list[_Target]:
         found: list[_Target] = []
@@ -244,7 +255,7 @@ class Verifier:
         return GivenPolicy(policy, is_named or self._request.selection.topics == {partition.topic})
 
     def _size_bytes(self, target: _Target) -> int:
-        """Bytes of the log files of a target, as far as they can be had."""
+        """Return the size in bytes of a target's log files; 0 if they cannot be listed."""
         if target.is_root:
             return 0
         try:
@@ -280,7 +291,7 @@ class Verifier:
     # ---- log directories
 
     def _root_findings(self, root: RootState) -> tuple[Finding, ...]:
-        """What the files at the root tell; of those that a broker writes right now, nothing."""
+        """Return the findings about the root's files, except transient ones in files that a broker is writing."""
         fs = self._means.fs
         looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._means.sleep)
         seen: RootState | None = root
@@ -295,7 +306,7 @@ class Verifier:
         return settled_findings(looks, look)
 
     def _log_dir(self, path: str) -> str | None:
-        """The log directory of a partition: as it was given, if it was."""
+        """Return the log directory of a partition, as it was given if it was, None if there is none."""
         parent = path.rpartition("/")[0]
         return parent if parent in self._roots else log_dir_of(self._means.fs, path)
 
@@ -306,7 +317,7 @@ class Verifier:
 
 
 def verified(means: Means, task: Task) -> Result:
-    """The verification of a partition, or why there is none."""
+    """Return the verification of a partition, or the error that prevented it."""
     try:
         return settled_verification(means, task)
     except KafkalogError as error:
@@ -314,7 +325,7 @@ def verified(means: Means, task: Task) -> Result:
 
 
 class _Verify:
-    """What is done to a partition: what its log directory says is the same for many, and is carried once for all."""
+    """Verifies a partition in any process; the state of log directories is the same for many and is sent once."""
 
     def __init__(self, means: Means, roots: dict[str, RootState | None]) -> None:
         self._means = means
@@ -326,7 +337,7 @@ class _Verify:
 
 
 def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verification:
-    """The comparison of two replicas as a result of its own, about the replica that was given first."""
+    """Return the comparison of two replicas as a result about the replica that was given first."""
     findings = compared.findings
     if compared.verdict:
         findings += (finding(FindingKind.MORE_COMPLETE, here.path, compared.verdict),)
@@ -336,7 +347,7 @@ def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verifi
 
 
 def left_alone(here: Partition, level: Level, found: Finding) -> Verification:
-    """The result on a partition that has no other directory to be compared with."""
+    """Return the result for a partition without another directory to compare it with."""
     return _of_comparison(here, level, (with_path(found, here.path),))
 
 
@@ -345,7 +356,7 @@ def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...])
 
 
 def _files_together(targets: Iterable[_Target]) -> list[_Target]:
-    """Files of one directory that follow each other become one target."""
+    """Join consecutive files of one directory into one target."""
     joined: list[_Target] = []
     for target in targets:
         last = joined[-1] if joined else None

@@ -1,7 +1,10 @@
-"""The codecs of Kafka: a table by id of how the records of a batch are packed and read back.
+"""Kafka's compression codecs: a table by codec id of functions that compress and decompress a batch's records.
 
-Reading mirrors Kafka's own streams (org.apache.kafka.common.compress) drained to their end, which is what
-its iterators do: after the last record DefaultRecordBatch asks for one more byte. Damage is a value.
+Each codec has a module: `gzip`, `snappy`, `lz4` and `zstd`. Decompression writes into an `Arena`, the free end of a
+reused buffer with limits on its growth, and returns damage as a `CompressionFault`.
+
+Decompression mirrors Kafka's own streams (org.apache.kafka.common.compress), read to their end. Kafka's iterators do
+the same: after the last record DefaultRecordBatch asks for one more byte.
 """
 
 from __future__ import annotations
@@ -59,15 +62,15 @@ _CODECS: Final[dict[int, _Functions]] = {
 
 
 def codec_name(id: int) -> str | None:  # noqa: A002 - Kafka's word
-    """Kafka's name of a codec, lower-case; None for an id that is none (5 to 7 can stand in a batch)."""
+    """Return Kafka's lower-case name of a codec, or None if `id` is not a codec (a batch can contain 5 to 7)."""
     functions = _CODECS.get(id)
     return functions.name if functions else None
 
 
 def decompress(codec: int, data: Bytes, *, magic: int, limits: Limits) -> bytes | CompressionFault:
-    """What the stream `data` of a batch or message of `magic` holds, or why it cannot be read in full.
+    """Return the decompressed `data` of a batch or message of `magic`, or why it cannot be read in full.
 
-    Never raises for what `data` holds, and takes no more memory than the output and a few MiB.
+    Damaged `data` never raises. The memory used is the size of the output plus a few MiB.
     """
     buffer = bytearray()
     outcome = decompress_into(codec, data, buffer, 0, magic=magic, limits=limits)
@@ -77,11 +80,12 @@ def decompress(codec: int, data: Bytes, *, magic: int, limits: Limits) -> bytes 
 def decompress_into(  # noqa: PLR0913 - the two of the arena could only be one tuple
     codec: int, data: Bytes, out: bytearray, position: int, *, magic: int, limits: Limits
 ) -> int | CompressionFault:
-    """As `decompress`, into `out` from `position` on; the number of bytes written.
+    """Decompress `data` into `out` from `position` on; return the number of bytes written, or a fault.
 
-    `out` grows when needed and never shrinks, so one buffer serves many batches. Its bytes from `position`
-    on are undefined after a fault and behind the output. It must have no exported views when it has to grow
-    (BufferError). Threads may call this at once, each with its own `out`; the work is done without the GIL.
+    `out` grows when needed and never shrinks, so one buffer serves many batches. After a fault, its bytes from
+    `position` on are undefined; otherwise only the bytes after the output are. It must have no exported views when it
+    has to grow (BufferError). Threads may call this at the same time, each with its own `out`; the work is done without
+    the GIL.
     """
     functions = _CODECS.get(codec)
     if functions is None:
@@ -94,12 +98,14 @@ def decompress_into(  # noqa: PLR0913 - the two of the arena could only be one t
 
 
 def compress(codec: int, data: Bytes, *, level: int | None = None, magic: int = 2) -> bytes:
-    """`data` packed as Kafka's Java writes it: the same framing, and the same bytes where the libraries agree.
+    """Return `data` compressed as Kafka's Java compresses it, in the same framing.
 
-    (They do for gzip and lz4, but for lz4's levels 1 and 2, which liblz4 1.10 has made anew; snappy and zstd choose
-    matches differently from one version to the next.)
-    `level` is Kafka's (`compression.gzip.level` and so on), None its default. Raises ValueError for a codec or
-    level that is none: the caller's mistake.
+    `level` is Kafka's level (`compression.gzip.level` and so on); None selects its default. Raises ValueError for an
+    unknown codec or an illegal level, which are mistakes of the caller.
+
+    The bytes are the same as Kafka's where the libraries agree. They agree for gzip and for lz4, except lz4's levels 1
+    and 2, which liblz4 1.10 has changed. The libraries of snappy and zstd choose different matches from version to
+    version.
     """
     functions = _CODECS.get(codec)
     if functions is None:

@@ -1,4 +1,4 @@
-"""Where decompressed bytes go: the free end of a reused bytearray, its growth and the caps on it."""
+"""The destination of decompressed bytes: the free end of a reused bytearray, with limits on its growth."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _MOST_GROWTH_BYTES = 16 * MEBIBYTE
 
 
 class Arena:
-    """The output of one stream in `buffer`, from `start` on; `position` is where the next byte goes.
+    """The output of one stream in `buffer`, from `start` on. `position` is the position of the next byte.
 
-    The buffer grows as bytes arrive, never for what a stream only claims, and never shrinks. Growing it
-    needs that nobody holds a view of it (BufferError otherwise): release a view before asking for another.
+    The buffer grows as bytes arrive, not by sizes that a stream only states, and never shrinks. It cannot grow while a
+    view of it exists (BufferError), so release a view before asking for another.
     """
 
     __slots__ = ("allowed_end", "buffer", "limits", "position", "source_bytes", "start")
@@ -28,31 +28,37 @@ class Arena:
         self.allowed_end = start + min(limits.max_output_bytes, max(MEBIBYTE, source_bytes * limits.max_ratio))
 
     def window(self, size: int) -> memoryview:
-        """Room for exactly `size` more bytes, caps or not: for a codec that bounds its blocks itself."""
+        """Return a view of exactly `size` more bytes, whatever the limits, for a codec that limits its blocks."""
         end = self.position + size
         if end > len(self.buffer):
             self._grow(end)
         return memoryview(self.buffer)[self.position : end]
 
     def rest(self) -> memoryview:
-        """All free room, at least a byte, at most one byte over the caps (by which an overrun shows)."""
+        """Return a view of all free space: at least 1 byte, at most 1 byte over the limits.
+
+        The byte over the limits makes an overrun visible.
+        """
         if len(self.buffer) - self.position < _STEP_BYTES:
             self._grow(self.position + _STEP_BYTES)
         return memoryview(self.buffer)[self.position : self.allowed_end + 1]
 
     def advance(self, size: int) -> CompressionFault | None:
-        """Take in `size` bytes that were put into the last `window` or `rest`; a fault if that is too much."""
+        """Add `size` bytes that were written into the last `window` or `rest`.
+
+        Return a fault if the output now exceeds a limit.
+        """
         self.position += size
         return self.claim(0) if self.position > self.allowed_end else None
 
     def append(self, data: bytes | memoryview) -> CompressionFault | None:
-        """Copy `data` behind what is there; a fault if that is too much."""
+        """Copy `data` after the existing output. Return a fault if a limit is exceeded."""
         with self.window(len(data)) as room:
             room[:] = data
         return self.advance(len(data))
 
     def claim(self, size: int) -> CompressionFault | None:
-        """A fault if `size` more bytes, announced by the stream, would be too much."""
+        """Return a fault if `size` more bytes, announced by the stream, would exceed a limit."""
         end = self.position + size
         if end <= self.allowed_end:
             return None

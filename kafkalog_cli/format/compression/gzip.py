@@ -27,14 +27,15 @@ GZIP_HEADER = Layout(
 
 _HEADER: Final = GZIP_HEADER.struct.pack(0x1F8B, 8, 0, 0, 0, 0xFF)
 _TRAILER: Final = struct.Struct("<II")
-"""CRC-32 and size of the output modulo 2^32: little-endian."""
+"""CRC-32 of the output, and its size modulo 2^32, both little-endian."""
 
 _HEADER_CRC, _EXTRA, _NAME, _COMMENT = 0x02, 0x04, 0x08, 0x10
 
 _NO_ROOM_FOR_A_MEMBER_BYTES: Final = 26
-"""After the deflated data: trailer, header and trailer of another member leave no byte for its data.
+"""With at most this many bytes after the deflated data, no further member follows.
 
-So says JDK 17; JDK 25 looks for a header all the same, and fails at a cut off member of so few bytes.
+These bytes are the trailer, and the header and trailer of a member without data. JDK 17 has this rule. JDK 25 looks for
+a header nevertheless, and fails if a member of so few bytes is cut off.
 """
 
 _INPUT_PIECE_BYTES: Final = 64 << 10
@@ -44,7 +45,7 @@ _CUT_OFF: Final = "gzip stream ended prematurely"
 
 
 class _Inflater(Protocol):
-    """The part of a zlib decompression object that is used."""
+    """The used part of a zlib decompression object."""
 
     @property
     def eof(self) -> bool: ...
@@ -62,10 +63,10 @@ class _Library(NamedTuple):
 
 
 def decompress_into(source: memoryview, arena: Arena, magic: int) -> CompressionFault | None:
-    """Append the members of `source` to `arena`.
+    """Decompress the members of `source` and append them to `arena`.
 
-    As Kafka: header CRCs and trailers are verified; what follows a member and is no member (zero padding,
-    anything without a valid header, a rest too short for one) is not looked at, but a member cut off is a fault.
+    As in Kafka, header CRCs and trailers are verified. Bytes after a member are ignored if they are not a member: zero
+    padding, bytes without a valid header, or too few bytes. A member that is cut off is a fault.
     """
     position = _header_end(source, 0)
     while not isinstance(position, CompressionFault):
@@ -110,7 +111,7 @@ def _optional_fields_end(source: memoryview, start: int, flags: int) -> int | Co
 
 
 def _inflate(source: memoryview, position: int, arena: Arena) -> int | CompressionFault:
-    """Append one member's data, verify its trailer; the position of the trailer."""
+    """Append the data of one member and verify its trailer. Return the position of the trailer."""
     inflater, crc32, error = _library()
     decoder, checksum, before = inflater(), 0, arena.position
     piece: memoryview | bytes = source[position : position + _INPUT_PIECE_BYTES]
@@ -127,7 +128,7 @@ def _inflate(source: memoryview, position: int, arena: Arena) -> int | Compressi
         if decoder.eof:
             break
         piece = decoder.unconsumed_tail
-        # a full piece of output may leave more in the decoder, with or without input
+        # after a full piece of output the decoder may hold more output, with or without input
         if not piece and len(data) < _OUTPUT_PIECE_BYTES:
             piece = source[position : position + _INPUT_PIECE_BYTES]
             position += len(piece)
@@ -149,7 +150,7 @@ def _check_trailer(source: memoryview, start: int, checksum: int, size: int) -> 
 def _library() -> _Library:
     try:
         from isal import isal_zlib
-    except ImportError:  # no wheel for this platform: zlib is three times slower
+    except ImportError:  # no wheel for this platform; zlib takes three times as long
         import zlib
 
         return _Library(lambda: zlib.decompressobj(-zlib.MAX_WBITS), zlib.crc32, zlib.error)
@@ -159,7 +160,10 @@ def _library() -> _Library:
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None, magic: int) -> bytes:
-    """One member with the header that Java writes. Level 1 to 9, or -1 or None (zlib's default, 6)."""
+    """Return one member with the header that Java writes.
+
+    `level` is 1 to 9, or -1 or None for zlib's default (6). Raises ValueError for any other level.
+    """
     import zlib
 
     level = -1 if level is None else level

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from kafkalog_cli.format.compression.arena import Arena
 
 DEFAULT_LEVEL: Final = 9
-"""Kafka's default level; by it Kafka means the fast compressor, not level 9 of the high one."""
+"""Kafka's default level. Kafka uses the fast compressor for it, not level 9 of the high compressor."""
 
 _LEAST_HIGH_LEVEL: Final = 3
-"""Below it the library, unlike Kafka, takes the fast compressor."""
+"""Below this level the library uses the fast compressor, unlike Kafka."""
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _END_MARK: Final = bytes(4)
@@ -34,7 +34,7 @@ _INDEPENDENT: Final = 0x20
 
 _SHORT_HEAD_BYTES: Final = 7
 _LONG_HEAD_BYTES: Final = 15
-"""Magic, descriptor and header checksum, without and with the content size."""
+"""Size of magic, descriptor and header checksum together with the content size; `_SHORT_HEAD_BYTES` is without it."""
 
 _LENGTH: Final = struct.Struct("<I")
 
@@ -42,19 +42,19 @@ _CUT_OFF: Final = "LZ4 frame ended prematurely"
 
 
 class _Descriptor(NamedTuple):
-    """What the frame descriptor says."""
+    """The contents of the frame descriptor."""
 
     block_bytes: int
     content_checksum: bool
     one_block_header: bytes
-    """If blocks have checksums: the start of a frame that holds one of them; else empty."""
+    """If blocks have checksums: the header of a frame that contains one such block. Else empty."""
 
 
 def decompress_into(source: memoryview, arena: Arena, magic: int) -> CompressionFault | None:
-    """Append what `source`, one LZ4 frame, holds to `arena`; what follows its end mark is not looked at.
+    """Decompress `source`, one LZ4 frame, and append the result to `arena`. Bytes after its end mark are ignored.
 
-    As Kafka: the content size is skipped, the content checksum not verified, block checksums are.
-    Magic 0 ignores the header checksum (KAFKA-3160: old clients computed it over too many bytes).
+    As in Kafka, the content size is skipped, the content checksum is not verified, and block checksums are. For magic 0
+    the header checksum is ignored (KAFKA-3160: old clients computed it over too many bytes).
     """
     head = bytes(source[: _LONG_HEAD_BYTES if len(source) > 4 and source[4] & _CONTENT_SIZE else _SHORT_HEAD_BYTES])
     descriptor = _parse_head(head, magic == 0)
@@ -74,7 +74,7 @@ def decompress_into(source: memoryview, arena: Arena, magic: int) -> Compression
             break
         before = arena.position
         fault = _append_block(source[begin:position], descriptor, arena)
-        # Kafka's stream takes a block without output for its end
+        # Kafka's stream ends at a block without output
         if fault is not None or arena.position == before:
             return fault
     return failed(_CUT_OFF)
@@ -82,7 +82,10 @@ def decompress_into(source: memoryview, arena: Arena, magic: int) -> Compression
 
 @lru_cache(maxsize=64)
 def _parse_head(head: bytes, ignore_checksum: bool) -> _Descriptor | CompressionFault:
-    """The frame from its magic to the header checksum (cached: writers vary it little), or what is wrong with it."""
+    """Parse the frame from its magic to the header checksum; return a fault if it is wrong.
+
+    The result is cached, because writers rarely vary these bytes.
+    """
     if len(head) < _SHORT_HEAD_BYTES or (head[4] & _CONTENT_SIZE and len(head) < _LONG_HEAD_BYTES):
         return failed(_CUT_OFF)
     flags, block_code = head[4], head[5]
@@ -104,7 +107,7 @@ def _parse_head(head: bytes, ignore_checksum: bool) -> _Descriptor | Compression
 
 
 def _append_block(block: memoryview, descriptor: _Descriptor, arena: Arena) -> CompressionFault | None:
-    """`block` is its length field, its data, and its checksum if it has one."""
+    """Append one block, given with its length field, its data, and its checksum if it has one."""
     if descriptor.one_block_header:
         return _append_checked(block, descriptor.one_block_header, arena)
     if block[3] & 0x80:
@@ -119,7 +122,7 @@ def _append_block(block: memoryview, descriptor: _Descriptor, arena: Arena) -> C
 
 
 def _append_checked(block: memoryview, header: bytes, arena: Arena) -> CompressionFault | None:
-    """One block as a frame of its own: so the library verifies its checksum."""
+    """Decompress one block as a frame of its own, so that the library verifies its checksum."""
     import lz4.frame
 
     try:
@@ -131,16 +134,17 @@ def _append_checked(block: memoryview, header: bytes, arena: Arena) -> Compressi
 
 @cache
 def _block_decoder() -> tuple[Callable[[memoryview, memoryview, int], int], type[Exception]]:
-    # decodes straight into the arena; lz4.block can only return a new object for each block (10 % slower)
+    # cramjam decompresses directly into the arena; lz4.block returns a new object per block (10 % slower)
     import cramjam
 
     return cramjam.lz4.decompress_block_into, cramjam.DecompressionError
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None, magic: int) -> bytes:
-    """One frame of independent 64 KiB blocks without content size and checksums, as Kafka's producers write.
+    """Return one frame of independent 64 KiB blocks without content size and checksums, as Kafka's producers write.
 
-    Magic 0 gets the wrong header checksum that its readers expect. Level 1 to 17 or None (Kafka's default).
+    With magic 0 the frame has the wrong header checksum that readers of magic 0 expect. `level` is 1 to 17, or None for
+    Kafka's default. Raises ValueError for any other level.
     """
     import lz4.frame
 
@@ -166,7 +170,7 @@ def _frame_header(flags: int, block_code: int, *, over_magic: bool = False) -> b
 
 
 def _header_checksum(data: bytes) -> int:
-    """Second byte of xxh32 (seed 0) of less than 16 bytes: the HC byte of a frame."""
+    """Return the second byte of xxh32 (seed 0) of fewer than 16 bytes: the HC byte of a frame."""
     mask = 0xFFFFFFFF
     digest = 0x165667B1 + len(data)
     lanes_end = len(data) & ~3

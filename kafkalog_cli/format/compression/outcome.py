@@ -1,4 +1,4 @@
-"""What reading a compressed stream can come to other than its bytes: a fault without a position."""
+"""The faults of reading a compressed stream, without a position."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from kafkalog_cli.format.fault import FaultKind
 
 
 class CompressionFault(NamedTuple):
-    """A stream that is not read to its end, as a value; the caller adds where in the file it lies.
+    """The reason why a stream was not read to its end. The caller adds the position in the file.
 
-    `kind` is DECOMPRESSION_FAILED (Kafka's own reader fails too), OUTPUT_TOO_LARGE (over a cap of `Limits`;
-    Kafka has none) or UNKNOWN_CODEC. `message` is for people.
+    `kind` is DECOMPRESSION_FAILED (Kafka's own reader fails too), OUTPUT_TOO_LARGE (over a limit of `Limits`; Kafka has
+    no limit) or UNKNOWN_CODEC. `message` is text for the user.
     """
 
     kind: FaultKind
@@ -19,10 +19,10 @@ class CompressionFault(NamedTuple):
 
 
 def failed(message: str) -> CompressionFault:
-    """The stream is damaged, cut off or of a kind that Kafka does not read."""
+    """Return the fault of a stream that is damaged, cut off, or of a kind that Kafka does not read."""
     return CompressionFault(FaultKind.DECOMPRESSION_FAILED, message)
 
 
 def unknown_codec(message: str) -> CompressionFault:
-    """The codec id is none of Kafka's, or not one for this magic."""
+    """Return the fault of a codec id that Kafka does not know, or does not allow for this magic."""
     return CompressionFault(FaultKind.UNKNOWN_CODEC, message)

@@ -31,14 +31,14 @@ _MAX_CHUNK_BYTES: Final = 512 << 20
 """SnappyInputStream.MAX_CHUNK_SIZE."""
 
 _MOST_EXPANSION: Final = 22
-"""No element of a block makes more than 64 bytes out of 3."""
+"""Upper bound of output bytes per input byte: no element of a block makes more than 64 bytes from 3."""
 
 
 def decompress_into(source: memoryview, arena: Arena, magic: int) -> CompressionFault | None:
-    """Append what `source` holds to `arena`.
+    """Decompress `source` and append the result to `arena`.
 
-    As Kafka: without a whole header with xerial's magic all of it is one bare block; blocks may have any
-    size; 1 to 3 bytes after the last block are not looked at; a header between blocks is skipped.
+    As in Kafka, a source without a complete header with xerial's magic is one bare block. Blocks may have any size. 1
+    to 3 bytes after the last block are ignored. A header between blocks is skipped.
     """
     if len(source) < len(_HEADER) or bytes(source[:8]) != _MAGIC:
         return _append_block(source, arena) if len(source) else failed("cannot decompress an empty snappy stream")
@@ -62,10 +62,10 @@ def decompress_into(source: memoryview, arena: Arena, magic: int) -> Compression
 
 
 def _check_repeated_header(header: memoryview) -> CompressionFault | None:
-    """A fault unless Kafka reads on after the header of a stream that was appended to another.
+    """Return a fault unless Kafka continues after the header of a stream that was appended to another.
 
-    Kafka stops at one that is not xerial's after all, but the next read goes on behind it, which is what
-    happens in practice: it ends the stream only if the output so far fills whole reads.
+    If the header is not xerial's after all, Kafka's read stops there, but its next read continues after it. In practice
+    Kafka therefore continues: the stream ends only if the output so far fills whole reads.
     """
     if len(header) < len(_HEADER):
         return failed("insufficient header size in a concatenated snappy block")
@@ -95,7 +95,7 @@ def _append_block(block: memoryview, arena: Arena) -> CompressionFault | None:
 
 
 def _declared_size(block: memoryview) -> int | None:
-    """The varint of at most 32 bits that a block starts with; None if there is none."""
+    """Return the varint of at most 32 bits at the start of a block, or None if there is none."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift
@@ -107,14 +107,17 @@ def _declared_size(block: memoryview) -> int | None:
 
 @cache
 def _block_decoder() -> tuple[Callable[[memoryview, memoryview], int], type[Exception]]:
-    # what python-snappy calls, but straight into the arena
+    # the decoder that python-snappy calls too, but cramjam decompresses directly into the arena
     import cramjam
 
     return cramjam.snappy.decompress_raw_into, cramjam.DecompressionError
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None, magic: int) -> bytes:
-    """A xerial stream with blocks of 32 KiB, as Kafka's producers write. Snappy has no levels."""
+    """Return a xerial stream with blocks of 32 KiB, as Kafka's producers write.
+
+    Snappy has no levels: raises ValueError for any `level` but None.
+    """
     import snappy
 
     if level is not None:

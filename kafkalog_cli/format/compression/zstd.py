@@ -17,7 +17,7 @@ DEFAULT_LEVEL: Final = 3
 _MIN_LEVEL, _MAX_LEVEL = -(1 << 17), 22
 
 _PREFIX: Final = struct.Struct("<IB")
-"""Magic and the frame header's descriptor."""
+"""The magic and the first byte (descriptor) of the frame header."""
 
 _FRAME: Final = 0xFD2FB528
 _SKIPPABLE: Final = 0x184D2A50
@@ -27,17 +27,17 @@ _DICTIONARY_ID_BYTES: Final = (0, 1, 2, 4)
 _CONTENT_SIZE_BYTES: Final = (0, 2, 4, 8)
 
 _READ_BYTES: Final = (128 << 10) + 3
-"""How much zstd-jni reads at a time (ZSTD_DStreamInSize)."""
+"""Number of bytes that zstd-jni reads at a time (ZSTD_DStreamInSize)."""
 
 _CUT_OFF: Final = -1
 _per_thread = threading.local()
 
 
 def decompress_into(source: memoryview, arena: Arena, magic: int) -> CompressionFault | None:
-    """Append what the frames of `source` hold to `arena`; skippable frames hold nothing.
+    """Decompress the frames of `source` and append the result to `arena`. Skippable frames have no contents.
 
-    As Kafka: content checksums are verified; no bytes are no output; a frame that is cut off is a fault,
-    save where zstd-jni takes it for the end of the stream (see `_is_taken_for_the_end`).
+    As in Kafka, content checksums are verified, and an empty source gives an empty output. A frame that is cut off is a
+    fault, unless zstd-jni treats it as the end of the stream (see `_is_taken_for_the_end`).
     """
     position = 0
     while position < len(source):
@@ -51,9 +51,10 @@ def decompress_into(source: memoryview, arena: Arena, magic: int) -> Compression
 
 
 def _frame_end(source: memoryview, start: int) -> int:
-    """Where the frame that starts at `start` ends by its block headers, `_CUT_OFF` if beyond the source.
+    """Return the end of the frame at `start` according to its block headers; `_CUT_OFF` if it is beyond the source.
 
-    A start that is no frame, or a block of no kind, ends it at once: the decoder tells what is wrong.
+    If the start is not a frame, or a block has a reserved type, the end of the source is returned: the decoder then
+    reports what is wrong.
     """
     size = len(source)
     if size - start < _PREFIX.size:
@@ -85,10 +86,10 @@ def _skippable_end(source: memoryview, start: int) -> int:
 
 
 def _is_taken_for_the_end(frames_end: int, size: int) -> bool:
-    """Whether zstd-jni ends the stream quietly in a frame that is cut off after whole ones.
+    """Whether zstd-jni ends the stream without an error in a frame that is cut off after complete frames.
 
-    It forgets that a frame ended only when it reads more, so a rest that came with the end of the frame
-    before it is read as far as it goes.
+    zstd-jni forgets that a frame ended only when it reads more input. If the cut-off frame came in the same read as the
+    end of the frame before it, it is decompressed as far as possible.
     """
     read_end = -(-frames_end // _READ_BYTES) * _READ_BYTES
     return 0 < frames_end < read_end and size <= read_end
@@ -110,7 +111,10 @@ def _decode(source: memoryview, arena: Arena) -> CompressionFault | None:
 
 
 def _decoder() -> tuple[zstandard.ZstdDecompressor, type[Exception]]:
-    """The one of this thread: it serves one stream at a time, and making it costs as much as a small frame."""
+    """Return this thread's decompressor.
+
+    It serves one stream at a time. Creating it costs as much as a small frame.
+    """
     try:
         decoder: tuple[zstandard.ZstdDecompressor, type[Exception]] = _per_thread.decoder
     except AttributeError:
@@ -121,7 +125,10 @@ def _decoder() -> tuple[zstandard.ZstdDecompressor, type[Exception]]:
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None, magic: int) -> bytes:
-    """One frame without content size and checksum, as Kafka's producers write. Level -131072 to 22 or None (3)."""
+    """Return one frame without content size and checksum, as Kafka's producers write.
+
+    `level` is -131072 to 22, or None for 3. Raises ValueError for any other level, and for magic 0 and 1.
+    """
     import zstandard
 
     if magic < 2:
@@ -132,13 +139,13 @@ def compress(data: bytes | bytearray | memoryview, level: int | None, magic: int
     encoder = _compressor(level).compressobj()
     if not len(data):
         return encoder.flush()
-    # Kafka's writer flushes before it closes: the last block is always an empty one
+    # Kafka's writer flushes before it closes, so the last block is always empty
     pieces = (encoder.compress(data), encoder.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK), encoder.flush())
     return b"".join(pieces)
 
 
 def _compressor(level: int) -> zstandard.ZstdCompressor:
-    """The one of this thread, made anew when the level changes."""
+    """Return this thread's compressor, created again when the level changes."""
     known: tuple[int, zstandard.ZstdCompressor] | None = getattr(_per_thread, "compressor", None)
     if known is None or known[0] != level:
         import zstandard

@@ -1,4 +1,4 @@
-"""The one decoder of Kafka's messages, driven by their schemas: bytes to values, refused as Kafka refuses them."""
+"""The schema-driven decoder of Kafka's messages. It refuses the same bytes as Kafka, with the same message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _MAX_STRING = 0x7FFF
 
 
 class Decoded(NamedTuple):
-    """A message and where it ends. `unknown_tags`: tagged fields that no schema names, in the order they were met."""
+    """A decoded message and the position after it.
+
+    `unknown_tags` are the tagged fields that the schema does not contain, in file order.
+    """
 
     message: Message
     next_position: int
@@ -20,16 +23,16 @@ class Decoded(NamedTuple):
 
 
 class Malformed(NamedTuple):
-    """Bytes that are no such message; `reason` is the message of Java's exception, `null` where it has none."""
+    """Bytes that do not fit the schema. `reason` is the message of Java's exception, `null` if it has none."""
 
     reason: str
 
 
 def decode_message(name: str, version: int, data: bytes | memoryview, position: int = 0) -> Decoded | Malformed:
-    """The message `name` in `version` that stands in `data` from `position` on. Raises KeyError for no such name.
+    """Decode the message `name` in `version` from `data`, starting at `position`. Raises KeyError for an unknown name.
 
-    A version that the message does not have is read as Kafka's class reads it, which does not look.
-    Time and memory are bounded by the bytes that are there, whatever lengths and counts they claim.
+    A version that the message does not have is read as Kafka's class reads it, which does not check the version. Time
+    and memory are bounded by the size of `data`, whatever lengths and counts the bytes state.
     """
     reader = WireReader(data, position)
     try:
@@ -40,15 +43,16 @@ def decode_message(name: str, version: int, data: bytes | memoryview, position: 
 
 
 def read_message(name: str, version: int, reader: WireReader, release: Release = NEWEST_RELEASE) -> Message:
-    """The message at the reader's position, as `release` reads it. Raises Undecodable, with Java's words, if it does
-    not fit.
+    """Read the message at the reader's position, as `release` does.
+
+    Raises Undecodable, with the message of Java's exception, if the bytes do not fit.
     """
     schema = message_schema(name, release)
     return _read_struct(schema.fields, version, version in schema.flexible, reader)
 
 
 def at_version(name: str, version: int, message: Message) -> Message:
-    """`message`, read in another version, with the fields of `version` only; what was not read has its default."""
+    """Return `message`, read in another version, with only the fields of `version`; missing fields get defaults."""
     return _at_version(message_schema(name).fields, version, message)
 
 
@@ -67,14 +71,14 @@ def _read_struct(fields: tuple[SchemaField, ...], version: int, flexible: bool, 
 
 
 def _read_nested(field: SchemaField, version: int, flexible: bool, reader: WireReader) -> Message:
-    """A struct inside a message: its class, unlike the message's, looks at the version."""
+    """Read a struct inside a message. Unlike the class of a message, its class checks the version."""
     if version not in field.struct_versions:
         raise Undecodable(f"Can't read version {version} of {field.struct}")
     return _read_struct(field.fields, version, flexible, reader)
 
 
 def _read_tags(fields: tuple[SchemaField, ...], version: int, reader: WireReader) -> Message:
-    """The tagged fields that differ from their defaults; of one that is there twice the last counts."""
+    """Return the tagged fields that differ from their defaults. If a tag occurs twice, the last value counts."""
     by_tag = {field.tag: field for field in fields if field.tag >= 0}
     found: Message = {}
     for _ in range(reader.unsigned_varint()):
@@ -95,7 +99,7 @@ def _read_tags(fields: tuple[SchemaField, ...], version: int, reader: WireReader
 
 
 def _read_tagged(field: SchemaField, version: int, reader: WireReader) -> Any:
-    # In the tagged section the presence of a struct is an unsigned varint, elsewhere a byte.
+    # The presence of a struct is an unsigned varint in the tagged section, and a byte elsewhere.
     if field.kind == "struct" and version in field.nullable:
         return _read_nested(field, version, True, reader) if reader.unsigned_varint() > 0 else None
     return _read_value(field, field.kind, version, True, reader)
@@ -144,7 +148,7 @@ def _read_string(name: str, nullable: bool, flexible: bool, reader: WireReader) 
 
 
 def _size(name: str, nullable: bool, flexible: bool, classic: str, reader: WireReader) -> int:
-    """The length or count at the reader's position, below 0 for null."""
+    """Read a length or count at the reader's position; below 0 means null."""
     size = wrap_int32(reader.unsigned_varint() - 1) if flexible else reader.integer(classic)
     if size < 0 and not nullable:
         raise Undecodable(f"non-nullable field {name} was serialized as null")

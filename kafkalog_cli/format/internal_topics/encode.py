@@ -1,4 +1,4 @@
-"""The twin of the decoder: values to the bytes that Kafka's message classes write."""
+"""The schema-driven encoder of Kafka's messages, the counterpart of `decode`: it writes the bytes that Kafka writes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NULL_STRING, _NULL_LIST = struct.pack(">h", -1), struct.pack(">i", -1)
 
 
 def encode_message(name: str, version: int, message: Message) -> bytes:
-    """`message` in `version`, as `decode_message` gives it; a field that is missing has its default.
+    """Encode `message` in `version`. It has the form that `decode_message` returns; missing fields get defaults.
 
-    A tagged field is written if it is there. Raises KeyError for a name that is no message's, ValueError or
-    struct.error for a version that it does not have and for a value that its field cannot hold.
+    A tagged field is written if `message` contains it. Raises KeyError for an unknown message name. Raises ValueError
+    or struct.error for a version that the message does not have, and for a value that does not fit in its field.
     """
     schema = message_schema(name)
     if version not in schema.versions:

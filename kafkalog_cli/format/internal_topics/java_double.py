@@ -1,4 +1,4 @@
-"""Java's text of a double, as Double.toString of JDK 17 gives it: not always the shortest (JDK-4511638)."""
+"""The text of a double as Double.toString of JDK 17 prints it, which is not always the shortest (JDK-4511638)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from kafkalog_cli.format.batch import wrap_int64
 _MANTISSA_BITS = 53
 _LARGEST_LONG_EXPONENT = 62
 _FIVES_BITS = (0, *((5**power).bit_length() for power in range(1, 27)))
-"""Bits of 5^0 to 5^26 as Java counts them; of a greater power it takes three times the exponent."""
+"""Bit lengths of 5^0 to 5^26 as Java counts them. For a greater power Java uses three times the exponent."""
 
 
 def java_double(value: float) -> str:
-    """Decimal from 10^-3 to 10^7, else one digit, a point and an exponent; at least one digit follows the point."""
+    """Return `value` in Java's decimal notation, with at least one digit after the point.
+
+    From 10^-3 up to 10^7 there is no exponent; otherwise there is one digit before the point, and an exponent.
+    """
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     sign = "-" if math.copysign(1, value) < 0 else ""
@@ -29,10 +32,10 @@ def java_double(value: float) -> str:
 
 
 def _digits(value: float) -> tuple[str, int]:
-    """Digits d1d2... and p where `value` is 0.d1d2... times 10^p (FloatingDecimal.BinaryToASCIIBuffer.dtoa)."""
+    """Return (d1d2..., p) so that `value` is 0.d1d2... times 10^p (FloatingDecimal.BinaryToASCIIBuffer.dtoa)."""
     fraction, exponent = math.frexp(value)
     mantissa, exponent = int(math.ldexp(fraction, _MANTISSA_BITS)), exponent - 1
-    significant_bits = min(_MANTISSA_BITS, _MANTISSA_BITS + exponent + 1022)  # fewer in a denormal number
+    significant_bits = min(_MANTISSA_BITS, _MANTISSA_BITS + exponent + 1022)  # a denormal number has fewer
     tail_zeros = (mantissa & -mantissa).bit_length() - 1
     odd = mantissa >> tail_zeros
     bits_behind_point = max(0, odd.bit_length() - exponent - 1)
@@ -44,7 +47,7 @@ def _digits(value: float) -> tuple[str, int]:
 
 
 def _long_digits(value: int, exponent: int) -> tuple[str, int]:
-    """Of a whole number: rounded where its last digits are below half a unit in the last place."""
+    """Return the digits of a whole number, rounded where its last digits are below half a unit in the last place."""
     dropped = len(str(1 << max(0, exponent - _MANTISSA_BITS - 1))) - 1
     if dropped:
         value = (value + 10**dropped // 2) // 10**dropped
@@ -53,7 +56,10 @@ def _long_digits(value: int, exponent: int) -> tuple[str, int]:
 
 
 def _generate(odd: int, exponent: int, point_bits: int, significant_bits: int, decimal: int) -> tuple[str, int]:
-    """Digit by digit, until the rest is within half a unit in the last place: Steele and White, with Java's turns."""
+    """Generate digits until the rest is within half a unit in the last place.
+
+    The algorithm is that of Steele and White, with Java's deviations.
+    """
     fives, tens = max(0, -decimal), max(0, decimal)
     rest_twos = fives + point_bits + exponent
     scale_twos = tens + point_bits
@@ -61,7 +67,7 @@ def _generate(odd: int, exponent: int, point_bits: int, significant_bits: int, d
     rest_twos -= odd.bit_length() - 1
     common = min(rest_twos, scale_twos)
     rest_twos, scale_twos, unit_twos = rest_twos - common, scale_twos - common, unit_twos - common
-    if odd == 1:  # below a power of two the next number is only half as far away
+    if odd == 1:  # below a power of two, the distance to the next double is only half
         unit_twos -= 1
     raised = max(0, -unit_twos)
     rest_twos, scale_twos, unit_twos = rest_twos + raised, scale_twos + raised, unit_twos + raised
@@ -72,7 +78,10 @@ def _generate(odd: int, exponent: int, point_bits: int, significant_bits: int, d
 
 
 def _stop_early(rest: int, scale: int, unit: int, decimal: int, *, in_long: bool) -> tuple[str, int]:
-    """The loop of `_generate`. `in_long`: Java computes with longs there, which overflow, and rounds up less often."""
+    """The loop of `_generate`.
+
+    `in_long`: Java computes with longs here. They overflow, and Java rounds up less often.
+    """
     digits: list[int] = []
     first = True
     low = high = False
@@ -91,7 +100,7 @@ def _stop_early(rest: int, scale: int, unit: int, decimal: int, *, in_long: bool
         else:
             digits.append(digit)
         if first and not -3 <= decimal < 8:
-            low = high = False  # in the form with an exponent there are two digits at least
+            low = high = False  # with an exponent there are at least two digits
         first = False
     twice = 2 * rest - scale * 10
     if high and (not low or twice > 0 or (twice == 0 and digits[-1] & 1)):
@@ -100,7 +109,7 @@ def _stop_early(rest: int, scale: int, unit: int, decimal: int, *, in_long: bool
 
 
 def _round_up(digits: list[int]) -> int:
-    """Add one to the last digit; 1 if that makes another power of ten, else 0."""
+    """Add one to the last digit. Return 1 if the result is the next power of ten, else 0."""
     for index in range(len(digits) - 1, -1, -1):
         if digits[index] != 9:
             digits[index] += 1

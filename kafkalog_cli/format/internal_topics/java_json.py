@@ -14,7 +14,7 @@ _SPECIAL = re.compile(r'[\x00-\x1f"\\]')
 
 
 def java_json(value: Any) -> str:
-    """`value` in Jackson's compact form: no blanks, non-ASCII as it is, bytes in base64."""
+    """Return `value` in Jackson's compact form: no blanks, non-ASCII characters unescaped, bytes in base64."""
     if isinstance(value, str):
         return json_string(value)
     if value is None:
@@ -33,5 +33,5 @@ def java_json(value: Any) -> str:
 
 
 def json_string(text: str) -> str:
-    r"""A string with its quotes; control characters that have no letter as upper-case \u00XX."""
+    r"""Return a JSON string with its quotes. Control characters without a short escape become upper-case \u00XX."""
     return '"' + _SPECIAL.sub(lambda match: _ESCAPES.get(match[0], f"\\u{ord(match[0]):04X}"), text) + '"'

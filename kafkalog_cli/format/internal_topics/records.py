@@ -1,4 +1,4 @@
-"""Records of the five internal topics: key and value by the framing and schemas of their topic."""
+"""Records of the five internal topics: keys and values, decoded by the framing and the schemas of their topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_INT16 = (1 << 15) - 1
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of a coordinator's topic. `value` is None for a tombstone, with `value_version` -1 then."""
+    """A record of a coordinator's topic. In a tombstone `value` is None and `value_version` is -1."""
 
     record_type: int
     name: str
@@ -41,7 +41,7 @@ class CoordinatorRecord(NamedTuple):
 
 
 class ApiMessage(NamedTuple):
-    """A record of the metadata topics; `enum` is Kafka's name of the type where it has one."""
+    """A record of a metadata topic. `enum` is Kafka's enum name of the type, "" if it has none."""
 
     api_key: int
     name: str
@@ -51,9 +51,9 @@ class ApiMessage(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A record that its topic's decoder cannot read, with the message of Java's exception.
+    """A record that its topic's decoder cannot read. `message` is the message of Java's exception.
 
-    `unknown_type` is set where the record's type is not known: newer, or not of this topic.
+    `unknown_type` is set if the type of the record is unknown: from a newer release, or not of this topic.
     """
 
     message: str
@@ -75,7 +75,7 @@ def _api_types(topic: str, release: Release) -> dict[int, tuple[str, str]]:
 def decode_coordinator(
     topic: str, key: bytes, value: bytes | None, release: Release = NEWEST_RELEASE
 ) -> CoordinatorRecord | Unreadable:
-    """A record of one of COORDINATOR_TOPICS, as `release` reads it (CoordinatorRecordSerde.deserialize)."""
+    """Decode a record of one of COORDINATOR_TOPICS, as `release` does (CoordinatorRecordSerde.deserialize)."""
     try:
         key_reader = WireReader(key)
         record_type = _short(key_reader, "key")
@@ -99,7 +99,7 @@ def decode_coordinator(
 
 
 def decode_api_message(topic: str, value: bytes | None, release: Release = NEWEST_RELEASE) -> ApiMessage | Unreadable:
-    """A record of one of API_MESSAGE_TOPICS, as `release` reads it (AbstractApiMessageSerde.read)."""
+    """Decode a record of one of API_MESSAGE_TOPICS, as `release` does (AbstractApiMessageSerde.read)."""
     if value is None:
         return Unreadable("Error while reading frame version")
     reader = WireReader(value)
@@ -127,7 +127,7 @@ def decode_api_message(topic: str, value: bytes | None, release: Release = NEWES
 
 
 def record_object(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
-    """A record of an internal topic for machine output; None where it is of no known type or does not decode."""
+    """Return a record of an internal topic for JSON output; None if its type is unknown or it cannot be decoded."""
     if topic in COORDINATOR_TOPICS and key is not None:
         record = decode_coordinator(topic, key, value)
         if isinstance(record, Unreadable):
@@ -181,7 +181,10 @@ def _unsigned_short(reader: WireReader, entity: str) -> int:
 
 
 def _expand_members(message: Message) -> None:
-    """Replace the consumers' subscriptions and assignments by what they say; what cannot be read stays bytes."""
+    """Replace the subscriptions and assignments of consumers with decoded messages.
+
+    Bytes that cannot be decoded stay.
+    """
     for member in message["members"]:
         for field, name in (
             ("subscription", "ConsumerProtocolSubscription"),

@@ -1,4 +1,4 @@
-"""Kafka's message schemas as data: schemas.json as tables that say what is read in which version."""
+"""Kafka's message schemas as data: tables made from schemas.json, with the versions of each field."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any, NamedTuple, cast
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 
 Message = dict[str, Any]
-"""A decoded message: fields in schema order; bytes as bytes, uuids in text. A tagged field is there if it
-differs from its default, as in the JSON that Kafka's own tools print."""
+"""A decoded message: fields in schema order, bytes as bytes, uuids as text.
+
+A tagged field is present only if it differs from its default, as in the JSON that Kafka's own tools print.
+"""
 
 Release = tuple[int, int]
-"""A release of Kafka, major and minor: it decides which messages and fields there are."""
+"""A release of Kafka (major, minor). It decides which messages and fields exist."""
 
 NEWEST_RELEASE: Release = (4, 4)
 _MIN_VERSION, _MAX_VERSION = -(1 << 15), (1 << 15) - 1
@@ -34,11 +36,11 @@ NO_VERSION = Versions(1, 0)
 
 
 class SchemaField(NamedTuple):
-    """A field of a message or struct. `kind` is the type; of an array `items` is that of its elements.
+    """A field of a message or struct. `kind` is its type, and `items` the type of an array's elements.
 
-    `versions`, `nullable` and `tagged` are those in which the field is there, can be null, and is valid in
-    the tagged section (`tag` is -1 for a field that never is). `struct` is the name of a struct, `fields`
-    are its fields, `struct_versions` the versions that its class accepts.
+    `versions`, `nullable` and `tagged` are the versions in which the field exists, can be null, and is valid in the
+    tagged section. `tag` is -1 for a field that is never tagged. `struct` is the name of a struct, `fields` are its
+    fields, and `struct_versions` are the versions that its class accepts.
     """
 
     name: str
@@ -55,7 +57,7 @@ class SchemaField(NamedTuple):
 
 
 class MessageSchema(NamedTuple):
-    """A message: the versions it exists in, those with flexible encoding, its fields."""
+    """A message: its versions, those of them with flexible encoding, and its fields."""
 
     name: str
     versions: Versions
@@ -65,16 +67,16 @@ class MessageSchema(NamedTuple):
 
 @cache
 def definitions() -> dict[str, Any]:
-    """schemas.json: topics, control records, messages."""
+    """Return schemas.json: topics, control records, messages."""
     text = resources.files(__package__).joinpath("schemas.json").read_text(encoding="utf-8")
     return json.loads(text)  # type: ignore[no-any-return]
 
 
 @cache
 def message_schema(name: str, release: Release = NEWEST_RELEASE) -> MessageSchema:
-    """The schema of a message by its Kafka name, as `release` has it. Raises KeyError for an unknown name.
+    """Return the schema of a message by its Kafka name, as `release` has it. Raises KeyError for an unknown name.
 
-    Releases before 4.2 are taken for 4.2.
+    Releases before 4.2 are treated as 4.2.
     """
     found = definitions()["messages"][name]
     versions = _versions(_versions_in(found, release))
@@ -83,13 +85,13 @@ def message_schema(name: str, release: Release = NEWEST_RELEASE) -> MessageSchem
 
 
 def is_in(found: dict[str, Any], release: Release) -> bool:
-    """Whether `release` has a topic's record, a message or a field of schemas.json."""
+    """Whether `release` has this record type, message or field of schemas.json."""
     since = found.get("since")
     return since is None or _release(since) <= release
 
 
 def _versions_in(found: dict[str, Any], release: Release) -> list[int | None]:
-    """The versions of a message in `release`."""
+    """Return the versions of a message in `release`."""
     for until, versions in found.get("versionsBefore", {}).items():
         if release < _release(until):
             return cast("list[int | None]", versions)
@@ -132,10 +134,11 @@ def _versions(found: list[int | None] | None) -> Versions:
 
 
 def _asked(wanted: Versions, possible: Versions) -> Versions:
-    """The versions that Kafka's generated code takes for `wanted`, at a place that `possible` ones reach.
+    """Return the versions that Kafka's generated code accepts for `wanted`, where only `possible` versions can occur.
 
-    It leaves out every comparison that these make needless (VersionConditional). So a field of all versions of
-    its message is read in a version that the message does not have, too, as a damaged record may claim.
+    The generated code leaves out every comparison that is needless for `possible` (VersionConditional). So a field that
+    exists in all versions of its message is also read in a version that the message does not have. A damaged record can
+    state such a version.
     """
     if possible.last < wanted.first or wanted.last < possible.first:
         return NO_VERSION

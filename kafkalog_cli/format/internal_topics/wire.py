@@ -1,4 +1,4 @@
-"""Kafka's protocol encoding, read from bytes: what generated messages call on a ByteBufferAccessor."""
+"""Read Kafka's protocol encoding from bytes, as generated messages do with a ByteBufferAccessor."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kafkalog_cli.format.varint import CUT_OFF, BadVarint, decode_unsigned
 
 
 class Undecodable(Exception):
-    """Bytes that the schema does not fit; the text is the message of Java's exception (`null` if it has none).
+    """Bytes that do not fit the schema. The text is the message of Java's exception (`null` if it has none).
 
-    Raised and caught inside this package only.
+    It is raised and caught only inside this package.
     """
 
 
 class UnknownTag(NamedTuple):
-    """A tagged field that no schema names: a newer Kafka wrote it."""
+    """A tagged field that the schema does not contain, because a newer Kafka wrote it."""
 
     tag: int
     data: bytes
@@ -37,7 +37,7 @@ NUMBERS = {
 
 
 class WireReader:
-    """A position in bytes, moved by reading. `unknown_tags` are those that were met."""
+    """A position in bytes that advances with each read. `unknown_tags` collects the unknown tagged fields."""
 
     def __init__(self, data: bytes | memoryview, position: int = 0) -> None:
         self._data = bytes(data)
@@ -46,11 +46,14 @@ class WireReader:
 
     @property
     def remaining(self) -> int:
-        """Bytes that are left."""
+        """Number of bytes left."""
         return len(self._data) - self.position
 
     def number(self, kind: str) -> int | float | bool:
-        """A number of fixed size; Java's BufferUnderflowException, which has no message, if it is cut off."""
+        """Read a number of fixed size.
+
+        Raises Undecodable if it is cut off; Java's BufferUnderflowException has no message.
+        """
         layout = NUMBERS[kind]
         if self.remaining < layout.size:
             raise Undecodable(CUT_OFF)
@@ -59,11 +62,11 @@ class WireReader:
         return value != 0 if kind == "bool" else value  # type: ignore[no-any-return]
 
     def integer(self, kind: str) -> int:
-        """A number of fixed size that is an integer."""
+        """Read an integer of fixed size."""
         return int(self.number(kind))
 
     def unsigned_varint(self) -> int:
-        """An unsigned varint as Java's int holds it (ByteUtils.readUnsignedVarint)."""
+        """Read an unsigned varint as a Java int (ByteUtils.readUnsignedVarint)."""
         found = decode_unsigned(self._data, self.position)
         if isinstance(found, BadVarint):
             raise Undecodable(found.message)
@@ -71,7 +74,7 @@ class WireReader:
         return value
 
     def array(self, size: int) -> bytes:
-        """`size` bytes (readArray)."""
+        """Read `size` bytes (readArray)."""
         if size > self.remaining:
             raise Undecodable(f"Error reading byte array of {size} byte(s): only {self.remaining} byte(s) available")
         if size < 0:  # NegativeArraySizeException
@@ -81,11 +84,11 @@ class WireReader:
         return data
 
     def string(self, size: int) -> str:
-        """A string of `size` bytes, as Java decodes UTF-8."""
+        """Read a string of `size` bytes, decoded from UTF-8 as in Java."""
         return java_string(self.array(size))
 
     def uuid(self) -> str:
-        """A uuid in Kafka's text form."""
+        """Read a uuid; return Kafka's text form."""
         if self.remaining < 16:
             raise Undecodable(CUT_OFF)
         return uuid_text(self.array(16))

@@ -1,7 +1,14 @@
-"""The hot loops: scan (bytes to batch columns) and decode (bytes to record columns).
+"""The hot loops: scan (bytes to batch columns), decode (bytes to record columns), and the reverse, encode.
 
-Each exists as plain Python, which starts at once, and compiled, which pays from some hundred
-thousand batches or records on. `storage.scan` chooses. Both pass one contract test.
+Each of the three exists twice, and both versions pass the same contract test. The plain version (`plain`,
+`plain_records`, `plain_encode`; for 0.7 only `plain_seven`) is plain Python and starts at once. The compiled version
+(`compiled_*`) pays off from some hundred thousand batches or records on; `storage.kernels` chooses.
+
+`compiled` is the module that callers of compiled kernels import. `compiling` sets Numba's options, `machine` and
+`memory` give kernels machine instructions, and `native` loads kernels as machine code without importing Numba.
+
+A compiled kernel processes only common input. At anything unusual, such as damage, it stops, and its plain twin
+continues.
 """
 
 from __future__ import annotations
@@ -13,10 +20,10 @@ from kafkalog_cli.format.fault import Fault
 
 
 class Scanned(NamedTuple):
-    """What a scan of one buffer found.
+    """The result of scanning one buffer.
 
-    `consumed_bytes`: how much of the buffer the batches cover. `needed_bytes`: how many bytes from
-    there the next step wants to see (0: the scan is over, by the end of the file or by `fault`).
+    `consumed_bytes`: size of the part of the buffer that the batches cover. `needed_bytes`: number of bytes from there
+    that the next scan needs. It is 0 if the scan is complete, at the end of the file or at `fault`.
     """
 
     batches: BatchColumns

@@ -1,4 +1,4 @@
-"""The compiled kernels as their callers see them; whether Numba or `native` brings them is the same to all."""
+"""The compiled kernels as their callers use them, whether Numba or `native` provides them."""
 
 from __future__ import annotations
 
@@ -22,27 +22,30 @@ PUT_KEYS = "kafkalog_cli.format.kernels.compiled_keys:put_keys"
 MARK_KEYS = "kafkalog_cli.format.kernels.compiled_keys:mark_keys"
 FILL_SLOTS = "kafkalog_cli.format.kernels.compiled_keys:fill_slots"
 KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL = range(4)
-"""Why `put_keys` ended."""
+"""The reason why `put_keys` ended."""
 KEYS_AHEAD = 16
-"""So many hashes the kernels of keys have room for."""
+"""Number of elements of the array `hashes` that the key kernels need."""
 NDJSON_NAMES = (
     b'null true false utf-8" base64" record" batch" summary" progress" encoding" data" key" value" headers" type" '
     b'timestamp_ms" control" '
     b'schema" topic" topic_b64" partition" segment" segment_b64" position" offset" timestamp_type" batch_base_offset" '
     b'codec" producer_id" producer_epoch" sequence" leader_epoch" transactional" crc_valid" decoded" '
 )
-"""What READ_LINES compares with; from the schema on, fields of records that are passed over."""
+"""The words that READ_LINES compares with. From `schema` on they are fields of records that READ_LINES skips."""
 
 SCAN_ROWS = 1 << 16
-"""Batches that one call of the scan kernel can hold."""
+"""Largest number of batches that one call of the scan kernel returns."""
 _scratch = threading.local()
 RECORD_COLUMNS = 11
 SMALLEST_RECORD_BYTES = 7
-"""Length, attributes, timestamp delta, offset delta, key length, value length, header count."""
+"""One byte each for length, attributes, timestamp delta, offset delta, key length, value length, header count."""
 
 
 def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) -> Scanned:
-    """As `plain.scan`; what is unusual (the end of the file, damage, tiny v1 entries) is left to it."""
+    """Scan as `plain.scan` does.
+
+    Unusual input (the end of the file, damage, tiny v1 entries) is left to `plain.scan`.
+    """
     buffer = np.frombuffer(view, dtype=np.uint8)
     rows = _scratch_rows()
     count, consumed, needed, stop = native.function(SCAN)(
@@ -59,7 +62,10 @@ def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) ->
 
 
 def _scratch_rows() -> Any:
-    """Rows for one call of the scan kernel in this thread: were they new each time, the system would clear them all."""
+    """Return this thread's rows for one call of the scan kernel.
+
+    They are reused, because the system would clear new ones at each call.
+    """
     rows = getattr(_scratch, "rows", None)
     if rows is None:
         rows = _scratch.rows = np.empty((15, SCAN_ROWS), dtype=np.int64)
@@ -67,6 +73,6 @@ def _scratch_rows() -> Any:
 
 
 def record_capacity(counts: Any, starts: Any, ends: Any) -> int:
-    """Rows that the records of these regions can need at most, whatever the headers claim."""
+    """Return the largest number of rows that the records of these regions can need, whatever the headers state."""
     room = (ends - starts) // SMALLEST_RECORD_BYTES + 1
     return int(np.minimum(np.maximum(counts, 0), room).sum())

@@ -1,4 +1,4 @@
-"""Columns of keys, values and headers, each one behind the other as Arrow has them, to records, compiled."""
+"""Join columns of keys, values and headers, contiguous as in Arrow, into records, compiled."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -38,10 +38,11 @@ def join_columns(
     out,
     rows,
 ):
-    """Put all that a record has into `out`, record behind record; the bytes of it.
+    """Copy key, value and headers of each record into `out`, record after record; return the number of bytes.
 
-    Of each column the bytes, where each begins and, one more, where the last ends, and 0 for a null. `header_ends`:
-    which headers a record has. `rows` are those of a RecordRun. `out` has room for all bytes, and 10 more a header.
+    Each column has its bytes, the start of each field with the end of the last (`*_ends`), and 0 for each null
+    (`*_valid`). `header_ends` gives the headers of each record in the same way. `rows` gets the rows of a RecordRun.
+    `out` must have room for all bytes and 10 more per header.
     """
     to = np.int64(0)
     for row in range(rows.shape[1]):

@@ -1,4 +1,4 @@
-"""Record columns to v2 batches, compiled: the twin of `plain_encode.encode_batches`."""
+"""Encode record columns as v2 batches, compiled: the twin of `plain_encode.encode_records`."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _size_of(value):
 
 @inlined
 def put_varint(out, at, value):
-    """Write a number as records have them; the position behind it."""
+    """Write a number as a zigzag varint, as in records; return the position after it."""
     bits = _zigzag(value)
     while bits >= 0x80:
         out[at] = np.uint8((bits & np.uint64(0x7F)) | np.uint64(0x80))
@@ -58,7 +58,7 @@ def put_varint(out, at, value):
 
 @inlined
 def put_field(out, at, buffer, position, size):
-    """Write so many bytes of `buffer` with their length before them, below 0 null; the position behind it."""
+    """Write a varint of `size` (below 0: null) and `size` bytes of `buffer`; return the position after them."""
     at = put_varint(out, at, size)
     if size > 0:
         copy(out, at, buffer, position, size)
@@ -68,7 +68,7 @@ def put_field(out, at, buffer, position, size):
 
 @inlined
 def _size_of_field(position, size):
-    """As it is written: -1 is null, and what claims more than there is is empty."""
+    """Return the size to write: -1 for null, 0 if the stored size exceeds the bytes left."""
     if size < 0:
         return np.int64(-1)
     return size if position >= 0 else np.int64(0)
@@ -76,7 +76,7 @@ def _size_of_field(position, size):
 
 @kernel
 def _put_record(buffer, records, row, base_offset, base_timestamp, out, at):
-    """Append one record; the next position, _NO_ROOM if it does not fit."""
+    """Append one record; return the next position, or _NO_ROOM if the record does not fit."""
     timestamp, offset = records[1, row] - base_timestamp, records[0, row] - base_offset
     key_size = _size_of_field(records[3, row], records[4, row])
     value_size = _size_of_field(records[5, row], records[6, row])
@@ -121,11 +121,14 @@ def _put_header(out, start, batches, row):
 
 @entry(BYTES, COLUMNS, BYTES, NUMBERS, NUMBERS, MATRIX, types.int64, OUT, types.int64)
 def encode_batches(buffer, records, keep, begins, ends, batches, first, out, at):
-    """v2 batches from number `first` on into `out` from `at` on: how many are done, and where they end.
+    """Write v2 batches from number `first` on to `out` from `at` on; return (how many are done, the end position).
 
-    Batch i has the rows `begins[i]` to `ends[i]` of `records` whose byte in `keep` is not 0 (all, if that is empty).
-    `batches` are its 15 columns, which come out as those of what was written; of a compressed one only the records
-    are, behind room for the header. It ends before a batch for which `out` is too small.
+    Batch i contains the rows `begins[i]` to `ends[i]` (exclusive) of `records` whose byte in `keep` is not 0. If `keep`
+    is empty, it contains all of them.
+
+    `batches` are the 15 columns of Batch; they are updated to describe the written batches. A batch with a codec gets
+    only its uncompressed records, after space for the header. The function stops before the first batch that does not
+    fit in `out`.
     """
     for batch in range(first, len(begins)):
         base_offset, base_timestamp = batches[2, batch], batches[8, batch]
@@ -161,9 +164,9 @@ def encode_batches(buffer, records, keep, begins, ends, batches, first, out, at)
 
 @entry(OUT, MATRIX)
 def finish_batches(out, batches):
-    """The headers of batches whose records, as they are stored, lie in `out` behind room for them.
+    """Write the headers of batches whose records, as stored, are in `out` after space for the headers.
 
-    `batches` are their 15 columns, with positions in `out`; the CRCs are put there too.
+    `batches` are the 15 columns of Batch, with positions in `out`. The CRCs are written to the columns too.
     """
     for batch in range(batches.shape[1]):
         _put_header(out, batches[0, batch], batches, batch)

@@ -1,9 +1,12 @@
-"""A table of keys, compiled: which record has a key last, and which records have one that comes again.
+"""A hash table of record keys, compiled: it finds each key's last record, and the records that a later one replaces.
 
-The keys' bytes are kept in `arena`, one behind the other, and compared: nothing is left to a hash. A slot is 0, or the
-upper half of the key's hash and the number of its entry, plus 1; an entry is the place of its last record's
-mark, and where its bytes end. `state` is the number of entries and the bytes used of the arena. What is read of a table
-larger than any cache is called for some records ahead: that, not the hashing, is what the time goes into.
+The bytes of the keys are stored in `arena`, one key after another, and compared, so that equal hashes cause no errors.
+A slot is 0, or the upper half of the key's hash combined with the number of its entry plus 1. An entry is two numbers:
+the place of the mark of the key's last record, and the end of the key's bytes. `state` is the number of entries and the
+number of bytes used in the arena.
+
+The table can be larger than any cache, so that most of the time is spent on reading it, not on hashing. The kernels
+therefore prefetch the table's data for several records ahead.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
@@ -67,7 +70,7 @@ def _is_equal(buffer, at, arena, start, size):
 
 @inlined
 def _find(buffer, at, size, value, slots, entries, arena):
-    """(slot, entry or -1) of a key with this hash."""
+    """Return (slot, entry or -1) of a key with the hash `value`."""
     mask = np.uint64(len(slots) - 1)
     slot = value & mask
     upper = value & ~_ENTRY_BITS
@@ -90,7 +93,7 @@ def _start(entries, number):
 
 @inlined
 def _field(records, row):
-    """(position, size) of a key; the size is below 0 where there is none."""
+    """Return (position, size) of a key; the size is below 0 if there is no key."""
     at, size = records[_KEY_AT, row], records[_KEY_SIZE, row]
     if size >= 0 and at < 0:
         return np.int64(0), np.int64(0)
@@ -99,7 +102,7 @@ def _field(records, row):
 
 @kernel
 def _look_ahead(buffer, records, first, end, slots, entries, arena, flags, hashes):
-    """Hash the keys of some records, and call for what will be read of the table for them."""
+    """Hash the keys of records `first` to `end`, and prefetch the parts of the table that they need."""
     mask = np.uint64(len(slots) - 1)
     for row in range(first, end):
         at, size = _field(records, row)
@@ -126,11 +129,11 @@ def _look_ahead(buffer, records, first, end, slots, entries, arena, flags, hashe
     *(NUMBERS, NUMBERS, OUT, OUT, NUMBERS, NUMBERS),
 )
 def put_keys(buffer, records, first, end, place, mask, part, most, slots, entries, arena, flags, state, hashes):
-    """Take in the keys of records `first` to `end`, and mark in `flags` those that had one before: (next row, why).
+    """Add the keys of records `first` to `end`; mark in `flags` earlier records with the same keys: (next row, reason).
 
-    `place` is that of the mark of row 0. Keys whose hash does not end with `part` under `mask` are passed over. It ends
-    early where there is no room, or, with BROKER_FULL, at a key when there are `most` (none if below 0). `hashes` has
-    room for `AHEAD` of them.
+    `place` is the place of row 0's mark in `flags`. Keys whose hash does not match `part` under `mask` are skipped. The
+    function stops early if there is no room. It stops with BROKER_FULL at a new key if there are already `most` keys
+    (no limit if below 0). `hashes` has room for `_AHEAD` hashes.
     """
     count, used = state[0], state[1]
     for row in range(first, end):
@@ -169,7 +172,7 @@ def put_keys(buffer, records, first, end, place, mask, part, most, slots, entrie
     *(NUMBERS, NUMBERS, OUT, OUT, NUMBERS),
 )
 def mark_keys(buffer, records, first, end, place, mask, part, slots, entries, arena, flags, hashes):
-    """Mark those of the records `first` to `end` whose key is in the table; how many were."""
+    """Mark the records `first` to `end` whose key is in the table; return the number of marked records."""
     marked = np.int64(0)
     for row in range(first, end):
         ahead = (row - first) % _AHEAD
@@ -190,7 +193,7 @@ def mark_keys(buffer, records, first, end, place, mask, part, slots, entries, ar
 
 @entry(NUMBERS, NUMBERS, OUT, NUMBERS)
 def fill_slots(slots, entries, arena, state):
-    """Enter all keys into new slots, which are 0; how many there are."""
+    """Insert all keys into new slots, which must be 0; return the number of keys."""
     mask = np.uint64(len(slots) - 1)
     start = np.int64(0)
     for number in range(state[0]):

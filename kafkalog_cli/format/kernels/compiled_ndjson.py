@@ -1,4 +1,4 @@
-"""Lines of NDJSON to record columns, compiled: those that are as dump-log prints them; others are left to Python."""
+"""Read NDJSON lines into record columns, compiled. Only lines as dump-log prints them; others are left to Python."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -52,12 +52,12 @@ _PASSED_OVER = tuple(
 _NO_VALUE = np.int64(-1)
 _MOST_DIGITS = 18
 _LONGEST_SIZE = 5
-"""Bytes of the varint of a length, at most."""
+"""Largest size of the varint of a length, in bytes."""
 
 
 @kernel
 def _behind_name(text, at, names, word):
-    """The position of the value behind a quoted word of the names, a colon and blanks; ODD if it is another one."""
+    """Return the position of the value after the quoted word `word`, a colon and blanks; ODD if the word is another."""
     at = behind_blanks(text, at)
     if text[at] != QUOTE:
         return ODD
@@ -69,7 +69,7 @@ def _behind_name(text, at, names, word):
 
 @kernel
 def _field(text, at, names, out, to):
-    """Null, a string, or an object with encoding and data; (the position behind it, or ODD, and the size or -1)."""
+    """Read null, a string, or an object with encoding and data: return (the position after it or ODD, size or -1)."""
     if text[at] == QUOTE:
         at, end = string(text, at + 1, out, to)
         return at, end - to
@@ -104,7 +104,10 @@ def _field(text, at, names, out, to):
 
 @kernel
 def _sized(text, at, names, out, to):
-    """A field with its length before it, as headers have it; (the position behind it, or ODD; that in `out`; size)."""
+    """Read a field and write it with its length first, as headers store it.
+
+    Returns (the position after it or ODD, the position in `out`, the size).
+    """
     at, size = _field(text, at, names, out, to + _LONGEST_SIZE)
     if at < 0:
         return ODD, to, size
@@ -117,14 +120,14 @@ def _sized(text, at, names, out, to):
 
 @kernel
 def _behind_char_and_name(text, at, char, names, word):
-    """As `_behind_name`, with a character before it."""
+    """As `_behind_name`, after the character `char`."""
     at = behind_char(text, at, char)
     return ODD if at < 0 else _behind_name(text, at, names, word)
 
 
 @kernel
 def _headers(text, at, names, out, to):
-    """A list of headers, or null; (the position behind it, or ODD; that in `out`; how many)."""
+    """Read a list of headers, or null: return (the position after it or ODD, the position in `out`, their number)."""
     count = np.int64(0)
     if text[at] != OPEN_LIST:
         return behind(text, at, names, _NULL), to, count
@@ -157,7 +160,7 @@ def _headers(text, at, names, out, to):
 
 @kernel
 def _skipped(text, at, names):
-    """The position behind a value that does not count: a string of ASCII, an integer, a literal; ODD for any other."""
+    """Return the position after an ignored value: an ASCII string, an integer or a literal; ODD for any other value."""
     char = text[at]
     if char == QUOTE:
         at += 1
@@ -179,7 +182,7 @@ def _skipped(text, at, names):
 
 @kernel
 def _kind(text, at, names):
-    """What a line is by its type; (the position behind it, or ODD; whether it is a record)."""
+    """Read the type of a line: return (the position after it or ODD, whether the line is a record)."""
     if text[at] != QUOTE:
         return ODD, False
     after = behind(text, at + 1, names, _RECORD)
@@ -195,7 +198,7 @@ def _kind(text, at, names):
 
 @kernel
 def _named(text, at, names):
-    """(The position behind the name of a field that counts, and which of _FIELDS; else `at`, and _UNKNOWN)."""
+    """Return (the position after the name, its index in _FIELDS), or (`at`, _UNKNOWN) for any other name."""
     char, field = text[at], np.int64(0)
     for word in _FIELDS:
         if char == names[word]:
@@ -208,7 +211,7 @@ def _named(text, at, names):
 
 @kernel
 def _is_passed_over(text, at, names):
-    """Whether the name at a position is that of a field of a record that appending does not need."""
+    """Whether the name at a position is a field of a record that appending does not need."""
     char = text[at]
     for word in _PASSED_OVER:  # noqa: SIM110  (a kernel has no generators)
         if char == names[word] and behind(text, at, names, word) >= 0:
@@ -218,9 +221,9 @@ def _is_passed_over(text, at, names):
 
 @kernel
 def _line(text, at, names, out, to, rows, row):
-    """A line that is no blank one, without its end; (the position behind it, or ODD; that in `out`; whether a record).
+    """Read the object of one line into the row, whose timestamp stays if the line has none.
 
-    The row is set, but for a timestamp that is not named.
+    Returns (the position after it or ODD, the position in `out`, whether it is a record).
     """
     is_record, seen = True, np.int64(0)
     at = behind_blanks(text, at + 1)
@@ -231,7 +234,7 @@ def _line(text, at, names, out, to, rows, row):
         if field == _UNKNOWN:
             if not _is_passed_over(text, at, names):
                 return ODD, to, False
-            at = _skipped(text, at - 1, names)  # its name
+            at = _skipped(text, at - 1, names)  # the name
             if at < 0:
                 return ODD, to, False
         elif seen >> field & 1:
@@ -281,11 +284,13 @@ def _line(text, at, names, out, to, rows, row):
 
 @entry(BYTES, types.int64, types.int64, BYTES, OUT, MATRIX, types.int64)
 def read_lines(text, at, end, names, out, rows, now_ms):
-    """Take lines until one is odd; (its position or `end`, the bytes in `out`, the rows, and how many lines that were).
+    """Read lines until one is odd: return (its position or `end`, bytes in `out`, rows, lines read).
 
-    `text` ends in a newline at `end`, with 8 bytes more behind it. `names`: NDJSON_NAMES. `out` has room for as many
-    bytes as come, and 64 more. It ends too where `rows` are full: 11 as RecordColumns has them, the bytes of the
-    headers, and where in `out` what the record has begins. `now_ms`: the timestamp where none is named.
+    `text` ends in a newline at `end`, followed by 8 more bytes. `names` is NDJSON_NAMES. `out` has room for the bytes
+    of all fields and 64 more. Reading also stops when `rows` is full.
+
+    `rows` has the 11 columns of RecordColumns, the size of the headers, and the start of the record's bytes in `out`.
+    `now_ms` is the timestamp of a record whose line has none.
     """
     to, row, lines, most = np.int64(0), np.int64(0), np.int64(0), np.int64(rows.shape[1])
     while at < end and row < most:

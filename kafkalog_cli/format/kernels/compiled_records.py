@@ -1,4 +1,4 @@
-"""Records of many v2 batches at once, compiled: the twin of `plain_records.decode_batch`."""
+"""Decode the records of many v2 batches at once, compiled: the twin of `plain_records.decode_batch`."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _zigzag(value):
 
 @kernel
 def _long_varint(buffer, here, end, most_bytes):
-    """(value, next position); the position is -1 where there is no such varint."""
+    """Return (value, next position); the position is -1 if there is no such varint."""
     value = np.uint64(0)
     for index in range(most_bytes):
         if here + index >= end:
@@ -52,7 +52,7 @@ def _timestamp_delta(buffer, here, end):
 
 @kernel
 def skip_headers(buffer, here, end, count):
-    """Where `count` headers end that begin at `here`, -1 without them."""
+    """Return the position after `count` headers that start at `here`; -1 if they are not valid."""
     if count < 0 or count > end - here:
         return np.int64(-1)
     for _ in range(count):
@@ -71,7 +71,7 @@ def skip_headers(buffer, here, end, count):
 def _sequence(base, delta):
     if base < 0:
         return np.int64(-1)
-    # Deltas of a healthy batch are not negative; Java's int arithmetic for those that are is in the plain twin.
+    # Deltas are not negative here; the plain twin computes negative deltas in Java's int arithmetic.
     if base > _MAX_INT32 - delta:
         return delta - (_MAX_INT32 - base) - 1
     return base + delta
@@ -79,7 +79,10 @@ def _sequence(base, delta):
 
 @kernel
 def decode_records(buffer, here, end, count, batches, batch, out, row):
-    """Where `count` records end that begin at `here`, -1 without them; their rows go to `out` from `row` on."""
+    """Write the rows of `count` records from `here` on to `out`, from `row` on; return the position after them.
+
+    The result is -1 if the records are not valid, or need the plain twin.
+    """
     base_offset, base_timestamp, append_time = batches[2, batch], batches[8, batch], batches[9, batch]
     use_append, sequence = (batches[7, batch] & 8) != 0, batches[12, batch]
     for index in range(row, row + count):
@@ -122,10 +125,11 @@ def decode_records(buffer, here, end, count, batches, batch, out, row):
 
 @entry(BYTES, NUMBERS, NUMBERS, COLUMNS, MATRIX, NUMBERS)
 def decode_batches(buffer, starts, ends, batches, out, record_ends):
-    """Records of consecutive v2 batches; how many batches were decoded before one that needs the plain twin.
+    """Decode records of consecutive v2 batches; return the number of batches before one that needs the plain twin.
 
-    `batches`: the 15 columns of Batch, one row a region; `starts`, `ends`: where each batch's (decompressed)
-    records lie in `buffer`; `out`: 11 columns of records; `record_ends[i]`: records up to and with batch i.
+    `batches`: the 15 columns of Batch, one row per region. `starts`, `ends`: start and end of each batch's
+    (decompressed) records in `buffer`. `out`: the 11 columns of records. `record_ends[i]`: number of records up to and
+    including batch i.
     """
     row = np.int64(0)
     for index in range(len(starts)):
@@ -143,8 +147,8 @@ def decode_batches(buffer, starts, ends, batches, out, record_ends):
 
 @entry(BYTES, types.int64, types.int64, types.int64, COLUMNS, MATRIX)
 def decode_part(buffer, here, end, count, batch, out):
-    """`count` records of one v2 batch from `here` on; where they end, -1 where that needs the plain twin.
+    """Decode `count` records of one v2 batch from `here` on; return the position after them.
 
-    `batch`: its 15 columns; `out`: 11 columns of records.
+    The result is -1 if they need the plain twin. `batch`: the batch's 15 columns. `out`: the 11 columns of records.
     """
     return decode_records(buffer, here, end, count, batch, 0, out, 0)

@@ -1,4 +1,4 @@
-"""The chain of batches in a chunk to batch columns, compiled: the twin of `plain.scan` for what is usual."""
+"""Scan the batches of a chunk into batch columns, compiled: the twin of `plain.scan` for common input."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -91,7 +91,10 @@ def _legacy_row(buffer, here, total, magic, file_position, rows, row):
 
 @entry(BYTES, types.int64, types.int64, types.int64, types.int64, MATRIX)
 def scan(buffer, limit, end, file_position, max_batch_bytes, rows):
-    """Rows of Batch into `rows` (15 columns); (rows, bytes, needed, stop): stop 1 leaves the rest to the plain scan."""
+    """Write rows of Batch to `rows` (15 columns); return (rows, bytes, needed bytes, stop).
+
+    If stop is 1, the plain scan must continue: there is damage, a tiny v1 entry, or the end of the file is near.
+    """
     here = np.int64(0)
     count = np.int64(0)
     while here < end - 17:

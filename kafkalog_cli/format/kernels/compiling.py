@@ -1,4 +1,4 @@
-"""How kernels are compiled: by Numba, kept in its cache, without its counting of references to arrays."""
+"""Compile kernels with Numba: cached, and without Numba's reference counting of arrays."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -10,31 +10,31 @@ from numba.core.options import DefaultOptions
 
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
 if hasattr(DefaultOptions, "_nrt"):
-    # Numba would count references to the arrays that functions hand each other, atomically: two thirds of the time.
+    # Atomic reference counts of the arrays that kernels pass to each other would take two thirds of the time.
     _OPTIONS["_nrt"] = False
 
 kernel: Any = njit(**_OPTIONS)
-"""Compiles a function that allocates nothing."""
+"""Compile a function that allocates nothing."""
 inlined: Any = njit(**_OPTIONS, forceinline=True)
-"""The same for a function of a few instructions."""
+"""Compile a function of a few instructions, which is inlined into its callers."""
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-"""Bytes that a kernel reads, writable or not."""
+"""Bytes that a kernel reads. The array may be writable."""
 OUT = types.Array(types.uint8, 1, "C")
 NUMBERS = types.Array(types.int64, 1, "C")
 MATRIX = types.Array(types.int64, 2, "C")
 COLUMNS = types.Array(types.int64, 2, "A")
-"""A matrix, or columns of one."""
+"""A matrix, or some columns of a matrix."""
 
 
 ENTRIES: dict[str, Any] = {}
-"""What Python calls, by `module:function`, of the modules that are imported."""
+"""The functions that Python calls, by `module:function`. Only imported modules are included."""
 
 
 def entry(*arguments: types.Type) -> Any:
-    """Compiles, on import, what Python calls, for these types of arguments.
+    """Compile a function that Python calls, on import, for these argument types.
 
-    Else every way in which arrays can lie in memory would be compiled anew when it first occurs.
+    Without fixed types, Numba would compile it again for every new memory layout of an array.
     """
 
     def compiled(function: Any) -> Any:

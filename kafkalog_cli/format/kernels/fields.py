@@ -1,4 +1,4 @@
-"""Keys, values and headers of decoded records, copied one behind the other as Arrow has them, compiled."""
+"""Copy keys, values and headers of decoded records into contiguous columns as in Arrow, compiled."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -19,10 +19,10 @@ def _append(out, at, buffer, start, size):
 
 @entry(BYTES, COLUMNS, types.int64, NUMBERS, OUT)
 def copy_fields(buffer, records, position_row, ends, out):
-    """Copy a field of every record into `out`; the bytes written.
+    """Copy one field of every record into `out`; return the number of bytes written.
 
-    `position_row`: the row of `records` with the field's position, below which its size stands (below 0: null, no
-    bytes). `ends` gets where each begins and, one more, where the last ends.
+    `position_row`: the row of `records` with the field's position. The next row contains its size; below 0 means null,
+    and nothing is copied. `ends` gets the start of each field and, as its last element, the end of the last field.
     """
     at = np.int64(0)
     ends[0] = 0
@@ -36,7 +36,7 @@ def copy_fields(buffer, records, position_row, ends, out):
 
 @entry(BYTES, COLUMNS)
 def header_bytes(buffer, records):
-    """The bytes of all headers' keys, and of their values."""
+    """Return the total size of all header keys, and of all header values."""
     keys = np.int64(0)
     values = np.int64(0)
     for record in range(records.shape[1]):
@@ -53,9 +53,10 @@ def header_bytes(buffer, records):
 
 @entry(BYTES, COLUMNS, NUMBERS, OUT, NUMBERS, OUT, OUT)
 def copy_headers(buffer, records, key_ends, keys, value_ends, values, valid):
-    """Copy the keys and values of all headers; how many there are.
+    """Copy the keys and values of all headers; return the number of headers.
 
-    `valid` gets a byte for each: 0 for a null value. The ends are as those of `copy_fields`.
+    `valid` gets one byte per header: 0 for a null value. `key_ends` and `value_ends` are filled like `ends` in
+    `copy_fields`.
     """
     key_at = np.int64(0)
     value_at = np.int64(0)

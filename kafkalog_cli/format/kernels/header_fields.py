@@ -1,4 +1,4 @@
-"""Compiled pieces for the headers of records, which were checked when the records were decoded."""
+"""Compiled functions for record headers, which were checked when the records were decoded."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kafkalog_cli.format.kernels.compiling import kernel
 
 @kernel
 def header_varint(buffer, here):
-    """A size of a header's key or value, and the position behind it."""
+    """Return the size of a header's key or value, and the position after the varint."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while True:

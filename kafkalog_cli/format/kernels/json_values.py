@@ -1,4 +1,4 @@
-"""Values of JSON in bytes that end in a newline, which no value holds: strings, base64, integers; compiled."""
+"""JSON values in text that ends in a newline (no value contains one): strings, base64, integers; compiled."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kafkalog_cli.format.kernels.machine import load_u64_le, trailing_zeros
 from kafkalog_cli.format.kernels.memory import copy
 
 ODD = np.int64(-1)
-"""In place of a position: not as we print it, or wrong."""
+"""Returned instead of a position: the text is wrong, or not as kafkalog prints it."""
 QUOTE, BACKSLASH, COMMA, COLON, NEWLINE = ord('"'), ord("\\"), ord(","), ord(":"), ord("\n")
 OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = ord("{"), ord("}"), ord("["), ord("]")
 
@@ -21,7 +21,7 @@ _BLANKS = np.uint64(32) * _EACH
 
 @inlined
 def behind_blanks(text, at):
-    """The position behind spaces, tabs and carriage returns."""
+    """Return the position after spaces, tabs and carriage returns."""
     while text[at] == 32 or text[at] == 9 or text[at] == 13:
         at += 1
     return at
@@ -29,7 +29,7 @@ def behind_blanks(text, at):
 
 @inlined
 def behind(text, at, names, word):
-    """The position behind a word of the names, ODD if it is another one."""
+    """Return the position after the word at `word` in `names`; ODD if the text has another word."""
     while names[word] != 32:
         if text[at] != names[word]:
             return ODD
@@ -40,7 +40,7 @@ def behind(text, at, names, word):
 
 @inlined
 def behind_char(text, at, char):
-    """The position behind a character and the blanks around it, ODD if it is another one."""
+    """Return the position after a character and the blanks around it; ODD if the text has another character."""
     at = behind_blanks(text, at)
     if text[at] != char:
         return ODD
@@ -49,10 +49,11 @@ def behind_char(text, at, char):
 
 @inlined
 def plain_chars(text, at):
-    """How many of the 8 bytes from `at` on come before a quote, a backslash, a control or what is not ASCII.
+    """Return how many of the 8 bytes from `at` on come before a quote, a backslash, a control or a non-ASCII byte.
 
-    Of each byte that is one of these the highest bit comes to be set, by a borrow where it is less than another or 0.
-    A byte above such a one may be wrong for its borrow, but the lowest is right.
+    The expression sets the highest bit of each such byte. The subtractions set it by a borrow: of a control, which is
+    below 32, and of a byte whose xor with the quote or backslash is 0. A borrow can make a higher byte wrong, but the
+    lowest set bit is right.
     """
     word = load_u64_le(text, at)
     found = word | (word - _BLANKS) | ((word ^ _QUOTES) - _EACH) | ((word ^ _BACKSLASHES) - _EACH)
@@ -72,7 +73,7 @@ def _hex_digit(char):
 
 @inlined
 def _unit(text, at):
-    """The number of four hexadecimal digits, ODD if they are none."""
+    """Return the number that four hexadecimal digits spell; ODD if they are not hexadecimal digits."""
     value = np.int64(0)
     for index in range(4):
         digit = _hex_digit(text[at + index])
@@ -105,7 +106,10 @@ def _put_utf_8(out, to, point):
 
 @kernel
 def _escaped(text, at, out, to):
-    """What a backslash at `at` stands for; (the position behind it, or ODD, and that in `out`)."""
+    """Write the character of the escape sequence at `at` to `out`.
+
+    Returns (the position after it or ODD, the position in `out`).
+    """
     char = text[at + 1]
     if char == 117:  # u
         point = _unit(text, at + 2)
@@ -144,7 +148,7 @@ def _escaped(text, at, out, to):
 
 @kernel
 def _behind_sequence(text, at):
-    """The position behind a character of several bytes of UTF-8 (RFC 3629), ODD if it is none."""
+    """Return the position after a multi-byte character of UTF-8 (RFC 3629); ODD if the bytes are not one."""
     first, more = text[at], np.int64(1)
     low, high = np.uint8(0x80), np.uint8(0xBF)
     if 0xC2 <= first <= 0xDF:
@@ -153,7 +157,7 @@ def _behind_sequence(text, at):
         more = np.int64(2)
         if first == 0xE0:
             low = np.uint8(0xA0)
-        elif first == 0xED:  # half of a surrogate pair
+        elif first == 0xED:  # surrogates are not legal in UTF-8
             high = np.uint8(0x9F)
     elif 0xF0 <= first <= 0xF4:
         more = np.int64(3)
@@ -173,9 +177,9 @@ def _behind_sequence(text, at):
 
 @kernel
 def string(text, at, out, to):
-    """The string behind whose first quote `at` is; (the position behind it, or ODD, and that in `out`).
+    """Write the string that starts at `at`, after its quote: return (the position after it or ODD, that in `out`).
 
-    Of `out` up to 8 bytes more may be written.
+    Up to 8 bytes more than the string may be written to `out`.
     """
     while True:
         copy(out, to, text, at, 8)
@@ -220,7 +224,7 @@ def _sextet(char):
 
 @kernel
 def base64(text, at, out, to):
-    """As `string`, of base64 with all its padding and no bits to spare."""
+    """Decode a base64 string as `string` does. All padding must be present, and unused bits must be 0."""
     while text[at] != QUOTE:
         first = _sextet(text[at])
         if first < 0:
@@ -254,7 +258,7 @@ def base64(text, at, out, to):
 
 @kernel
 def number(text, at):
-    """An integer; (the position behind it, or ODD; its value; how many digits)."""
+    """Parse an integer: return (the position after it or ODD, its value, its number of digits)."""
     is_negative = text[at] == 45
     if is_negative:
         at += 1

@@ -1,4 +1,4 @@
-"""Machine instructions for the compiled kernels: big-endian loads and CRC-32C steps, as Numba intrinsics."""
+"""Machine instructions for the compiled kernels, as Numba intrinsics: loads, trailing zeros, CRC-32C steps."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -40,11 +40,11 @@ def _load(width: int, *, swap: bool):
 
 
 load_u64_le = _load(64, swap=False)
-"""Eight bytes at an index of a uint8 array, as the machine has them; no bounds check."""
+"""Load eight bytes at an index of a uint8 array in the machine's byte order; no bounds check."""
 load_u64_be = _load(64, swap=True)
-"""Eight bytes at an index, big-endian, unsigned."""
+"""Load eight bytes at an index, big-endian, unsigned; no bounds check."""
 load_u32_be = _load(32, swap=True)
-"""Four bytes at an index, big-endian, unsigned."""
+"""Load four bytes at an index, big-endian, unsigned; no bounds check."""
 
 
 def _count_trailing_zeros(typing, word):
@@ -55,7 +55,7 @@ def _count_trailing_zeros(typing, word):
 
 
 trailing_zeros: Any = intrinsic(_count_trailing_zeros)
-"""How many bits below the lowest that is set; 64 where none is."""
+"""Return the number of zero bits below the lowest set bit; 64 if no bit is set."""
 
 
 def _crc_step(name: str, width: int, *, arm: bool):
@@ -81,7 +81,7 @@ def _crc_step(name: str, width: int, *, arm: bool):
 
 
 def _table(polynomial: int) -> np.ndarray:
-    """Slicing-by-8 tables of a reflected CRC-32."""
+    """Return the slicing-by-8 tables of a reflected CRC-32."""
     table = np.zeros((8, 256), dtype=np.uint64)
     value = np.arange(256, dtype=np.uint64)
     for _ in range(8):
@@ -94,7 +94,7 @@ def _table(polynomial: int) -> np.ndarray:
 
 
 def _zeros_table(table: np.ndarray, size: int) -> np.ndarray:
-    """What a CRC becomes behind `size` zero bytes (a power of two), by each byte of it: 4 x 256."""
+    """Return a table (4 x 256) that advances a CRC by `size` zero bytes (a power of two), per byte of the CRC."""
     shift: np.ndarray = np.zeros((4, 256), dtype=np.uint64)
     for row in range(4):
         shift[row] = np.arange(256, dtype=np.uint64) << np.uint64(8 * row)
@@ -140,7 +140,7 @@ def _sliced(table):
 
 
 crc32 = _sliced(_CRC32_TABLE)
-"""CRC-32 (IEEE) of buffer[start:end]."""
+"""Return the CRC-32 (IEEE) of buffer[start:end]."""
 
 
 def _instructions() -> tuple[str, str, bool] | None:
@@ -162,7 +162,7 @@ else:
     _crc_byte = _crc_step(_INSTRUCTIONS[1], 8, arm=_INSTRUCTIONS[2])
 
     LANE_BYTES = 512
-    """The instruction takes three cycles and can start each cycle: three stretches of this size go side by side."""
+    """Size of a lane. The instruction takes three cycles and can start each cycle, so three lanes run in parallel."""
     _LANE_ZEROS = _zeros_table(_CRC32C_TABLE, LANE_BYTES)
 
     @kernel
@@ -176,7 +176,7 @@ else:
 
     @kernel
     def crc32c(buffer, start, end):
-        """CRC-32C of buffer[start:end], by the processor's instruction."""
+        """Return the CRC-32C of buffer[start:end], computed with the processor's instruction."""
         crc = np.uint64(0xFFFFFFFF)
         here = start
         while here + 3 * LANE_BYTES <= end:

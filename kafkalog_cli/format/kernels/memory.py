@@ -1,4 +1,4 @@
-"""Machine instructions for writing: copies, and numbers as the formats store them, as Numba intrinsics."""
+"""Machine instructions for writing, as Numba intrinsics: copies, and big-endian numbers."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba.np.arrayobj import make_array
 
 
 def pointer_to(context, builder, array_type, array, index):
-    """What an intrinsic takes for the address of an element of an array."""
+    """Return the address of an array element, for use in an intrinsic."""
     data = make_array(array_type)(context, builder, array).data
     return builder.gep(data, [index])
 
@@ -64,10 +64,10 @@ def _prefetch(typing, array, index):
 copy: Any = intrinsic(_copy)
 """Copy `size` bytes of one uint8 array to another that does not overlap it; no bounds check."""
 prefetch: Any = intrinsic(_prefetch)
-"""Have the element at an index come nearer, which is going to be read; nothing else happens, whatever the index."""
+"""Prefetch the element at an index into the cache. It has no other effect, so any index is allowed."""
 store_i64_be: Any = _store_be(64)
-"""Eight bytes to an index of a uint8 array, big-endian; no bounds check."""
+"""Store eight bytes at an index of a uint8 array, big-endian; no bounds check."""
 store_i32_be: Any = _store_be(32)
-"""The lowest four bytes of a number, big-endian."""
+"""Store the lowest four bytes of a number, big-endian; no bounds check."""
 store_i16_be: Any = _store_be(16)
-"""The lowest two bytes of a number, big-endian."""
+"""Store the lowest two bytes of a number, big-endian; no bounds check."""

@@ -1,4 +1,4 @@
-"""Compiled kernels as machine code that llvmlite loads without Numba, whose import takes longer than most dumps."""
+"""Compiled kernels as machine code. llvmlite loads it without Numba, whose import takes longer than most dumps."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _BOOLEAN, _INTEGER = "b", "i"
 _MOST_DIMENSIONS = 2
 _KEPT = frozenset({"NUMBA_CACHE_DIR"})
 _CALLED_BY_LLVM = ("memcpy", "memmove", "memset")
-"""All that a kernel may call; what LLVM finds no address for it takes to be at 0."""
+"""The only functions that a kernel may call. LLVM silently uses address 0 for a function that it cannot find."""
 
 
 class MachineCode(NamedTuple):
-    """One kernel, `module:function`.
+    """The machine code of one kernel, `module:function`.
 
-    `arguments`: a digit is an array of so many dimensions, `i` an integer, `b` a boolean; `results`: how many integers.
+    `arguments` has one character per argument: a digit is an array with that number of dimensions, `i` an integer, `b`
+    a boolean. `results` is the number of integers returned.
     """
 
     name: str
@@ -37,12 +38,15 @@ class MachineCode(NamedTuple):
 _machine_code: dict[str, MachineCode] = {}
 _addresses: dict[str, int] = {}
 _loading = Lock()
-"""An engine takes a symbol once, and threads may ask for a kernel at the same time."""
+"""An engine accepts a symbol once, and threads may ask for a kernel at the same time."""
 
 
 @cache
 def function(name: str) -> Callable[..., Any]:
-    """The kernel `module:function`: machine code if there is any, else Numba's. Raises ImportError without both."""
+    """Return the kernel `module:function`: its machine code if available, else compiled by Numba.
+
+    Raises ImportError if neither is available.
+    """
     found = _machine_code.get(name)
     if found is not None:
         return _callable(found, _address(found))
@@ -54,12 +58,12 @@ def function(name: str) -> Callable[..., Any]:
 
 @contextmanager
 def by_our_settings() -> Iterator[None]:
-    """Have Numba compile without the variables NUMBA_…: they are for other programs, and some switch it off.
+    """Make Numba ignore the user's NUMBA_… variables: they are for other programs, and some disable compilation.
 
     Numba reads them when it is imported, and again before it compiles.
     """
     is_loaded = "numba" in sys.modules
-    keep = _KEPT | {"NUMBA_NUM_THREADS"} if is_loaded else _KEPT  # once its threads run, it refuses another number
+    keep = _KEPT | {"NUMBA_NUM_THREADS"} if is_loaded else _KEPT  # Numba cannot change it once its threads run
     try:
         with without_variables("NUMBA_", keep=keep):
             if is_loaded:
@@ -77,19 +81,22 @@ def _reload_settings() -> None:
 
 
 def use(kernels: list[MachineCode]) -> None:
-    """Take these kernels wherever `function` has not given Numba's already."""
+    """Register these kernels. `function` returns them, except where it has already returned Numba's."""
     _machine_code.update((kernel.name, kernel) for kernel in kernels)
 
 
 def processor() -> str:
-    """What machine code is good for: this processor, by LLVM's names."""
+    """Return this machine's triple, processor and features in LLVM's words: machine code fits only these."""
     import llvmlite.binding as llvm
 
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
 def pack(kernels: list[MachineCode], made_for: list[str]) -> bytes:
-    """One file: a line of JSON, then the code. `made_for`: what must be the same where it is unpacked."""
+    """Return the kernels as one file: a line of JSON, then the code.
+
+    `made_for` describes the environment, which must be the same where the file is unpacked.
+    """
     import json
 
     heads = [[*kernel[:-1], len(kernel.code)] for kernel in kernels]
@@ -98,7 +105,7 @@ def pack(kernels: list[MachineCode], made_for: list[str]) -> bytes:
 
 
 def unpack(data: bytes, made_for: list[str]) -> list[MachineCode]:
-    """What `pack` packed; nothing if it was made for something else, or is not whole."""
+    """Return the kernels of a file that `pack` made; an empty list if it is damaged or made for another environment."""
     import json
 
     line, _, rest = data.partition(b"\n")
@@ -106,7 +113,7 @@ def unpack(data: bytes, made_for: list[str]) -> list[MachineCode]:
         head, same, checksum, heads = json.loads(line)
     except (ValueError, TypeError):
         return []
-    # What a crash left of the file must not be run.
+    # A file that a crash left incomplete must not be run.
     if head != _HEAD or same != made_for or crc32(rest) != checksum:
         return []
     found, here = [], 0
@@ -117,7 +124,7 @@ def unpack(data: bytes, made_for: list[str]) -> list[MachineCode]:
 
 
 def export() -> list[MachineCode]:
-    """The machine code of every entry whose module is imported; empty if this version of Numba does not give it."""
+    """Return the machine code of every entry of the imported modules; empty if this version of Numba cannot give it."""
     from kafkalog_cli.format.kernels.compiling import ENTRIES
 
     try:
@@ -127,7 +134,7 @@ def export() -> list[MachineCode]:
 
 
 def _exported(name: str, dispatcher: Any) -> MachineCode:
-    """Compile an entry once more, without the part that takes apart Python objects and calls back into Numba."""
+    """Compile an entry again, without the wrapper that unpacks Python objects and calls back into Numba."""
     from numba import types
     from numba.core import compiler
 
@@ -162,7 +169,7 @@ def _codes(arguments: Any) -> Iterator[str]:
         elif isinstance(argument, types.Integer):
             yield _INTEGER
         else:
-            yield from _codes(tuple(argument))  # TypeError if it is no tuple
+            yield from _codes(tuple(argument))  # TypeError if it is not a tuple
 
 
 def _address(kernel: MachineCode) -> int:
@@ -179,7 +186,10 @@ def _address(kernel: MachineCode) -> int:
 
 @cache
 def _engine() -> Any:
-    """What owns the memory of the code, which is never given back: one for all, as each makes tables of its own."""
+    """Return the engine, which owns the memory of the code and never frees it.
+
+    There is one engine for all kernels, because each engine makes its own tables.
+    """
     import ctypes
 
     import llvmlite.binding as llvm
@@ -194,7 +204,10 @@ def _engine() -> Any:
 
 
 def _callable(kernel: MachineCode, address: int) -> Callable[..., Any]:
-    """By Numba's own convention: status(results*, error*, arguments…), an array as the parts of its structure."""
+    """Return a Python function for the code at `address`, which follows Numba's calling convention.
+
+    The convention is status(results*, error*, arguments…); an array is passed as the parts of its structure.
+    """
     import ctypes
 
     pointer, word = ctypes.c_void_p, ctypes.c_int64

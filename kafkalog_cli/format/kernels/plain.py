@@ -1,4 +1,4 @@
-"""The hot loops in plain Python: no import but the standard library, at once ready."""
+"""The scan in plain Python. It needs neither numpy nor Numba, so it starts at once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MAX_INT64 = (1 << 63) - 1
 
 
 def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) -> Scanned:
-    """Batches from the start of `view`, which holds the file from `file_position` on.
+    """Return the batches from the start of `view`, which contains the file from `file_position` on.
 
-    Mirrors FileLogInputStream.nextBatch over a file that ends at `file_end` (positions in bytes), and
-    the checks that the dump tool makes on each batch. v2, v1 and v0 may follow each other.
+    Mirrors FileLogInputStream.nextBatch on a file that ends at `file_end` (positions in bytes), and the checks that
+    Kafka's dump tool makes on each batch. Batches v2, v1 and v0 may be mixed.
     """
     crc32c = checksums.crc32c_function()
     unpack_start, unpack_batch = _ENTRY_START.unpack_from, RECORD_BATCH.struct.unpack_from
@@ -76,7 +76,7 @@ _LEGACY_HEADER_BYTES = {
     0: MESSAGE_V0.offset["key_length"],
     1: MESSAGE_V1.offset["key_length"],
 }
-"""What the tool loads to print a message set entry, by magic (LegacyRecord.headerSize + overhead)."""
+"""Bytes that Kafka's dump tool loads to print an entry, by magic (LegacyRecord.headerSize + overhead)."""
 
 
 def _legacy_row(view: memoryview, here: int, total: int, magic: int, file_position: int) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ def _legacy_row(view: memoryview, here: int, total: int, magic: int, file_positi
 
 
 def _padded(view: memoryview, here: int) -> bytes:
-    # A v1 entry may be shorter than its own header; the tool reads on into what follows.
+    # A v1 entry may be shorter than its own header; Kafka's dump tool then reads into the next bytes.
     return bytes(view[here : here + MESSAGE_V1.size]).ljust(MESSAGE_V1.size, b"\0")
 
 

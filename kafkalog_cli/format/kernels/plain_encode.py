@@ -1,4 +1,4 @@
-"""Record columns to v2 batches in plain Python (DefaultRecord.writeTo, MemoryRecordsBuilder)."""
+"""Encode record columns as v2 batches in plain Python (DefaultRecord.writeTo, MemoryRecordsBuilder)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ _MAGIC = 2
 
 
 class Body(NamedTuple):
-    """The records of a batch before they are compressed, and the header that says what they are."""
+    """The uncompressed records of a batch, and the header that describes them."""
 
     header: Batch
     records: bytes
 
 
 def encode_records(buffer: memoryview, rows: Iterable[Row], header: Batch) -> Body:
-    """The records of one batch. `rows` are of RecordColumns over `buffer`, `header` what is wanted of the batch.
+    """Encode the records of one batch. `rows` are rows of RecordColumns over `buffer`; `header` is the wanted header.
 
-    The base timestamp is that of the first record unless it is a delete horizon, the largest is that of the records
-    unless it is the append time; without records the header is that of a batch which the cleaner emptied.
+    The base timestamp is set to the first record's, unless it is a delete horizon. The largest timestamp is set to that
+    of the records, unless it is the append time. Without records the header is that of a batch which the cleaner
+    emptied.
     """
     pieces: list[bytes | memoryview] = []
     has_base = header.attributes & DELETE_HORIZON_MASK != 0
@@ -55,7 +56,7 @@ def encode_records(buffer: memoryview, rows: Iterable[Row], header: Batch) -> Bo
 
 
 def finish_batch(header: Batch, records: bytes | memoryview, position: int) -> tuple[Batch, bytes]:
-    """What is known of a batch at `position`, whose `records` are as they are stored, and its header's 61 bytes."""
+    """Return a batch at `position` and the 61 bytes of its header; `records` are its records as stored."""
     size_bytes = RECORD_BATCH.size + len(records)
     fields = header._replace(position=position, size_bytes=size_bytes, magic=_MAGIC, crc=0, valid=1)
     crc = crc32c(b"".join((_pack(fields)[_CRC_START:], records)))

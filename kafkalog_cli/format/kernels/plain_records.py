@@ -1,4 +1,4 @@
-"""Records of one batch in plain Python: v2, and message sets v0 and v1 with their nesting."""
+"""Decode the records of one batch in plain Python: v2, and message sets v0 and v1 with their nesting."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from kafkalog_cli.format.records import OUTSIDE
 
 
 class _InvalidRecord(Exception):
-    """The bytes of a record are not a record; never leaves this module."""
+    """The bytes are not a record. It never leaves this module."""
 
 
 def decode_batch(view: memoryview, start: int, end: int, batch: Batch) -> Iterator[Part]:
-    """Records of a v2 batch whose (decompressed) records are `view[start:end]`, in one part or more.
+    """Yield the records of a v2 batch, whose (decompressed) records are `view[start:end]`, in one or more parts.
 
-    Mirrors DefaultRecordBatch.iterator: of an uncompressed batch the records before a fault are given, of a
-    compressed one none, which is why a large one is looked through first.
+    Mirrors DefaultRecordBatch.iterator: an uncompressed batch yields the records before a fault, a compressed batch
+    none. A large compressed batch is therefore read once in advance.
     """
     if batch.records_count < 0:
         reason = f"Found invalid record count {batch.records_count} in magic v2 batch"
@@ -56,9 +56,9 @@ def _parts(view: memoryview, position: int, end: int, batch: Batch) -> Iterator[
 def decode_part(
     view: memoryview, position: int, end: int, batch: Batch, first: int
 ) -> tuple[list[Row], int, Fault | None]:
-    """Records of a v2 batch from number `first` on, which is at `position`: (rows, next position, fault).
+    """Return records of a v2 batch from number `first` on, which is at `position`: (rows, next position, fault).
 
-    At most PART_RECORDS, and none that Kafka's iterator would not give of an uncompressed batch.
+    At most PART_RECORDS are returned, and only records that Kafka's iterator returns for an uncompressed batch.
     """
     rows: list[Row] = []
     count = batch.records_count
@@ -74,7 +74,7 @@ def decode_part(
         reason = f"record {first + len(rows)} of {count}: {reason}"
         return rows, position, _fault(batch, FaultKind.INVALID_RECORD, reason)
     if count and first + len(rows) == count and position != end:
-        rows.pop()  # Kafka's iterator looks before it gives the last record
+        rows.pop()  # Kafka's iterator checks this before it returns the last record
         reason = "Incorrect declared batch size, records still remaining in file"
         return rows, position, _fault(batch, FaultKind.RECORDS_REMAINING, reason)
     return rows, position, None
@@ -83,7 +83,7 @@ def decode_part(
 def _record(
     view: memoryview, position: int, end: int, base: tuple[int, int, int], append_time: int | None
 ) -> tuple[tuple[int, ...], int]:
-    """One record (DefaultRecord.readFrom) as a row, and where the next begins."""
+    """Return one record (DefaultRecord.readFrom) as a row, and the position of the next record."""
     length, position = _varint(view, position, end)
     body_end = position + length
     if length > end - position:
@@ -118,7 +118,7 @@ def _skip_headers(view: memoryview, position: int, end: int, count: int) -> int:
 
 
 def _varint(view: memoryview, position: int, end: int) -> tuple[int, int]:
-    # The first byte decides nearly always; position may lie past the end after a lying length.
+    # One byte is nearly always enough. After a wrong length the position may be past the end.
     if position >= end:
         raise _InvalidRecord("premature end of the batch")
     byte = view[position]
@@ -156,7 +156,10 @@ _INT32 = struct.Struct(">i")
 def decode_message(
     view: memoryview, start: int, end: int, batch: Batch, *, timestamps_only: bool = False
 ) -> tuple[list[Row], Fault | None]:
-    """The record of an uncompressed entry v0 or v1, which is `view[start:end]`."""
+    """Return the record of an uncompressed entry v0 or v1, which is `view[start:end]`.
+
+    `timestamps_only`: an unreadable value length is not a fault, because the value is not used.
+    """
     row = _message(view, start, end, batch.last_offset, None)
     if _is_unreadable(row) and not timestamps_only:
         return [], _fault(batch, FaultKind.INVALID_RECORD, "the value length lies outside the message")
@@ -164,7 +167,7 @@ def decode_message(
 
 
 def compressed_value(view: memoryview, start: int, end: int, magic: int) -> memoryview | None:
-    """The value of a wrapper message, None where it is null or reaches past the message."""
+    """Return the value of a wrapper message; None if it is null or extends past the message."""
     row = _message(view, start, end, 0, None)
     if row[6] < 0 or row[5] == OUTSIDE:
         return None
@@ -174,8 +177,8 @@ def compressed_value(view: memoryview, start: int, end: int, magic: int) -> memo
 class _InnerMessages:
     """A walk through the messages of a decompressed set.
 
-    `problem` is what is wrong with one of them, behind which none is given; `broken` what ends the walk;
-    `last_offset` that of the last of all messages so far, of which there are `count`.
+    `problem` describes the first bad message; it and later messages are not returned. `broken` is the reason why the
+    walk ended early. `count` is the number of messages so far, and `last_offset` the offset of the last of them.
     """
 
     def __init__(self, view: memoryview, batch: Batch, *, timestamps_only: bool, position: int = 0) -> None:
@@ -187,7 +190,7 @@ class _InnerMessages:
         self._timestamps_only = timestamps_only
 
     def part(self) -> list[Row]:
-        """The next messages, with the offsets that they have in the set."""
+        """Return the next messages, with their offsets in the set."""
         rows: list[Row] = []
         view, end = self._view, len(self._view)
         while self.position + LOG_OVERHEAD_BYTES <= end and len(rows) < PART_RECORDS:
@@ -215,10 +218,11 @@ _OFFSET_AND_SIZE = struct.Struct(">qi")
 
 
 def decode_inner(view: memoryview, batch: Batch, *, timestamps_only: bool = False) -> Iterator[Part]:
-    """Records of the decompressed set of a wrapper v0 or v1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
+    """Yield the records of the decompressed set of a wrapper v0 or v1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
 
-    Inner offsets are absolute under magic 0, relative to the last under magic 1, which is why a large set is looked
-    through first. `timestamps_only`: a key or a value whose length cannot be read is no fault, as nobody asks for it.
+    Inner offsets are absolute in magic 0. In magic 1 they are relative, and the last message, which has the wrapper's
+    offset, gives the base. The whole set is therefore read once in advance. `timestamps_only`: an unreadable key or
+    value length is not a fault, because neither is used.
     """
     look = _InnerMessages(view, batch, timestamps_only=timestamps_only)
     first = rows = look.part()
@@ -241,7 +245,7 @@ def decode_inner(view: memoryview, batch: Batch, *, timestamps_only: bool = Fals
 
 
 def _base_offset(seen: _InnerMessages, batch: Batch) -> int | Fault:
-    """What is added to the offsets of inner messages."""
+    """Return the number to add to the offsets of inner messages."""
     if seen.broken:
         return _invalid_inner(batch, seen.broken)
     if not seen.count:
@@ -261,7 +265,7 @@ def _invalid_inner(batch: Batch, message: str) -> Fault:
 
 
 def _message(view: memoryview, start: int, end: int, offset: int, append_time: int | None) -> tuple[int, ...]:
-    """The row of one message v0 or v1."""
+    """Return the row of one message v0 or v1."""
     magic = view[start + 16]
     stored = MESSAGE_V0.struct.unpack_from(view, start)[2]
     valid = checksums.crc32(view[start + 16 : end]) == stored
@@ -276,7 +280,7 @@ def _message(view: memoryview, start: int, end: int, offset: int, append_time: i
 
 
 def _key_and_value(view: memoryview, key_length_at: int, end: int) -> tuple[int, int, int, int]:
-    """Where they are and how long they say they are."""
+    """Return the positions of key and value, each with its stored size."""
     if key_length_at + 4 > end:
         return _UNREADABLE
     key_size = _INT32.unpack_from(view, key_length_at)[0]
@@ -293,7 +297,7 @@ _UNREADABLE = (OUTSIDE, -1, OUTSIDE, -1)
 
 
 def _is_unreadable(row: tuple[int, ...]) -> bool:
-    """Whether not even the length of the value could be read."""
+    """Whether even the length of the value could not be read."""
     return row[3] == OUTSIDE
 
 

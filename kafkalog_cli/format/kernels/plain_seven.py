@@ -1,4 +1,4 @@
-"""Messages of Kafka 0.7 in plain Python: the chain of a `.kafka` file, and nested compressed sets."""
+"""Messages of Kafka 0.7 in plain Python: scan a `.kafka` file, and decode nested compressed sets."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class _Message(NamedTuple):
 
 
 def scan_seven(view: memoryview, file_position: int, file_end: int, limits: Limits, base_offset: int) -> Scanned:
-    """Messages from the start of `view`, which holds a `.kafka` file from `file_position` on.
+    """Return the messages from the start of `view`, which contains a `.kafka` file from `file_position` on.
 
-    Mirrors FileMessageSet and ByteBufferMessageSet of 0.7: the offset of a message is the start of the
-    file (`base_offset`, its name) plus the byte position of its entry. A size below 5, or one that
-    reaches past the end, ends the log.
+    Mirrors FileMessageSet and ByteBufferMessageSet of 0.7. The offset of a message is the offset in the file's name
+    (`base_offset`) plus the byte position of the message. A size below 5, or a message that extends past the end, ends
+    the log.
     """
     rows: list[tuple[int, ...]] = []
     here, limit, end = 0, len(view), file_end - file_position
@@ -66,7 +66,7 @@ def scan_seven(view: memoryview, file_position: int, file_end: int, limits: Limi
 
 
 def decode_seven(view: memoryview, start: int, end: int, batch: Batch) -> tuple[list[Row], Fault | None]:
-    """The payload of the message `view[start:end]` as a row of RecordColumns (0.7 has no keys)."""
+    """Return the payload of the message `view[start:end]` as a row of RecordColumns (0.7 has no keys)."""
     message = _message(view, start, end)
     if message is None:
         return [], _unknown(batch.position, view[start + _SIZE_BYTES])
@@ -74,10 +74,10 @@ def decode_seven(view: memoryview, start: int, end: int, batch: Batch) -> tuple[
 
 
 def inner_messages(view: memoryview, batch: Batch) -> Iterator[tuple[int, Row] | Fault]:
-    """One level of a decompressed set: the messages with their codecs, at last what is wrong.
+    """Yield one level of a decompressed set: each message with its codec, and last the fault if there is one.
 
-    The payload of one that is compressed itself is for the caller to decompress. Inner messages have no offset of
-    their own: all report the wrapper's.
+    The caller decompresses the payload of a message that is itself compressed. Inner messages have no offsets of their
+    own: all get the wrapper's offset.
     """
     position, end = 0, len(view)
     while position + _SIZE_BYTES <= end:
@@ -94,7 +94,7 @@ def inner_messages(view: memoryview, batch: Batch) -> Iterator[tuple[int, Row] |
 
 
 def seven_payload(view: memoryview) -> tuple[int, memoryview]:
-    """(codec, payload) of one message, known to be whole."""
+    """Return (codec, payload) of one message, which must be complete."""
     message = _message(view, 0, len(view))
     assert message is not None
     return message.codec, view[message.payload_at :]

@@ -1,4 +1,4 @@
-"""What Kafka's readers of message sets 0.7, v0 and v1 pass over in silence: lengths that do not fit, lost messages."""
+"""Problems in message sets 0.7, v0 and v1 that Kafka's readers silently ignore: wrong lengths, lost messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_MAGIC = 1
 
 
 def problem_of_entry(view: memoryview, start: int, end: int, batch: Batch) -> str:
-    """What is wrong with the lengths of the entry v0 or v1 `view[start:end]`, "" if nothing is."""
+    """Return what is wrong with the lengths of the entry v0 or v1 `view[start:end]`, or ""."""
     problem = _problem_of_message(view, start, end)
     if not problem and batch.attributes & CODEC_MASK:
         key_size = _INT32.unpack_from(view, start + _key_length_offset(view, start))[0]
@@ -24,9 +24,9 @@ def problem_of_entry(view: memoryview, start: int, end: int, batch: Batch) -> st
 
 
 def problem_of_set(view: memoryview, batch: Batch) -> str:
-    """What is wrong with the messages of the decompressed set of the wrapper `batch`, "" if nothing is.
+    """Return what is wrong with the messages of the decompressed set of the wrapper `batch`, or "".
 
-    Every byte belongs to a message. A set that ends within a message is what Kafka's iterator takes for the end.
+    Every byte must belong to a message. Kafka's iterator ends quietly at an incomplete last message.
     """
     position, number, end = 0, 0, len(view)
     while position + LOG_OVERHEAD_BYTES <= end:
@@ -49,7 +49,7 @@ def problem_of_set(view: memoryview, batch: Batch) -> str:
 
 
 def problem_of_seven_set(view: memoryview) -> str:
-    """The same of a decompressed set of 0.7."""
+    """Return what is wrong with the messages of a decompressed set of 0.7, or ""."""
     position, number, end = 0, 0, len(view)
     while position + _INT32.size <= end:
         size = _INT32.unpack_from(view, position)[0]

@@ -117,7 +117,7 @@ def is_plain_case(batches, row):
 
 @entry(COLUMNS, types.int64, OUT)
 def render_batches(batches, begin, out):
-    """Lines of batches from row `begin`; (next row, bytes). Stops before a row for the plain renderer."""
+    """Render batch lines from row `begin` on; return (next row, bytes). Stop before a row for the plain renderer."""
     at = np.int64(0)
     row = np.int64(begin)
     while row < batches.shape[1] and at + BATCH_LINE_BYTES <= len(out) and not is_plain_case(batches, row):
@@ -128,7 +128,7 @@ def render_batches(batches, begin, out):
 
 @kernel
 def _put_header_keys(out, at, buffer, here, count):
-    """Header keys, joined by commas; the caller has checked the room."""
+    """Append header keys, joined by commas; the caller has checked the room."""
     for index in range(count):
         if index:
             out[at] = 44
@@ -143,7 +143,7 @@ def _put_header_keys(out, at, buffer, here, count):
 
 @inlined
 def _record_room(buffer, records, row):
-    """Bytes that the line of a record can take at most."""
+    """Return the most bytes that the line of a record can take."""
     room = RECORD_LINE_BYTES + 3 * (max(records[4, row], 0) + max(records[6, row], 0))
     return room + _headers_room(buffer, records, row) if records[8, row] else room
 
@@ -190,12 +190,10 @@ def _put_record(out, at, buffer, records, row, append_time, contents, skip, bare
 
 @entry(BYTES, COLUMNS, NUMBERS, COLUMNS, types.boolean, types.boolean, types.boolean, NUMBERS, OUT)
 def render_records(buffer, batches, record_ends, records, contents, skip, bare_payload, state, out):
-    """Lines of batches with their records into `out`, from `state` on; the bytes written.
+    """Render lines of batches with their records into `out`, from `state` on; return the bytes written.
 
-    `bare_payload`: a payload without a key begins its line, and is indented as a key would be.
-
-    `state`: batch, record, whether the batch's line is out, and, when a line does not fit in all of `out`, the
-    room it wants.
+    `bare_payload`: a payload without a key starts its line and is indented like a key. `state`: batch, record, whether
+    the batch's line is written, and, if a line does not fit into an empty `out`, the room that it needs.
     """
     at = np.int64(0)
     state[3] = 0

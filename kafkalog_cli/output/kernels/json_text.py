@@ -13,9 +13,9 @@ from kafkalog_cli.output.kernels.text import constant
 from kafkalog_cli.output.kernels.utf8 import UTF8_SPECIAL, UTF8_WRONG, check_utf8, inside_marks
 
 ESCAPED_BYTES = 6
-"""Bytes that one byte of a string becomes at most."""
+"""The most bytes that one byte of a string becomes."""
 FIELD_BYTES = 96
-"""Room for what stands around the contents of a field."""
+"""Room for the text around the contents of a field."""
 
 _UTF8 = constant('{"encoding":"utf-8","data":"')
 _BASE64 = constant('{"encoding":"base64","data":"')
@@ -29,7 +29,7 @@ _TWELVE_BITS = np.uint64(0xFFF)
 
 _ESCAPES = np.zeros(0xA0, dtype=np.uint64)
 _ESCAPE_SIZES = np.full(0xA0, ESCAPED_BYTES, dtype=np.int64)
-"""What stands for a byte or a C1 control that is escaped, the first byte in the lowest bits; and how long it is."""
+"""The escape of a byte or C1 control, with its first byte in the lowest bits, and its length."""
 for _code in range(0xA0):
     _ESCAPES[_code] = int.from_bytes(b"\\u%04x" % _code, "little")
 for _code, _letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
@@ -42,7 +42,7 @@ _SEPARATORS = constant("\\u2028\\u2029")
 
 @inlined
 def _put_escape(out, at, code):
-    """Stores up to 8 bytes."""
+    """Append an escape. Stores up to 8 bytes."""
     store_u64_le(out, at, _ESCAPES[code])
     return at + _ESCAPE_SIZES[code]
 
@@ -62,7 +62,7 @@ def _continues(buffer, here, end):
 
 @kernel
 def _character_bytes(buffer, here, end):
-    """Length of the character at `here` in strict UTF-8, 0 if there is none."""
+    """Return the length of the character at `here` in strict UTF-8; 0 if there is none."""
     first = buffer[here]
     if first < 0x80:
         return 1
@@ -85,9 +85,9 @@ _AS_IT_IS = -1
 
 @inlined
 def _escaped_code(buffer, here, size):
-    """The code point of a character of `size` bytes if it is escaped, else _AS_IT_IS.
+    """Return the code point of a character of `size` bytes if it is escaped, else _AS_IT_IS.
 
-    JSON wants it for C0 controls, quotes and backslashes; DEL, C1 controls, U+2028 and U+2029 are ours.
+    JSON requires this for C0 controls, quotes and backslashes; kafkalog adds DEL, C1 controls, U+2028 and U+2029.
     """
     byte = np.int64(buffer[here])
     if size == 1 and (byte < 0x20 or byte in (0x22, 0x5C, 0x7F)):
@@ -101,7 +101,7 @@ def _escaped_code(buffer, here, size):
 
 @kernel
 def _put_slowly(out, at, buffer, here, end):
-    """The inside of a JSON string, byte by byte; the next position, -1 where the bytes are not UTF-8."""
+    """Append the inside of a JSON string byte by byte; return the next position, -1 if the bytes are not UTF-8."""
     while here < end:
         size = _character_bytes(buffer, here, end)
         if size == 0:
@@ -119,7 +119,7 @@ def _put_slowly(out, at, buffer, here, end):
 
 @kernel
 def _put_with_escapes(out, at, buffer, start, size, escapes):
-    """A block whose ASCII bytes that JSON escapes are marked; it has been copied as it is already."""
+    """Append a block whose ASCII bytes that need escapes are marked; it has already been copied without escapes."""
     here = np.int64(0)
     while escapes:
         place = first_mark(escapes)
@@ -132,9 +132,9 @@ def _put_with_escapes(out, at, buffer, start, size, escapes):
 
 @kernel
 def _put_escaped(out, at, buffer, start, end):
-    """The inside of a JSON string; the next position, -1 where the bytes are not UTF-8.
+    """Append the inside of a JSON string; return the next position, -1 if the bytes are not UTF-8.
 
-    Loads and stores whole blocks, past the end of the field too: `out` has room for one more.
+    Loads and stores whole blocks, also past the end of the field: `out` needs room for one more block.
     """
     if end + BLOCK_BYTES > len(buffer):
         return _put_slowly(out, at, buffer, start, end)
@@ -164,13 +164,13 @@ def _base64_pair(bits, shift):
 
 @inlined
 def _base64_quad(bits, shift):
-    """The four characters of the 24 bits from `shift` on."""
+    """Return the four characters of the 24 bits from `shift` on."""
     return _base64_pair(bits, shift + 12) | (_base64_pair(bits, shift) << np.uint64(16))
 
 
 @kernel
 def _put_base64(out, at, buffer, start, end):
-    """Base64 of buffer[start:end]; the next position. Stores up to 8 bytes behind it."""
+    """Append buffer[start:end] as base64; return the next position. Stores up to 8 bytes after it."""
     here = start
     while here + 6 <= end and here + 8 <= len(buffer):
         bits = load_u64_be(buffer, here) >> np.uint64(16)
@@ -193,7 +193,7 @@ def _put_base64(out, at, buffer, start, end):
 
 @kernel
 def put_field(out, at, buffer, start, size):
-    """Bytes as an object: text where they are UTF-8, else base64; null for a negative size."""
+    """Append bytes as an object: text if they are UTF-8, else base64; null for a negative size."""
     if size < 0:
         return put(out, at, _NULL)
     end = _put_escaped(out, put(out, at, _UTF8), buffer, start, start + size)
@@ -204,13 +204,13 @@ def put_field(out, at, buffer, start, size):
 
 @inlined
 def field_room(size):
-    """Bytes that a field of this size takes at most."""
+    """Return the most bytes that a field of this size can take."""
     return FIELD_BYTES + ESCAPED_BYTES * max(size, 0)
 
 
 @kernel
 def measured_room(buffer, start, size):
-    """Bytes that a field needs, by its contents: for a field that is too large to reserve the most."""
+    """Return the bytes that a field needs for its contents: used if `field_room` is too much to reserve."""
     room = np.int64(FIELD_BYTES)
     here, end = start, start + size
     while here < end:

@@ -1,4 +1,4 @@
-"""Machine instructions for rendering: copies of blocks, and which bytes of one lie in a range, as Numba intrinsics."""
+"""Numba intrinsics for rendering: copy blocks of bytes, and mark the bytes of a block that are in a range."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kafkalog_cli.format.kernels.compiling import inlined
 from kafkalog_cli.format.kernels.memory import copy, pointer_to
 
 BLOCK_BYTES = 64
-"""What one step of the widest vector units takes (and a bit each fills a word); a smaller unit takes several steps."""
+"""The step of the widest vector units (with a bit per byte, it fills a word); a narrower unit takes several steps."""
 
 
 def _block(context, builder, array_type, array, index):
-    """Pointer to BLOCK_BYTES of an array."""
+    """Return a pointer to BLOCK_BYTES of an array."""
     pointer = pointer_to(context, builder, array_type, array, index)
     return builder.bitcast(pointer, ir.VectorType(ir.IntType(8), BLOCK_BYTES).as_pointer())
 
@@ -65,12 +65,12 @@ def _marks(typing, buffer, start, bounds):
             return builder.shuffle_vector(vector, vector, lanes)
 
         def between(low, high):
-            # As unsigned numbers, what is below `low` wraps around to the top.
+            # As unsigned numbers, values below `low` wrap around to the top.
             above_low = builder.sub(block, every(low))
             return builder.icmp_unsigned("<=", above_low, every(builder.sub(high, low)))
 
         ends = cgutils.unpack_tuple(builder, args[2], len(sig.args[2]))
-        # Joined while they are vectors: to make a word of one costs more than to compare.
+        # Combined as vectors: converting a vector to a word costs more than a comparison.
         found = reduce(builder.or_, starmap(between, zip(ends[::2], ends[1::2], strict=True)))
         return builder.bitcast(found, ir.IntType(BLOCK_BYTES))
 
@@ -87,19 +87,22 @@ def _first_mark(typing, marks):
 
 
 copy_block: Any = intrinsic(_copy_block)
-"""Copy BLOCK_BYTES of one uint8 array to another; no bounds check. Cheaper than `copy` of a size that varies."""
+"""Copy BLOCK_BYTES from one uint8 array to another; no bounds check. Cheaper than `copy` with a variable size."""
 store_u64_le: Any = intrinsic(_store_u64_le)
-"""Eight bytes to an index of a uint8 array, the lowest first (as all machines have it that Numba serves)."""
+"""Store eight bytes at an index of a uint8 array, lowest byte first (all machines that Numba supports do this)."""
 marks: Any = intrinsic(_marks)
-"""Which of the BLOCK_BYTES from `start` on lie in one of the ranges whose first and last numbers `bounds` gives one
-behind the other: a bit for each byte, the lowest for the first."""
+"""Mark the bytes of a block that are in one of the ranges: a bit per byte, the lowest bit for the first byte.
+
+The block has BLOCK_BYTES from `start` on; `bounds` has the first and last number of each range, one range after
+another.
+"""
 first_mark: Any = intrinsic(_first_mark)
-"""Index of the lowest bit that is set; the marks must not be 0."""
+"""Return the index of the lowest bit that is set; the marks must not be 0."""
 
 
 @inlined
 def put_blocks(out, at, source, begin, end):
-    """Append source[begin:end] block by block, which reads and stores up to a block behind it; the next position."""
+    """Append source[begin:end] in blocks; return the next position. Loads and stores up to a block after the end."""
     for here in range(begin, end, BLOCK_BYTES):
         copy_block(out, at + here - begin, source, here)
     return at + end - begin
@@ -107,6 +110,6 @@ def put_blocks(out, at, source, begin, end):
 
 @inlined
 def put(out, at, text):
-    """Append a constant; the next position."""
+    """Append a constant; return the next position."""
     copy(out, at, text, 0, len(text))
     return at + len(text)

@@ -15,9 +15,9 @@ from kafkalog_cli.output.kernels.memory import put, put_blocks
 from kafkalog_cli.output.kernels.text import constant, put_number, put_number_inline
 
 NUMBERS_BYTES = 1024
-"""Room for what a line holds besides the start that its segment gives it and the contents of fields."""
+"""Room for a line without its segment's start and the contents of fields."""
 HEADER_BYTES = 32
-"""Room for what stands around the key and the value of a header."""
+"""Room for the text around the key and the value of a header."""
 
 _NULL = constant("null")
 _TRUE = constant("true")
@@ -141,7 +141,7 @@ def is_plain_case(batches, row):
 
 @entry(COLUMNS, types.int64, BYTES, OUT)
 def render_batches(batches, begin, start, out):
-    """Lines of batches from row `begin`; (next row, bytes). Stops before a row for the plain renderer."""
+    """Render batch lines from row `begin` on; return (next row, bytes). Stop before a row for the plain renderer."""
     at = np.int64(0)
     row = np.int64(begin)
     room = NUMBERS_BYTES + len(start)
@@ -158,7 +158,7 @@ def _room_of(buffer, start, size, exact):
 
 @inlined
 def _record_room(buffer, records, row, exact):
-    """Bytes that key, value and headers can take at most, or take with what they hold."""
+    """Return the most bytes that key, value and headers can take; with `exact`, the bytes that their contents need."""
     room = _room_of(buffer, records[3, row], records[4, row], exact)
     room += _room_of(buffer, records[5, row], records[6, row], exact)
     return room + _headers_room(buffer, records, row, exact) if records[8, row] else room
@@ -208,9 +208,9 @@ def _put_headers(out, at, buffer, here, count, showing):
 
 @kernel
 def _fill_template(template, start, batches, row):
-    """The parts that the lines of a batch share, one behind the other; where each ends.
+    """Write the parts that all lines of a batch share, one after another; return where each ends.
 
-    The last part goes on with the first: a line's end and the next one's start are one copy.
+    The last part continues with the first: a line's end and the next line's start are one copy.
     """
     attributes = batches[7, row]
     copy(template, 0, start, 0, len(start))
@@ -222,7 +222,7 @@ def _fill_template(template, start, batches, row):
     at = put_number(template, put(template, at, _PRODUCER_ID), batches[10, row])
     at = put_number(template, put(template, at, _PRODUCER_EPOCH), batches[11, row])
     sequence_at = put(template, at, _SEQUENCE)
-    # Without a producer's sequence all records have the same.
+    # Without a producer's sequence all records have the same sequence.
     at = put_number(template, sequence_at, batches[12, row]) if batches[12, row] < 0 else sequence_at
     at = put_number(template, put(template, at, _LEADER_EPOCH), batches[4, row])
     at = put(template, _put_bool(template, put(template, at, _TRANSACTIONAL), attributes & 0x10), _NO_CONTROL)
@@ -233,7 +233,7 @@ def _fill_template(template, start, batches, row):
 
 @inlined
 def _put_record(out, at, buffer, records, row, template, ends, showing):
-    """A line from its offset on, and the start of the next one."""
+    """Append a line from its offset on, and the start of the next line."""
     start_end, type_end, sequence_at, end = ends
     at = put(out, put_number_inline(out, at, records[0, row]), _TIMESTAMP)
     timestamp = records[1, row]
@@ -252,7 +252,7 @@ def _put_record(out, at, buffer, records, row, template, ends, showing):
 
 @kernel
 def _put_records(buffer, records, record, end, ends, template, showing, out, at, state):
-    """Lines of the records of a batch as far as they fit; (next record, next position)."""
+    """Render lines of a batch's records until `out` is full; return (next record, next position)."""
     around = NUMBERS_BYTES + ends[3]
     start_bytes = ends[0]
     begun = False
@@ -274,11 +274,12 @@ def _put_records(buffer, records, record, end, ends, template, showing, out, at,
 
 @entry(BYTES, COLUMNS, NUMBERS, COLUMNS, types.UniTuple(BYTES, 2), OUT, NUMBERS, types.boolean, NUMBERS, OUT)
 def render_records(buffer, batches, record_ends, records, starts, template, showing, with_batches, state, out):
-    """Lines of records, of their batches too, into `out`, from `state` on; the bytes written.
+    """Render lines of records, and with `with_batches` of their batches, into `out`; return the bytes written.
 
-    `starts`: what lines of batches and of records begin with; `template`: scratch for a record's start and
-    TEMPLATE_BYTES; `showing`: how keys, values and header values are shown (Showing, no hash). `state`: batch,
-    record, whether the batch's line is out, and, when a line does not fit in all of `out`, the room it wants.
+    Rendering continues from `state`: batch, record, whether the batch's line is written, and, if a line does not fit
+    into an empty `out`, the room that it needs. `starts`: the starts of batch lines and of record lines. `template`:
+    scratch space for a record's start and TEMPLATE_BYTES. `showing`: how keys, values and header values are shown
+    (Showing, no hash).
     """
     at, row, record = np.int64(0), state[0], state[1]
     batch_start, record_start = starts
@@ -306,11 +307,11 @@ _ROWS = (BYTES, NUMBERS, NUMBERS, COLUMNS, MATRIX, NUMBERS)
 def decode_and_render(
     buffer, begins, ends, batches, scratch, record_ends, starts, template, showing, with_batches, state, out
 ):
-    """Lines of batches and their records as far as they fit into `out`; (batches done, bytes written).
+    """Decode batches and render their lines until `out` is full; return (batches done, bytes written).
 
-    Stops before a batch that needs another reader (`decode_batches` would stop there) or more rows than `scratch` has.
-    What a batch's records are is written and read while it is in the nearest cache. `begins` to `ends`: where the
-    records of each lie in `buffer`; `record_ends` is written as by `decode_batches`; the others as `render_records`.
+    Stops before a batch that needs another reader (`decode_batches` would stop there) or has more rows than `scratch`.
+    A batch's records are decoded and rendered while they are in the nearest cache. `begins` to `ends`: the records of
+    each batch in `buffer`. `record_ends` is written as by `decode_batches`; the others are as in `render_records`.
     """
     at, made, row = np.int64(0), np.int64(0), np.int64(0)
     batch_start, record_start = starts

@@ -12,9 +12,9 @@ from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, put, put_blocks
 from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number_inline
 
 LINE_BYTES = 256 + BLOCK_BYTES
-"""Room for a line without what its key, value and headers hold."""
+"""Room for a line without the contents of its key, value and headers."""
 HEADER_BYTES = 8
-"""Room for what stands around the key and the value of a header."""
+"""Room for the text around the key and the value of a header."""
 
 _TAB, _NEWLINE, _COMMA, _COLON = 9, 10, 44, 58
 _NULL = constant("null")
@@ -27,7 +27,7 @@ _NOT_PRESENT = constant("NOT_PRESENT")
 _NO_HEADERS = constant("NO_HEADERS")
 
 TIMESTAMP, PARTITION, OFFSET, EPOCH, HEADERS, KEY, VALUE = range(7)
-"""Which of `fields` is which."""
+"""Indexes into `fields`."""
 
 
 @inlined
@@ -45,7 +45,7 @@ def _headers_room(buffer, here, count):
     room = np.int64(0)
     for _ in range(count):
         size, here = header_varint(buffer, here)
-        room += 3 * size + HEADER_BYTES  # a byte that is not UTF-8 becomes three
+        room += 3 * size + HEADER_BYTES  # a byte that is not UTF-8 becomes three bytes
         size, here = header_varint(buffer, here + size)
         if size > 0:
             room += size
@@ -79,7 +79,7 @@ def _end_field(out, at):
 
 @inlined
 def _put_before_headers(out, at, records, record, batches, row, fields):
-    """What is not in the record's own bytes, each field with the tab behind it."""
+    """Append the fields that are not in the record's own bytes, each with a tab after it."""
     if fields[TIMESTAMP]:
         at = put(out, at, _APPEND_TIME) if batches[7, row] & 8 else put(out, at, _CREATE_TIME)
         at = _end_field(out, put_number_inline(out, at, records[1, record]))
@@ -108,10 +108,10 @@ def _put_line(out, at, buffer, records, record, batches, row, fields):
 
 @entry(BYTES, COLUMNS, NUMBERS, COLUMNS, NUMBERS, NUMBERS, OUT)
 def render_records(buffer, batches, record_ends, records, fields, state, out):
-    """Lines of records into `out`, from `state` on; the bytes written.
+    """Render lines of records into `out`, from `state` on; return the bytes written.
 
-    `fields`: which there are, one at least; of the partition its number plus two. `state`: batch, record, (not used)
-    and, when a line does not fit in all of `out`, the room that it wants.
+    `fields`: whether each field is shown, at least one; for the partition, its number plus two. `state`: batch, record,
+    (not used) and, if a line does not fit into an empty `out`, the room that it needs.
     """
     at = np.int64(0)
     state[3] = 0

@@ -14,17 +14,17 @@ _PAIRS = np.frombuffer(b"".join(b"%02d" % number for number in range(100)), dtyp
 _TEN, _HUNDRED, _EIGHT_DIGITS = np.uint64(10), np.uint64(100), np.uint64(100_000_000)
 _ASCII_ZEROS = np.uint64(0x3030303030303030)
 _LAST_DIGIT = np.uint64(1 << 56)
-"""Set in the digits of 0 too, so that a last digit is never taken for a leading zero."""
+"""Set in the last digit even if it is 0, so that it is never taken for a leading zero."""
 
 
 def constant(text: str) -> np.ndarray:
-    """Text as an array that a kernel can hold."""
+    """Return text as an array that a kernel can hold."""
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
 @inlined
 def put_number_inline(out, at, value):
-    """`put_number` for the few places that write most of the numbers."""
+    """Inlined `put_number`, for the few places that write most of the numbers."""
     rest = np.uint64(value)
     if value < 0:
         out[at] = 45
@@ -46,13 +46,13 @@ def put_number_inline(out, at, value):
 
 @kernel
 def put_number(out, at, value):
-    """Append an int64 in decimal; the next position. Stores up to 8 bytes behind it, which `out` must have."""
+    """Append an int64 in decimal; return the next position. Stores up to 8 bytes after it: `out` needs that room."""
     return put_number_inline(out, at, value)
 
 
 @kernel
 def _put_large(out, at, rest):
-    """What stands before the last eight digits of a number of more than sixteen."""
+    """Append all but the last eight digits of a number with more than sixteen; `rest` lacks those eight already."""
     high = rest // _EIGHT_DIGITS
     at = _put_to_eight(out, at, high)
     store_u64_le(out, at, _digits(rest - high * _EIGHT_DIGITS) | _ASCII_ZEROS)
@@ -70,8 +70,8 @@ def _put_to_eight(out, at, rest):
 
 @inlined
 def _digits(rest):
-    """The eight digits of a number below 10^8, a byte each, the first in the lowest byte."""
-    # Two numbers of four digits side by side, then four of two, then eight of one.
+    """Return the eight digits of a number below 10^8, one per byte, the first in the lowest byte."""
+    # Two numbers of four digits in one word, then four of two, then eight of one.
     high = rest // np.uint64(10000)
     pair = high | ((rest - high * np.uint64(10000)) << np.uint64(32))
     hundreds = ((pair * np.uint64(10486)) >> np.uint64(20)) & np.uint64(0x0000007F0000007F)
@@ -84,7 +84,7 @@ def _digits(rest):
 def put_java_string(out, at, buffer, start, size):
     """Append buffer[start:start+size] as `new String(bytes, UTF_8)` prints it; at most 3 bytes per byte.
 
-    Stores up to a block behind it, which `out` must have.
+    Stores up to a block after it: `out` needs that room.
     """
     end = start + size
     if end + BLOCK_BYTES > len(buffer):
@@ -103,7 +103,7 @@ def put_java_string(out, at, buffer, start, size):
 
 @kernel
 def _put_decoded(out, at, buffer, here, end):
-    """What may hold bytes that Java replaces, character by character."""
+    """Append bytes character by character, with U+FFFD where Java replaces malformed bytes."""
     while here < end:
         byte = buffer[here]
         if byte < 0x80:
@@ -133,7 +133,7 @@ def _continues(buffer, here, end):
 
 @kernel
 def _sequence_bytes(buffer, here, end):
-    """Length of the multi-byte sequence at `here`; negative: how many malformed bytes Java takes as one."""
+    """Return the length of the multi-byte sequence at `here`; negative: malformed bytes that Java replaces as one."""
     first = np.int64(buffer[here])
     second = np.int64(buffer[here + 1]) if here + 1 < end else np.int64(-1)
     if 0xC2 <= first <= 0xDF:

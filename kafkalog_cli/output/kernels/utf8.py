@@ -9,17 +9,17 @@ from kafkalog_cli.format.kernels.compiling import inlined, kernel
 from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, first_mark, marks
 
 UTF8_WRONG, UTF8_RIGHT, UTF8_SPECIAL = -1, 0, 1
-"""What a block may be; special: it holds C1 controls, U+2028 or U+2029, which JSON text has escaped."""
+"""The results for a block; special: it has C1 controls, U+2028 or U+2029, which JSON text escapes."""
 
 _SPECIAL_LEADS = (0xC2, 0xC2, 0xE0, 0xE0, 0xE2, 0xE2, 0xED, 0xED)
-"""Ranges of leads, besides those of four, behind which not every byte may follow, or not as it is."""
+"""Ranges of lead bytes after which not every byte is valid or may stay unescaped (besides leads of four bytes)."""
 
 
 @kernel
 def _check_second_bytes(buffer, here, leads):
-    """What sequences with a marked lead come to, whose second byte matters.
+    """Check the second bytes of sequences with a marked lead; return UTF8_WRONG, UTF8_RIGHT or UTF8_SPECIAL.
 
-    One may be cut off by the end of the field, which is wrong then, whatever follows it here.
+    A sequence may be cut off by the end of the field; it is wrong then, whatever the result here.
     """
     answer = UTF8_RIGHT
     while leads:
@@ -38,10 +38,10 @@ def _check_second_bytes(buffer, here, leads):
 
 @kernel
 def check_utf8(buffer, here, inside, wide, owed):
-    """What the bytes of a block that are not ASCII come to, and the `owed` of the next block.
+    """Check the bytes of a block that are not ASCII; return the result, and the `owed` of the next block.
 
-    `inside` marks what belongs to the field, `wide` what of it is not ASCII, `owed` where sequences of the block
-    before must go on.
+    `inside` marks the bytes of the field, `wide` its bytes that are not ASCII, `owed` the places where sequences of the
+    previous block must continue.
     """
     followers = marks(buffer, here, (0x80, 0xBF)) & inside
     two = marks(buffer, here, (0xC2, 0xDF)) & inside
@@ -50,7 +50,7 @@ def check_utf8(buffer, here, inside, wide, owed):
     longer = three | four
     leads = two | longer
     owed |= (leads << np.uint64(1)) | (longer << np.uint64(2)) | (four << np.uint64(3))
-    # What is owed behind the end of the field has no follower either.
+    # Bytes owed after the end of the field have no follower there either.
     if (owed ^ followers) | (wide ^ (leads | followers)):
         return UTF8_WRONG, np.uint64(0)
     owed = (leads >> np.uint64(63)) | (longer >> np.uint64(62)) | (four >> np.uint64(61))
@@ -61,5 +61,5 @@ def check_utf8(buffer, here, inside, wide, owed):
 
 @inlined
 def inside_marks(size):
-    """Marks for the first `size` bytes of a block, at least one."""
+    """Return marks for the first `size` bytes of a block, at least one."""
     return ~np.uint64(0) >> np.uint64(BLOCK_BYTES - size)

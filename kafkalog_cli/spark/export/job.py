@@ -1,4 +1,4 @@
-"""An export from its start to its end: what is to be read, the tasks, the commit of their files with the state."""
+"""An export from start to end: the plan, the tasks, and the commit of their files together with the state."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
-"""Starts a session, when there is something to do."""
+"""Starts a session; called only if there is work."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What was exported, and what is to be said of it.
+    """What was exported, and what the caller reports about it.
 
-    `completed`: files of an earlier run, which was cut off after its commit, so that nobody was told of them; they
-    have their places now. `untold`: places of damage that are only counted.
+    `completed`: files of an earlier run that was cut off after its commit and before it reported them; they are in
+    place now. `untold`: the number of damaged places that are only counted. `gaps`: records deleted before they were
+    exported.
     """
 
     files: list[MadeFile] = field(default_factory=list)
@@ -47,7 +48,7 @@ class ExportResult:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Of damage that was left out, FAILURE for a batch too large to read; WARNINGS for records that went before."""
+        """FAILURE for a batch too large to read, CORRUPTION for other damage, WARNINGS for a torn tail or a gap."""
         if ExitCode.FAILURE in self.codes:
             return ExitCode.FAILURE
         if ExitCode.CORRUPTION in self.codes:
@@ -56,7 +57,7 @@ class ExportResult:
 
 
 class Export:
-    """One export into `output`, which is told from others by what of the command line is in `command`."""
+    """One export into `output`. `command` is the part of the command line that distinguishes it from other exports."""
 
     def __init__(  # noqa: PLR0913, PLR0917
         self,
@@ -102,7 +103,11 @@ class Export:
             return replace(result, completed=completed)
 
     def _completed(self, out: OutputDirectory) -> tuple[Record | None, tuple[MadeFile, ...]]:
-        """What earlier runs committed, with all files in their places; those of one that nobody was told of."""
+        """Complete the commit of an earlier run; return its record, and the files that the earlier run did not report.
+
+        Returns (None, ()) for an empty output without a record. Raises Refused if an output without a record has files,
+        and UsageError or Refused if its record is another command's.
+        """
         record = out.record()
         if record is None:
             if not out.is_empty:
@@ -119,7 +124,10 @@ class Export:
         return record, tuple(self._told_of(one) for one in coming)
 
     def _told_of(self, one: ComingFile) -> MadeFile:
-        """A file as the run that made it knew it. Raises UnsupportedFormat, once: it has its place now."""
+        """Return a file as the run that made it described it. Raises UnsupportedFormat if it has no such description.
+
+        The error occurs only once: the file is in its place by now.
+        """
         try:
             return MadeFile(one.staged, one.path, **(one.facts or {}))
         except TypeError as error:
@@ -152,7 +160,7 @@ class Export:
 
     @staticmethod
     def _abandon(out: OutputDirectory, run: str) -> None:
-        """Not where the run is committed: then the next one goes on with it."""
+        """Remove the staged files, unless the run is committed: then the next run completes it."""
         record = out.record()
         if record is None or record.run != run:
             out.abandon(run)
@@ -163,7 +171,7 @@ def _paths(task: Task) -> Iterable[str]:
 
 
 def _result(done: Sequence[TaskDone], plan: ExportPlan, progress: Progress | None) -> ExportResult:
-    """With `progress`, nothing that a later run would export again."""
+    """Collect the results of the tasks. With `progress`, files that a later run will export again are left out."""
     files = sorted((one for task in done for one in task.files), key=lambda one: one.path)
     if progress is not None:
         files = [one for one in files if one.first_offset < progress[one.topic, one.partition].next_offset]
@@ -179,14 +187,14 @@ def _result(done: Sequence[TaskDone], plan: ExportPlan, progress: Progress | Non
 
 
 def _after(begun: Progress, done: Sequence[TaskDone]) -> Progress:
-    """How far each log is exported now: up to where its pieces follow each other without an end before theirs."""
+    """Return how far each log is exported now: up to its first piece that was not read to its end."""
     progress = dict(begun)
     pieces = sorted((piece for task in done for piece in task.pieces), key=_place)
     for one in pieces:
         name = (one.piece.topic, one.piece.partition)
         known = progress[name]
         if known.next_offset < one.piece.first:
-            continue  # a piece before it was not read to its end: what comes then is not exported
+            continue  # an earlier piece was not read to its end: records after it are not exported
         progress[name] = known._replace(next_offset=max(known.next_offset, one.next_offset))
         if one.last_offset is not None:
             progress[name] = progress[name]._replace(last_offset=one.last_offset, last_record=one.last_record)

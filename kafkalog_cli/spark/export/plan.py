@@ -1,4 +1,4 @@
-"""Which logs an export takes, from where to where, and what has to be said of logs that changed since the last one."""
+"""Plans an export: which logs, which offsets, and messages about logs that changed since the last export."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from kafkalog_cli.storage.names import ROOT_KINDS, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, looks_like_partition
 
 _TELLING = tuple(kind for kind in ROOT_KINDS if kind is not FileKind.LOCK)
-"""Files that lie in a log directory only."""
+"""Files that exist only in a log directory."""
 
 Progress = dict[tuple[str, int], LogProgress]
 _MOST_NAMED = 3
 
 
 class ExportPlan(NamedTuple):
-    """The tasks, the largest first; `gaps`: records that went before they were exported. `begun` has all logs.
+    """The tasks, the largest first. `gaps`: records that were deleted before they were exported.
 
-    `seen`: what this process saw, by the paths of the partitions that are read.
+    `begun` has the progress of all logs. `seen` has the Sight of each partition that is read, by its path.
     """
 
     tasks: list[Task]
@@ -43,9 +43,10 @@ class ExportPlan(NamedTuple):
 
 
 def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selection) -> list[Partition]:
-    """The partitions chosen, each once, by topic and number; none that a broker is removing or has set aside.
+    """Return the selected partitions, sorted by topic and number.
 
-    Raises as `select_partitions`, UsageError for one that is found twice.
+    Partitions that a broker is removing or has set aside are left out. Raises as `select_partitions`, NothingSelected
+    for none, UsageError if one is found twice.
     """
     full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
     found = served_partitions(fs, full, selection)
@@ -56,7 +57,7 @@ def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selecti
 
 
 def check_outside(fs: Filesystem, path: str, what: str, partitions: Sequence[Partition] = ()) -> None:
-    """Raises Refused for an output in a log directory or a partition: a broker would find it there."""
+    """Raise Refused if `path` is in a log directory or a partition: a broker would find the output there."""
     directory = os.path.realpath(path)
     read = {os.path.realpath(one.path) for one in partitions}
     while directory != "/":
@@ -75,9 +76,9 @@ def _is_of_a_broker(fs: Filesystem, directory: str) -> bool:
 
 
 def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: ExportRequest, known: Progress) -> ExportPlan:
-    """What is to be read of each log.
+    """Plan which offsets of each log to read; `known` is the progress of earlier runs.
 
-    Raises Refused for logs that are not those that `known` speaks of, and what `open_read` raises.
+    Raises Refused if a log is not the one in `known`, and the exceptions of `open_read`.
     """
     ranges, begun = [], dict(known)
     gaps: list[Note] = []
@@ -111,7 +112,7 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
 
 
 def _wanted(fs: Filesystem, whole: LogRange, request: ExportRequest) -> LogRange | None:
-    """A log's part of the range that is asked for, None for nothing."""
+    """Return the part of a log that the request asks for; None if it is empty."""
     wanted = request.range
     first = max(whole.first, wanted.from_offset or 0)
     ends = [end for end in (whole.end, wanted.to_offset) if end is not None]

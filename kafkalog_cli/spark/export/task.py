@@ -1,4 +1,4 @@
-"""What one task of an export does: pieces of logs read by the core, their records written to files."""
+"""The work of one export task: read pieces of logs with the core and write their records to files."""
 
 from __future__ import annotations
 
@@ -29,36 +29,37 @@ from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.reading.record_arrow import record_batches
 
 MOST_TOLD = 1000
-"""Places of damage that a task tells of; the others are counted."""
+"""The most damaged places that a task reports; further places are counted."""
 
 Render = Callable[[RecordBlock], bytes]
 
 
 class Lines(Protocol):
-    """What makes lines of records; it goes to every worker."""
+    """Renders records as lines; Spark sends it to every worker."""
 
     def of_segment(self, partition: Partition, name: str, *, is_seven: bool) -> Render:
-        """What renders the blocks of a segment file: a line for each record."""
+        """Return the function that renders the blocks of a segment file, a line per record."""
 
 
 class Where(NamedTuple):
-    """The staging directory, and what files in it have."""
+    """The staging directory, and the attributes of the files in it."""
 
     staging: str
     attributes: FileAttributes
 
 
 class SeenTask(NamedTuple):
-    """The pieces of a task, and what the driver saw of the partitions that they are of."""
+    """The pieces of a task, and what the driver saw of their partitions."""
 
     pieces: Task
     seen: tuple[Sight, ...]
 
 
 class PieceDone(NamedTuple):
-    """How far a piece was read: `next_offset` is its end, or where an open transaction, or a batch too large, ended it.
+    """How far a piece was read: `next_offset` is its end, or the start of an open transaction or of a batch too large.
 
-    `last_offset` and `last_record` are of the last record written, None if there was none. `codes`: of its damage.
+    `last_offset` and `last_record` (its digest) are the last record written; None if there was none. `codes`: the exit
+    codes of its damage.
     """
 
     piece: Piece
@@ -69,7 +70,10 @@ class PieceDone(NamedTuple):
 
 
 class TaskDone(NamedTuple):
-    """What a task made, and what is to be said: damage that was left out, and notes."""
+    """The files of a task, and what the caller reports: damage that was left out, and notes.
+
+    `untold`: the number of damaged places beyond MOST_TOLD.
+    """
 
     files: list[MadeFile]
     pieces: list[PieceDone]
@@ -79,7 +83,7 @@ class TaskDone(NamedTuple):
 
 
 class ExportTask:
-    """The work of a task; it goes to every worker. All tasks together read `job_bytes`."""
+    """The work of a task; Spark sends it to every worker. `job_bytes` is what all tasks together read."""
 
     def __init__(self, request: ExportRequest, where: Where, lines: Lines | None, job_bytes: int) -> None:
         self._request = request
@@ -90,14 +94,14 @@ class ExportTask:
     def __call__(self, task: SeenTask) -> TaskDone:
         """Export the pieces. Raises DamagedLog (mode failfast), OffsetOutOfRange, OSError, SyncFailed.
 
-        Raises Refused where another partition lies here than where the driver is.
+        Raises Refused if the worker sees another partition than the driver.
         """
         fs = RealFilesystem()
         sights = Sights(fs, socket.gethostname())
         for seen in task.seen:
             sights.check(seen)
         choice = KernelChoice()
-        choice.expect(self._job_bytes)  # not the task's: what one worker compiles, the tasks behind it find
+        choice.expect(self._job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
         views = BrokerViews(fs)
         done = TaskDone([], [], [], 0, [])
         for number, piece in enumerate(task.pieces):
@@ -121,7 +125,7 @@ class ExportTask:
 
 
 class _PieceExport:
-    """One piece."""
+    """The export of one piece."""
 
     def __init__(
         self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, choice: KernelChoice, views: BrokerViews
@@ -181,7 +185,7 @@ class _PieceExport:
             files.add_lines(render(block), offsets, millis)
 
     def _blocks(self, segment: SegmentRead) -> Iterator[RecordBlock]:
-        """Those with records; damage is noted, or ends it."""
+        """Iterate over the blocks that have records. Damage is collected, or raised in mode failfast."""
         found = segment.blocks()
         for one in found:
             if isinstance(one, Fault):
@@ -198,7 +202,7 @@ class _PieceExport:
         if self._request.mode is OnDamage.DROPMALFORMED:
             self.damage.append(damage)
             return
-        for _ in rest:  # only the end of the segment tells whether this is a torn tail
+        for _ in rest:  # only the end of the segment shows whether this is a torn tail
             pass
         if self._log.codes and self._log.codes[-1] is ExitCode.WARNINGS:
             raise DamagedTail(**damage.details)

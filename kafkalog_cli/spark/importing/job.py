@@ -1,4 +1,4 @@
-"""An import from its start to its end: what is to be made, the tasks, and the commit by which all of it is seen."""
+"""An import from start to end: the plan, the tasks, and the commit that makes all new partitions visible at once."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Tasks = Callable[[Sequence[Job], BuildTask, Watch], list[JobDone]]
-"""Has the work done for each job."""
+"""Runs the work for each job."""
 Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
-"""Starts a session, when there is something to do."""
+"""Starts a session; called only if there is work."""
 
 
 class Import:
-    """One import of files into `log_dir`, which is told from others by what of the command line is in `command`.
+    """One import of files into `log_dir`. `command` is the part of the command line that distinguishes it from others.
 
-    `others` are further log directories of the same broker, in which none of the partitions may be. `repeat` is the
-    command that goes on when this run is cut off, "" for none.
+    `others` are further log directories of the same broker; none of the new partitions may exist in them. `repeat` is
+    the command that continues this run if it is cut off; "" for none.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -73,7 +73,7 @@ class Import:
         self._notes: list[Note] = []
 
     def plan(self, files: Sequence[InputFile]) -> ImportResult:
-        """What would be made; nothing is locked or changed. Raises as `run`."""
+        """Return what would be imported; nothing is locked or changed. Raises as `run`."""
         self._check()
         planner = self._planner()
         plan = self._planned(planner, files)
@@ -82,11 +82,11 @@ class Import:
     def run(
         self, find: Callable[[], Sequence[InputFile]], sessions: Sessions, watcher: Watcher | None = None
     ) -> ImportResult:
-        """Import the files that are found, and commit.
+        """Import the files that `find` returns, and commit.
 
-        They are looked for when nothing is left to do of a run that was cut off after its commit, which needs none.
-        Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged, NoSpace,
-        HalfPublished; nothing is seen of the run then, but after the last.
+        If an earlier run of the same command was cut off after its commit, that run is completed and `find` is not
+        called. Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged,
+        NoSpace, HalfPublished. Nothing of the run is visible after any of these but HalfPublished.
         """
         self._check()
         with self._new as new:
@@ -105,7 +105,7 @@ class Import:
             return ImportResult(plan, tuple(done), notes, completed)
 
     def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
-        """Build partitions of what tasks have sorted out by now, on this machine, and commit.
+        """Build partitions on this machine from parts that tasks have sorted already, and commit.
 
         Raises as `run`; nothing is left of the run then.
         """
@@ -123,7 +123,7 @@ class Import:
             return ImportResult(plan, tuple(done), (*planner.notes, *self._of_times(done)), completed)
 
     def abandon(self) -> None:
-        """The run failed before that: what it left goes."""
+        """Remove the files of the run, which failed before its commit."""
         with self._new as new:
             new.sweep(self._run)
 
@@ -134,7 +134,7 @@ class Import:
             raise PathNotFound(path=self._new.log_dir)
 
     def publish(self, done: Sequence[JobDone]) -> Completed:
-        """Have the partitions seen. Raises as NewPartitions.publish does; what is not committed is swept away."""
+        """Publish the partitions. Raises as NewPartitions.publish; partitions that are not committed are removed."""
         made = [NewPartition(one.topic, one.partition, one.staged) for one in done]
         what = {"command": self._command, "repeat": self._repeat}
         return self._new.publish(self._run, made, what, replaces_empty=self._request.replace_empty)
@@ -182,7 +182,7 @@ class Import:
             return plan, self._build(plan, planner, partial(run_tasks, spark), watcher)
 
     def _build(self, plan: ImportPlan, planner: Planner, tasks: Tasks, watcher: Watcher | None = None) -> list[JobDone]:
-        """Build the partitions, the largest first. Raises as BuildTask does."""
+        """Build the partitions, the largest first. Raises as BuildTask."""
         assert plan.jobs is not None
         told = ids_of_files(plan.files, self._request)
         styles = {
@@ -196,7 +196,7 @@ class Import:
         return sorted(tasks(jobs, work, Watch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
 
     def _of_times(self, done: Sequence[JobDone]) -> list[Note]:
-        """Timestamps in another unit than milliseconds, and partitions that a broker empties as soon as it looks."""
+        """Return notes on timestamps in another unit than ms, and on partitions that retention will empty."""
         found = []
         for one in done:
             path = f"{self._new.log_dir}/{one.topic}-{one.partition}"

@@ -1,4 +1,4 @@
-"""The partitions of a commit, built by several processes of the driver's machine where that pays."""
+"""Builds the partitions of a commit with several processes on the driver's machine, if that is faster."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from kafkalog_cli.actions.importing.results import JobDone
 from kafkalog_cli.errors import NotChanged
 
 LEAST_BYTES = 64 << 20
-"""Of what is to be built: below, one process is done before others have begun."""
+"""The fewest bytes to build for which several processes are used: below, one is done before others have started."""
 MOST_PROCESSES = 8
-"""Each holds batches of one partition."""
+"""A limit on memory: each process holds batches of one partition."""
 _LOOK_SECONDS = 0.2
 
 
 def built(jobs: Sequence[Job], work: Callable[[Job], JobDone]) -> list[JobDone]:
-    """What `work` makes of each job, in their order; by processes, as compiled kernels are but a part of it.
+    """Return the results of `work` for the jobs, in their order, from several processes.
 
-    Each takes the locks that it needs itself. When one fails, the others end. Raises what `work` raises, and NotChanged
-    for a process that was killed; then directories that were begun are left.
+    Processes are used, not threads, because compiled kernels do only a part of the work.
+
+    Each process takes the locks that it needs. When one fails, the others end. Raises the exceptions of `work`, and
+    NotChanged if a process was killed; directories that were started are then left behind.
     """
     count = min(len(jobs), _cores(), MOST_PROCESSES)
-    # Elsewhere a process begins anew and loads all modules, which takes as long as the work of a second.
+    # On other systems a process starts from scratch and imports all modules, which takes as long as a second of work.
     if count < 2 or sys.platform != "linux" or sum(job.size_bytes for job in jobs) < LEAST_BYTES:
         return [work(job) for job in jobs]
     context = multiprocessing.get_context("fork")
@@ -56,7 +58,7 @@ def _cores() -> int:
 
 
 def _end_in_time(parent: int, stop: Event) -> None:
-    """End this process when it is to stop, or the one that began it is gone: killed, that cannot say so."""
+    """Start a thread that ends this process if `stop` is set or the parent is gone (a killed parent cannot set it)."""
 
     def watch() -> None:
         while os.getppid() == parent and not stop.is_set():

@@ -1,4 +1,4 @@
-"""What tasks of an import do: take files apart by partition, and build one partition each."""
+"""The work of import tasks: sort the records of a file by partition, and build one partition."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.publishing.new_partitions import make_staged, staged_name
 
 _ROWS = "kafkalog-rows"
-"""The topic in the names of directories with rows of several."""
+"""The topic in the names of directories that hold rows of several partitions."""
 
 
 class Where(NamedTuple):
-    """The log directory, the run, and what to do about the lock that keeps brokers out."""
+    """The log directory, the run, and the policy for the lock that keeps brokers out."""
 
     log_dir: str
     run: str
@@ -36,7 +36,10 @@ class Where(NamedTuple):
 
     @contextmanager
     def staged(self, fs: WritableFilesystem, topic: str, partition: int, attempt_name: str) -> Iterator[str]:
-        """The name of a directory of this attempt, which goes if what is done in here fails; no broker meanwhile."""
+        """Yield a name for this attempt's staging directory, which is removed after an exception.
+
+        The log directory is locked meanwhile.
+        """
         name = staged_name(topic, partition, self.run, attempt_name)
         with lock_log_dir(fs, self.log_dir, self.policy) or nullcontext():
             try:
@@ -47,7 +50,10 @@ class Where(NamedTuple):
 
 
 class BuildTask:
-    """The work of a task that builds; it goes to every worker. All tasks together read `job_bytes`."""
+    """The work of a task that builds a partition; Spark sends it to every worker.
+
+    `job_bytes` is what all tasks together read.
+    """
 
     def __init__(self, where: Where, styles: Mapping[str, TopicStyle], job_bytes: int, *, proves: bool) -> None:
         self._where = where
@@ -75,7 +81,7 @@ class BuildTask:
 
 
 def rows_of(job: Job) -> Iterator[Any]:
-    """The rows of a partition: by their offsets where they have some, else as the files come. Raises BadInput."""
+    """Iterate over a partition's rows: by offset if all files have offsets, else in file order. Raises BadInput."""
     columns = KNOWN_COLUMNS - set(PLACE_COLUMNS)
     if all(file.has_offsets for file in job.files):
         yield from in_offset_order(job.files, columns)
@@ -85,14 +91,14 @@ def rows_of(job: Job) -> Iterator[Any]:
 
 
 class ScatterTask:
-    """The work of a task that takes a file apart; it goes to every worker."""
+    """The work of a task that sorts a file by partition; Spark sends it to every worker."""
 
     def __init__(self, where: Where, places: Places) -> None:
         self._where = where
         self._places = places
 
     def __call__(self, item: tuple[int, InputFile]) -> list[Part]:
-        """Take the file of this number apart. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
+        """Sort the file with this number by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
         number, file = item
         places = replace(self._places, partition=file.partition)
         if not places.is_topic_given:
@@ -101,7 +107,7 @@ class ScatterTask:
 
 
 def scattered(where: Where, places: Places, number: int, name: str, rows: Iterator[Any]) -> list[Part]:
-    """The files that the rows of the `number`-th input, which messages call `name`, are taken apart into."""
+    """Write the rows of input `number` to files by partition and return these; error messages call the input `name`."""
     fs = RealFilesystem()
     with where.staged(fs, _ROWS, number, f"rows {attempt()}") as staged:
         directory = f"{where.log_dir}/{staged}"

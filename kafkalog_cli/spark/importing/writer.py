@@ -1,4 +1,4 @@
-"""`df.write.format("kafkalog")`: tasks sort rows out by partition, the commit builds partitions and has them seen."""
+"""`df.write.format("kafkalog")`: tasks sort rows by partition, the commit builds and publishes the partitions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The options of a write. `config`: topic settings, by their names."""
+    """The options of a write. `config`: topic settings by name."""
 
     log_dir: str
     request: ImportRequest
@@ -46,13 +46,13 @@ class WriteOptions:
 
 @dataclass
 class Sorted(WriterCommitMessage):
-    """What a task has sorted out."""
+    """The parts that a task has sorted out."""
 
     parts: list[Part]
 
 
 def write_options(given: Mapping[str, Any]) -> WriteOptions:
-    """The options of a write. Raises UsageError with a message that stands alone."""
+    """Return the options of a write. Raises UsageError with a complete message."""
     options = {str(name).lower(): str(value) for name, value in given.items()}
     known = {name.lower() for name in _OPTIONS}
     for name in sorted(options):
@@ -79,7 +79,7 @@ def write_options(given: Mapping[str, Any]) -> WriteOptions:
 
 
 class Writer(DataSourceArrowWriter):
-    """Makes partitions of rows with these columns. What it holds goes to every worker, and to the commit."""
+    """Makes partitions from rows with these columns. Spark pickles it to every worker, and uses it for the commit."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str], *, overwrite: bool) -> None:
         _check_columns(options.request, columns, overwrite=overwrite)
@@ -90,7 +90,7 @@ class Writer(DataSourceArrowWriter):
         self._run = new_run_id("import", self._now_ms)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Sort the rows of a task out. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
+        """Sort the rows of a task by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
         from pyspark import TaskContext
 
         task = TaskContext.get()
@@ -107,7 +107,7 @@ class Writer(DataSourceArrowWriter):
             return Sorted(scattered(where, places, number, name, (taken(part, name) for part in iterator)))
 
     def commit(self, messages: Sequence[Any]) -> None:
-        """Build the partitions, and have them seen; warns of what a broker will do. Raises as `Import.commit`."""
+        """Build and publish the partitions; warn about a broker's later changes to them. Raises as `Import.commit`."""
         parts = [part for message in messages if message is not None for part in message.parts]
         if parts:
             result = self._import().commit(parts, keep_offsets=self._keeps)
@@ -115,7 +115,7 @@ class Writer(DataSourceArrowWriter):
                 warnings.warn(f"{note.path}: {note.message}", stacklevel=2)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """Remove what the tasks left."""
+        """Remove the files that the tasks left."""
         del messages
         self._import().abandon()
 
@@ -132,7 +132,7 @@ class Writer(DataSourceArrowWriter):
 
 
 def _check_columns(request: ImportRequest, columns: Sequence[str], *, overwrite: bool) -> None:
-    """Raises UsageError for what can never be written."""
+    """Raise UsageError for columns that can never be written."""
     if overwrite:
         raise UsageError(reason="nothing is overwritten: mode('append'), into a log directory without these partitions")
     unknown = [name for name in columns if name not in KNOWN_COLUMNS]

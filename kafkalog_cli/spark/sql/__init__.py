@@ -1,1 +1,9 @@
-"""Queries in SQL over log directories: each topic a view, and the tables of `tables.TABLES`."""
+"""Queries in SQL over log directories: each topic is a view, and so are the tables of `tables.TABLES`.
+
+- `query.py`: runs one query: plans it against empty stand-ins of the views, then reads only the columns and ranges
+  used.
+- `catalog.py`: the views of topics and tables under the paths.
+- `plans.py`: reads Spark's plans: names, whether a plan only reads, and the columns that it uses.
+- `ranges.py`: the partitions, offsets and times that a plan can use of each view.
+- `confinement.py`, `functions.py`: refuse queries that read files or call code.
+"""

@@ -1,6 +1,6 @@
-"""Which views a query can name: the topics under the paths, and the tables, which are `kafkalog.NAME` too.
+"""The views that a query can name: the topics under the paths, and the tables, which `kafkalog.NAME` names too.
 
-Where a topic has a table's name, that alone is the topic.
+If a topic has a table's name, the bare name is the topic.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TABLE_DATABASE = "kafkalog"
-"""Where tables are, whatever the topics are called: Spark's database of global temporary views."""
+"""The database of the tables, whatever the topics are called: Spark's database of global temporary views."""
 
 _SHOWN = 20
 
 
 class Reading(NamedTuple):
-    """How topics are read; the words of the source."""
+    """How topics are read; the options of the source."""
 
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     mode: Mode = Mode.FAILFAST
@@ -49,14 +49,14 @@ class Reading(NamedTuple):
 
 
 class View(NamedTuple):
-    """A view: of a topic, where `table` is None, or a table; `partitions` are those that it is read from."""
+    """A view of a topic (`table` is None) or of a table; `partitions` are the partitions that it is read from."""
 
     name: str
     table: Table | None
     partitions: tuple[Partition, ...]
 
     def schema(self, mode: Mode) -> Any:
-        """All columns, a StructType."""
+        """Return all columns as a StructType."""
         from pyspark.sql.types import StructType
 
         if self.table is not None:
@@ -65,15 +65,16 @@ class View(NamedTuple):
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The numbers of its partitions."""
+        """The numbers of the view's partitions."""
         return frozenset(one.number for one in self.partitions)
 
     def dataframe(
         self, spark: SparkSession, used: frozenset[str], reading: Reading, wanted: ScanRange | None = None
     ) -> DataFrame:
-        """All columns, but only those `used` are read: the others are null. Raises UsageError, a partition twice.
+        """Return all columns, of which only those in `used` are read; the others are null.
 
-        Of a topic only records in the range `wanted` come, which must not be empty; None: all.
+        For a topic, `wanted` limits the records and must not be empty; None: all records. Raises UsageError if a
+        partition is found twice.
         """
         check_unique(self.partitions)
         wanted = wanted or ScanRange(self.numbers)
@@ -93,32 +94,32 @@ class View(NamedTuple):
         options = {
             "paths": paths, "isolation": reading.isolation.value, "mode": reading.mode.value,
             "includeControl": str(reading.include_control).lower(), "columns": ",".join(one.name for one in columns),
-            **(records.options() if reading.mode is Mode.FAILFAST else {}),  # else: where damage is noticed may change
+            **(records.options() if reading.mode is Mode.FAILFAST else {}),  # else damage could be missed
         }  # fmt: skip
         read = spark.read.format("kafkalog").options(**options).schema(spark_schema(columns)).load()
-        if not names:  # their number is enough: Spark makes the rows of it, none comes from a worker
+        if not names:  # the number of records is enough: Spark generates the rows, none comes from a worker
             read = read.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
         whole = spark_schema(topic_columns(reading.mode))
         return read.selectExpr(*(_expression(field, is_read=field.name in names) for field in whole.fields))
 
 
 def _expression(field: Any, *, is_read: bool) -> str:
-    """A column of a view in SQL; as text all of them go to Java at once."""
+    """Return a column of a view as SQL: text sends all columns to Java in one call."""
     return field.name if is_read else f"cast(null as {field.dataType.simpleString()}) as {field.name}"
 
 
 def topic_columns(mode: Mode) -> tuple[Column, ...]:
-    """What the view of a topic has."""
+    """Return the columns of a topic's view."""
     columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS)
     return (*columns, FAULT) if mode is Mode.PERMISSIVE else columns
 
 
 class Catalog:
-    """The views that paths have. Raises what `served_partitions` raises."""
+    """The views under some paths. Raises as `served_partitions`."""
 
     def __init__(self, fs: Filesystem, paths: Sequence[str]) -> None:
         self.case_sensitive = False
-        """Spark's setting of this name."""
+        """The value of spark.sql.caseSensitive."""
         self._partitions = [one for one in served_partitions(fs, list(paths)) if _is_text(one.path)]
         self._topics: dict[str, list[Partition]] = {}
         for one in self._partitions:
@@ -129,7 +130,7 @@ class Catalog:
         return name if self.case_sensitive else name.casefold()
 
     def find(self, name: str) -> View | None:
-        """The view of a name, None if there is none. Raises UsageError where it may be either of two topics."""
+        """Return the view with this name; None if there is none. Raises UsageError if two topics have the name."""
         topics = [topic for topic in self._topics if self._fold(topic) == self._fold(name)]
         if len(topics) > 1:
             raise UsageError(
@@ -141,7 +142,7 @@ class Catalog:
         return self.find_table(name)
 
     def find_table(self, name: str) -> View | None:
-        """The table of a name, None if there is none, or nothing to read it from."""
+        """Return the table with this name; None if there is none, or if there is no partition to read it from."""
         table = next((one for one in TABLES.values() if self._fold(one.name) == self._fold(name)), None)
         if table is None:
             return None
@@ -149,7 +150,7 @@ class Catalog:
         return View(table.name, table, tuple(partitions)) if partitions or table.topic is None else None
 
     def about(self, name: str, parts: Sequence[str]) -> str:
-        """What to say of a name that is no view."""
+        """Return the message for a name that is no view."""
         table = TABLES.get(self._fold(parts[-1]))
         if table is not None and table.topic is not None:
             return f"{name} is read from {table.topic}, which is not under these paths"
@@ -161,7 +162,7 @@ class Catalog:
         return f"there is no view {name}; there are {self._names(whole)}"
 
     def listed(self) -> str:
-        """What to say to who wants the names of views, or of their columns."""
+        """Return the message for a statement that asks for the names of views or of their columns."""
         return f"the views here are {self._names('')}; `select * from NAME limit 0` shows the columns of one"
 
     def _names(self, like: str) -> str:

@@ -1,8 +1,8 @@
-"""What a query may reach: the views of its log directories, and functions that only compute.
+"""Confines a query to the views of its log directories and to functions that only compute.
 
 Spark's SQL reads any file that the user may read (text.`/etc/hostname`), and calls any static method of Java
-(`reflect`). A parsed plan is checked before it is analysed, as the analysis already reads files; the analysed plan is
-checked too, for what an expression made of a name.
+(`reflect`). A parsed plan is checked before its analysis, because the analysis already reads files. The analysed plan
+is checked too, because an expression can produce a name.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @unique
 class Allowed(Enum):
-    """What a query can be allowed besides, by name."""
+    """The additional permissions of a query, by name."""
 
     FILES = "files"
     JAVA = "java"
 
 
 FILES_AS_TABLES = "spark.sql.runSQLOnFiles"
-"""Spark's setting: whether a name such as text.`/etc/hostname` is a file."""
+"""Spark's setting for whether a name such as text.`/etc/hostname` is a file."""
 
 _BUILTIN = ((), ("builtin",), ("system", "builtin"))
 _LEAVES = frozenset(
@@ -38,16 +38,16 @@ _LEAVES = frozenset(
         "UnresolvedSubqueryColumnAliases", "UnionLoopRef", "EmptyRelation",
     }
 )  # fmt: skip
-"""Leaves of an analysed plan that come of the query's text, or of our views."""
+"""Leaves of an analysed plan that come from the query's text or from our views."""
 
 
 def settings_of(allowed: frozenset[Allowed]) -> dict[str, str]:
-    """Spark's settings for queries that are allowed so much."""
+    """Return Spark's settings for queries with these permissions."""
     return {FILES_AS_TABLES: str(Allowed.FILES in allowed).lower()}
 
 
 def check_parsed(spark: SparkSession, plan: Any, allowed: frozenset[Allowed]) -> None:
-    """Raises UsageError where a parsed plan names a file, or a function that may do more than compute."""
+    """Raise UsageError if a parsed plan names a file, or a function that may do more than compute."""
     for kind, node in _objects(spark, plan):
         if kind == "UnresolvedRelation":
             _check_relation(tuple(_sequence(node.multipartIdentifier())), allowed)
@@ -68,7 +68,7 @@ def check_parsed(spark: SparkSession, plan: Any, allowed: frozenset[Allowed]) ->
 
 
 def check_analysed(plan: Any, allowed: frozenset[Allowed]) -> None:
-    """Raises UsageError where an analysed plan reads anything but views, or calls code."""
+    """Raise UsageError if an analysed plan reads anything but views, or calls code."""
     for node in json.loads(plan.toJSON()) if len(allowed) < len(Allowed) else ():
         name = str(node["class"]).rpartition(".")[2]
         if node["num-children"] == 0 and name not in _LEAVES and Allowed.FILES not in allowed:
@@ -108,14 +108,14 @@ def _check_function(spark: SparkSession, parts: tuple[str, ...], arguments: int,
 
 
 def _is_known(spark: SparkSession, name: str) -> bool:
-    """Whether Spark has a function; what it says of one that it has not is better than anything here."""
+    """Whether Spark has the function; for an unknown function, Spark's own message is better than ours."""
     state = spark._jsparkSession.sessionState()
     known = (one.listFunction().mkString(" ") for one in (state.functionRegistry(), state.tableFunctionRegistry()))
     return any(name == word.rpartition(".")[2].strip("`").casefold() for word in " ".join(known).split())
 
 
 def _check_files_are_no_tables(spark: SparkSession) -> None:
-    """An expression makes a name, which nobody knows before: Spark itself must not take it for a file's."""
+    """Raise UsageError unless Spark takes no name for a file: a name from an expression cannot be checked before."""
     if spark.conf.get(FILES_AS_TABLES) != "false":
         raise UsageError(reason=f"no expression may make the name of a view where {FILES_AS_TABLES} is true")
 
@@ -125,7 +125,7 @@ def _more(allowed: Allowed) -> str:
 
 
 def _classes(node: Any) -> Iterator[str]:
-    """The names of all classes in a node of a plan in JSON."""
+    """Iterate over the names of all classes in a node of a plan in JSON."""
     if isinstance(node, dict):
         if isinstance(node.get("class"), str):
             yield node["class"].rpartition(".")[2]
@@ -137,10 +137,10 @@ def _classes(node: Any) -> Iterator[str]:
 
 
 def _objects(spark: SparkSession, plan: Any) -> Iterator[tuple[str, Any]]:
-    """Every object that a parsed plan is made of, with the name of its class.
+    """Iterate over all objects in a parsed plan, with their class names.
 
-    Not only children: a window's definition, for one, is in a map that no method of a plan gives. Java is asked once
-    for what can be done with the objects of a class.
+    Children alone are not enough: a window's definition, for example, is in a map that no method of a plan returns.
+    Java is asked once per class how to iterate over its objects.
     """
     from py4j.java_gateway import JavaObject, is_instance_of
 

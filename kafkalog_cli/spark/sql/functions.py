@@ -1,6 +1,6 @@
-"""Which of Spark's functions a query may call: those of which somebody has looked at what they do.
+"""The functions of Spark that a query may call: those that were reviewed.
 
-A function that is not here is refused, so a new version of Spark cannot bring a way out unnoticed.
+A function that is not listed is refused, so a new version of Spark cannot add an unnoticed way out.
 """
 
 REVIEWED = frozenset(
@@ -70,7 +70,7 @@ REVIEWED = frozenset(
     zeroifnull zip_with | ~
     """.split()  # noqa: SIM905 - sixty lines of names, not six hundred
 )
-"""Functions of Spark 4.3.0 that compute something of their arguments, and reach nothing else."""
+"""Functions of Spark 4.3.0 that only compute a value from their arguments."""
 
 CODE = frozenset({"java_method", "reflect", "try_reflect"})
 """Functions that call any static method of a Java class."""
@@ -84,7 +84,7 @@ FILES = frozenset(
 """Functions that read files: descriptors by path, logs of workers, and the DTD that an XML text names."""
 
 MOST_ARGUMENTS = {"from_xml": 2, "schema_of_xml": 1, "from_avro": 2, "schema_of_avro": 1}
-"""Functions of REVIEWED whose further argument are options, one of which names a file or an address of a schema."""
+"""Functions of REVIEWED whose further argument is a map of options, which can name a schema's file or address."""
 
 REFUSED_CLASSES = frozenset(
     {
@@ -93,4 +93,4 @@ REFUSED_CLASSES = frozenset(
         "FromProtobuf", "ToProtobuf", "ProtobufDataToCatalyst", "CatalystDataToProtobuf",
     }
 )  # fmt: skip
-"""Expressions of an analysed plan that call code or read files, by whatever name a query has reached them."""
+"""Expressions of an analysed plan that call code or read files, whatever name a query used for them."""

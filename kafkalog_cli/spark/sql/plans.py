@@ -1,4 +1,4 @@
-"""What Spark's plans say of a query: the names in it, whether it only reads, and which columns of views it uses."""
+"""Reads Spark's plans of a query: the names in it, whether it only reads, and the columns of views that it uses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 VIEW = "kafkalog.view"
-"""The key in a column's metadata that says of which view it is."""
+"""The key in a column's metadata for the name of its view."""
 
 _UNRESOLVED = "UnresolvedRelation"
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
@@ -17,20 +17,20 @@ _PASSING_ON = frozenset(
         "Generate", "Expand", "Repartition", "RepartitionByExpression", "RebalancePartitions", "SubqueryAlias",
     }
 )  # fmt: skip
-"""Nodes that use no more of what is beneath them than their expressions name."""
+"""Nodes that use only those columns of their children that their expressions name."""
 
 WITHOUT_ROWS = ("LocalRelation",)
-"""What the optimiser leaves of a view where it sees that no row can come of it."""
+"""The leaf that replaces a view if the optimiser sees that it gives no rows."""
 
 _STATEMENT = "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement"
-"""What becomes a command when it is analysed: an insert."""
+"""The class of nodes that become a command in the analysis: an insert."""
 
 _RUNS_OTHERS = ("CompoundBody", "ExecuteImmediateQuery", "UnresolvedExecuteImmediate", "ScriptTransformation")
-"""What is no command itself, and may hold some: scripts, text that is run, and programs (`transform … using`)."""
+"""Nodes that are not commands but may contain them: scripts, executed text, and programs (`transform … using`)."""
 
 
 def named_relations(plan: Any) -> set[tuple[str, ...]]:
-    """The relations that a parsed plan names, each as its parts; common table expressions among them."""
+    """Return the relations that a parsed plan names, each as its name parts; including common table expressions."""
     return {
         tuple(elements(node.multipartIdentifier()))
         for node in _nodes(plan)
@@ -39,7 +39,7 @@ def named_relations(plan: Any) -> set[tuple[str, ...]]:
 
 
 def is_query(jvm: Any, plan: Any) -> bool:
-    """Whether a plan only reads: whatever changes anything is a command in it, when it is analysed at the latest."""
+    """Whether a plan only reads: anything that changes data is a command in it, at the latest after the analysis."""
     changing = [jvm.java.lang.Class.forName(name) for name in (_COMMAND, _STATEMENT)]
     return not any(
         node.getClass().getSimpleName() in _RUNS_OTHERS or any(one.isInstance(node) for one in changing)
@@ -48,21 +48,21 @@ def is_query(jvm: Any, plan: Any) -> bool:
 
 
 def asks_for_names(plan: Any) -> bool:
-    """Whether a parsed plan is of `show tables`, `describe orders` and the like."""
+    """Whether a parsed plan is a `show tables`, `describe orders` or similar."""
     return str(plan.getClass().getSimpleName()).startswith(("Show", "Describe"))
 
 
 def takes_where_for_a_name(plan: Any) -> bool:
-    """Whether Spark has taken `from orders where offset in (1, 2)` for an alias and a clause OFFSET."""
+    """Whether Spark has parsed `from orders where offset in (1, 2)` as an alias `where` and an OFFSET clause."""
     aliases = (node for node in _nodes(plan) if node.getClass().getSimpleName() == "SubqueryAlias")
     return any(node.alias().lower() == "where" for node in aliases)
 
 
 def used_columns(plan: Any) -> dict[str, set[str]]:
-    """The columns that an optimised plan uses of each view in it, by the metadata of their columns (VIEW).
+    """Return the columns that an optimised plan uses of each view, by the metadata of the columns (VIEW).
 
-    Views that nothing is to be read of are not there. The plan does not depend on any other column: no expression in
-    it names one, and none is in the result.
+    A view from which nothing is read is left out. The plan does not depend on any other column: no expression names
+    one, and none is in the result.
     """
     used: set[int] = set()
     views: list[tuple[str, str, int]] = []
@@ -83,7 +83,7 @@ def used_columns(plan: Any) -> dict[str, set[str]]:
 
 
 def roots(plan: Any) -> Iterator[Any]:
-    """A plan, and those of the subqueries in its expressions."""
+    """Iterate over a plan and the plans of the subqueries in its expressions."""
     yield plan
     for node in _tree(plan):
         for subquery in elements(node.subqueries()):
@@ -97,7 +97,7 @@ def _tree(plan: Any) -> Iterator[Any]:
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """Every node, in subqueries and common table expressions too."""
+    """Iterate over all nodes, including those of subqueries and common table expressions."""
     yield plan
     beneath = (*elements(plan.children()), *elements(plan.subqueries()), *elements(plan.innerChildren()))
     for child in beneath:
@@ -115,7 +115,7 @@ def _ids(attributes: Any) -> Iterator[int]:
 
 
 def view_columns(leaf: Any) -> Iterator[tuple[str, str, int]]:
-    """The columns of views in a leaf of a plan: view, name, and Spark's number of the column."""
+    """Iterate over the columns of views in a leaf of a plan: view, name, and Spark's id of the column."""
     for attribute in elements(leaf.output()):
         metadata = attribute.metadata()
         if metadata.contains(VIEW):
@@ -123,6 +123,6 @@ def view_columns(leaf: Any) -> Iterator[tuple[str, str, int]]:
 
 
 def elements(scala: Any) -> Iterator[Any]:
-    """The elements of a Scala Seq."""
+    """Iterate over a Scala Seq."""
     for at in range(scala.size()):
         yield scala.apply(at)

@@ -1,4 +1,4 @@
-"""One query: planned against views with all columns, then run against views that read only what it uses."""
+"""Runs one query: plans it against views with all columns, runs it against views that read only the columns used."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 SETTINGS = {
     "spark.sql.globalTempDatabase": TABLE_DATABASE,
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",  # by default ten times as many, however large they are
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",  # a tenth of the default, which ignores the size of rows
 }
-"""What a session must be started with."""
+"""The settings that a session must be started with."""
 
 WORKER_TRACE = "Traceback (most recent call last)"
 
 Render = Callable[[Iterator[Any]], Iterator[Any]]
-"""RecordBatches to anything, in a worker: it is pickled."""
+"""A function from RecordBatches to any values; it is pickled and runs in a worker."""
 
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
 _NO_QUERY = UsageError(reason="sql runs queries: nothing is created, set or written by a statement")
@@ -43,7 +43,7 @@ _CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 
 
 class ResultColumn(NamedTuple):
-    """A column of a result: its type in the words of Spark, and whether it holds numbers."""
+    """A column of a result: its name, its type in Spark's words, and whether it holds numbers."""
 
     name: str
     type: str
@@ -51,7 +51,7 @@ class ResultColumn(NamedTuple):
 
 
 class Result:
-    """The rows of a query. They are read when they are asked for, and made anew each time."""
+    """The rows of a query. Each iteration runs the query again."""
 
     def __init__(self, dataframe: DataFrame) -> None:
         from pyspark.sql.types import NumericType
@@ -62,18 +62,19 @@ class Result:
         )
         self.arrow_schema = _arrow_schema(self.columns, dataframe.schema)
         self._context = dataframe.sparkSession.sparkContext
-        self._dataframe = dataframe.toDF(*self.arrow_schema.names)  # names that are all different
+        self._dataframe = dataframe.toDF(*self.arrow_schema.names)  # unique names
 
     def rendered(self, render: Render, most_rows: int | None = None) -> Iterator[Any]:
-        """What `render` makes of the rows in RecordBatches of `arrow_schema`, in the tasks.
+        """Iterate over the results of `render`, which runs in the tasks on RecordBatches of `arrow_schema`.
 
-        It comes partition by partition in the order of the result; all that `render` makes of one is here at a time.
+        They come partition by partition in the order of the result. All results of one partition are in memory at a
+        time.
         """
         from pyspark.core.rdd import RDD
         from pyspark.serializers import NoOpSerializer
 
         rows = self._dataframe if most_rows is None else self._dataframe.limit(most_rows)
-        # mapInArrow is this with pandas, which nothing of ours needs.
+        # mapInArrow does the same but needs pandas, which kafkalog does not.
         batches = RDD(rows._jdf.toArrowBatchRdd().toJavaRDD(), self._context, NoOpSerializer())
         made = batches.mapPartitions(partial(_rendered, render, self.arrow_schema))
         with _caused():
@@ -82,7 +83,7 @@ class Result:
 
 @contextmanager
 def _caused() -> Iterator[None]:
-    """What Spark says at the root of a failure that it has wrapped: a division by zero, a cast that fails."""
+    """Raise the root cause of a failure that Spark has wrapped, such as a division by zero or a failed cast."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -104,10 +105,10 @@ def _rendered(render: Render, schema: Any, messages: Iterator[bytes]) -> Iterato
 def query(
     spark: SparkSession, catalog: Catalog, text: str, reading: Reading, allowed: frozenset[Allowed] = frozenset()
 ) -> Iterator[Result]:
-    """The result of a query in SQL; the views that it needs are there as long as the context is.
+    """Yield the result of a query in SQL; the views that it needs exist as long as the context.
 
-    Raises UsageError for what Spark does not understand, for what is no query or reaches further than `allowed`, and
-    for topics found twice.
+    Raises UsageError for text that Spark does not understand, for anything but a query, for a query that needs more
+    than `allowed`, and for topics found twice.
     """
     from kafkalog_cli.spark.table_source import TableDataSource
 
@@ -119,7 +120,7 @@ def query(
             session = spark._jsparkSession
             parsed = session.sessionState().sqlParser().parsePlan(text)
             _check_form(parsed, catalog)
-            if not is_query(spark._jvm, parsed):  # before it is analysed: text that is to be run is run then
+            if not is_query(spark._jvm, parsed):  # before the analysis, which would run EXECUTE IMMEDIATE text
                 raise _NO_QUERY
             check_parsed(spark, parsed, allowed)
             for name in named_relations(parsed):
@@ -133,7 +134,7 @@ def query(
 
 
 def _check_form(parsed: Any, catalog: Catalog) -> None:
-    """Raises UsageError for what is better said here than by Spark."""
+    """Raise UsageError for statements for which our message is better than Spark's."""
     if asks_for_names(parsed):
         raise UsageError(reason=f"sql runs queries: {catalog.listed()}")
     if takes_where_for_a_name(parsed):
@@ -144,7 +145,10 @@ def _check_form(parsed: Any, catalog: Catalog) -> None:
 
 
 def _planned(spark: SparkSession, parsed: Any, allowed: frozenset[Allowed]) -> Any:
-    """The optimised plan of a query. Nothing is run, no command either. Raises UsageError for what is no query."""
+    """Return the optimised plan of a query.
+
+    Nothing is run, not even a command. Raises UsageError for anything but a query.
+    """
     jvm: Any = spark._jvm
     session = spark._jsparkSession
     skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
@@ -165,12 +169,12 @@ class _Views:
         self._found: dict[tuple[str, ...], View] = {}
 
     def add(self, name: tuple[str, ...], catalog: Catalog) -> None:
-        """The view of a name as the query has it, if there is one. Raises UsageError."""
+        """Add the view that the query calls `name`, if there is one. Raises UsageError."""
         if len(name) == 1:
             view = catalog.find(name[0])
         elif len(name) == 2 and name[0].casefold() == TABLE_DATABASE:
             view = catalog.find_table(name[1])
-            if view is None:  # to Spark that may be a file of the format `kafkalog`
+            if view is None:  # Spark may take such a name for a file of the format `kafkalog`
                 raise UsageError(reason=catalog.about(".".join(name), name))
         else:
             return
@@ -179,7 +183,7 @@ class _Views:
             self._found[key] = view
 
     def register_stand_ins(self) -> None:
-        """Views without rows, whose columns say of which view they are."""
+        """Register views without rows, whose columns carry the name of their view."""
         from pyspark.sql.types import StructField, StructType
 
         for key, view in self._found.items():
@@ -189,7 +193,7 @@ class _Views:
             self._create(key, self._spark.createDataFrame(empty, StructType(marked), verifySchema=False))
 
     def register(self, plan: Any) -> None:
-        """The views themselves, of which only what an optimised plan uses is read; a view of no use stays empty."""
+        """Replace the stand-ins by views that read only what an optimised plan uses; unused views stay empty."""
         topics = {_identifier(key): view.numbers for key, view in self._found.items() if view.table is None}
         columns, ranges = used_columns(plan), used_ranges(plan, topics)
         for key, view in self._found.items():
@@ -203,7 +207,7 @@ class _Views:
             if len(key) > 1:
                 self._spark.catalog.dropGlobalTempView(key[-1])
             else:
-                self._spark.catalog.dropTempView(key[0])  # a name as it is, not an identifier in SQL
+                self._spark.catalog.dropTempView(key[0])  # the bare name, not an identifier in SQL
 
     def _create(self, key: tuple[str, ...], dataframe: DataFrame) -> None:
         if len(key) > 1:
@@ -218,7 +222,7 @@ def _identifier(key: tuple[str, ...]) -> str:
 
 @contextmanager
 def _plainly(catalog: Catalog) -> Iterator[None]:
-    """What Spark says of a query that it does not understand, in a line."""
+    """Raise Spark's errors about the query as UsageError with a one-line message."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
@@ -239,7 +243,10 @@ def _reason(error: Any, catalog: Catalog) -> str:
 
 
 def _arrow_schema(columns: Sequence[ResultColumn], schema: Any) -> Any:
-    """The schema of the result in Arrow, its columns c0, c1, …. Raises UsageError for a type that it has not."""
+    """Return the result's schema in Arrow, its columns c0, c1, ….
+
+    Raises UsageError for a type that Arrow does not have.
+    """
     import pyarrow as pa
 
     fields = []

@@ -1,8 +1,8 @@
-"""Which partitions, offsets and times a query can use of a view: what the source is then asked for, as options.
+"""The partitions, offsets and times that a query can use of a view; the source gets them as options.
 
-The optimised plan gives the rows of the query whatever the views hold. Every scan of a view in it stands below filters,
-so it gives the same rows for a view that lacks what the filters of all its scans together leave out. That holds for any
-plan by which Spark then runs the query, for the range belongs to the view: no filter is handed down to a scan.
+The optimised plan gives the rows of the query for any content of the views. Every scan of a view in it is below
+filters. So it gives the same rows for a view without the records that the filters of all its scans exclude. This holds
+for any plan by which Spark then runs the query, because the range belongs to the view: no filter is pushed to a scan.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _MIRRORED = {
 }  # fmt: skip
 _NUMBERS = ("integer", "long")
 _MOST_LISTED = 1000
-"""Values of a list that are looked at: each is a call to Java."""
+"""The most values of a list that are read: each takes a call to Java."""
 
 
 class ScanRange(NamedTuple):
-    """Numbers of partitions, and a range of the records in each."""
+    """Partition numbers, and a range of the records in each."""
 
     partitions: frozenset[int]
     records: RecordRange = RecordRange()
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record can lie in it."""
+        """Whether no record can be in the range."""
         first, end = self.records.from_offset, self.records.to_offset
         return not self.partitions or self.records.is_empty or (end is not None and first >= end)
 
     def both(self, other: ScanRange) -> ScanRange:
-        """What lies in this range and in another."""
+        """Return the intersection of this range and another."""
         mine, its = self.records, other.records
         records = RecordRange(
             max(mine.from_offset, its.from_offset),
@@ -47,7 +47,7 @@ class ScanRange(NamedTuple):
         return ScanRange(self.partitions & other.partitions, records)
 
     def either(self, other: ScanRange) -> ScanRange:
-        """The smallest range that has all of this range and of another."""
+        """Return the smallest range that contains this range and another."""
         if self.is_empty or other.is_empty:
             return other if self.is_empty else self
         mine, its = self.records, other.records
@@ -61,9 +61,9 @@ class ScanRange(NamedTuple):
 
 
 def used_ranges(plan: Any, partitions: Mapping[str, frozenset[int]]) -> dict[str, ScanRange]:
-    """What an optimised plan can use of each view in `partitions`, which has the numbers of its partitions.
+    """Return the range that an optimised plan can use of each view; `partitions` has each view's partition numbers.
 
-    It is the range of all scans of a view together; a view without a scan is not there.
+    The range covers all scans of a view; a view without a scan is left out.
     """
     found: dict[str, ScanRange] = {}
     for root in roots(plan):
@@ -79,7 +79,7 @@ def used_ranges(plan: Any, partitions: Mapping[str, frozenset[int]]) -> dict[str
 
 
 def _leaves(plan: Any, conditions: tuple[Any, ...]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Each leaf with rows, and the conditions of the filters that stand directly above it."""
+    """Iterate over the leaves with rows, each with the conditions of the filters directly above it."""
     children = list(elements(plan.children()))
     name = plan.getClass().getSimpleName()
     if not children and name not in WITHOUT_ROWS:
@@ -89,14 +89,14 @@ def _leaves(plan: Any, conditions: tuple[Any, ...]) -> Iterator[tuple[Any, tuple
 
 
 class _Condition:
-    """Reads conditions on the columns of one scan. `names` of the columns are by Spark's numbers of them."""
+    """Reads conditions on the columns of one scan. `names`: the columns' names by Spark's column ids."""
 
     def __init__(self, names: Mapping[int, str], whole: ScanRange) -> None:
         self._names = names
         self.whole = whole
 
     def range_of(self, expression: Any) -> ScanRange:
-        """A range that has every record for which the expression can be true; all of them if that is not known."""
+        """Return a range with every record for which the expression can be true; the whole range if that is unknown."""
         kind = expression.getClass().getSimpleName()
         if kind == "And":
             return self.range_of(expression.left()).both(self.range_of(expression.right()))
@@ -115,7 +115,7 @@ class _Condition:
         return self.whole
 
     def _in_set(self, expression: Any) -> ScanRange:
-        """`InSet` is what the optimiser makes of a long list: values instead of literals."""
+        """Return the range of an `InSet`, which the optimiser makes of a long list: values instead of literals."""
         name = self._name(expression.child())
         values = list(elements(expression.hset().toSeq()))
         if name is None or not all(type(one) is int for one in values):
@@ -155,13 +155,16 @@ class _Condition:
 
 
 def _whole_milliseconds(micros: int) -> tuple[int, int, int]:
-    """The first millisecond not before a time, twice, and the first one after it: records have whole milliseconds."""
+    """Return the first millisecond at or after a time, twice, and the first after it.
+
+    Records have whole milliseconds.
+    """
     not_before = -(-micros // 1000)
     return not_before, not_before, micros // 1000 + 1
 
 
 def _interval(kind: str, low: int, high: int, after: int) -> tuple[int | None, int | None]:
-    """The bounds, inclusive and exclusive, of the values for which a comparison holds; None: open."""
+    """Return the bounds (inclusive, exclusive) of the values for which a comparison holds; None: open."""
     return {
         "GreaterThan": (after, None),
         "GreaterThanOrEqual": (low, None),

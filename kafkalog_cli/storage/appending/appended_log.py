@@ -1,4 +1,4 @@
-"""What a broker does with batches that are appended to a log: rolls, writes, indexes, remembers (UnifiedLog.append)."""
+"""Appends batches to a log as a broker does: rolls, writes, indexes, updates producers (UnifiedLog.append)."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 
 
 class Growth(Protocol):
-    """How the files of a log are written: so that it can be taken back (GrowingRun), or where nobody looks."""
+    """Writes the files of a log: in a run that can be undone (GrowingRun), or in a hidden directory (UnseenGrowth)."""
 
     def growing(self, name: str) -> WritableFile:
-        """A file that grows, or that was announced and is made now."""
+        """Open a file that grows; create the file if it was announced and does not exist."""
 
     def announce(self, names: Iterable[str]) -> None:
-        """These files are about to be made, or replaced where they are there."""
+        """Record that these files are about to be created, or replaced if they exist."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a whole file at once."""
+        """Create or replace a file with `data`."""
 
     def sync(self, file: WritableFile) -> None:
-        """What was written to the file is on the disk."""
+        """Sync the written bytes of the file to the disk."""
 
 
 class Rolled(NamedTuple):
-    """A segment that began while records were appended, and why."""
+    """A new segment that was created during an append, and why."""
 
     base_offset: int
     cause: RollCause
 
 
 class AppendTarget:
-    """A log as it is before anything is appended: read, nothing changed. Raises LoadFailed."""
+    """A log before an append; it is only read, and nothing on the disk changes. Raises LoadFailed."""
 
     def __init__(self, log: OpenLog) -> None:
         self.log = log
@@ -57,7 +57,7 @@ class AppendTarget:
         draft, settings = log.draft, log.settings
         segment = LoadedSegment(draft, self.base_offset, settings)
         self.size_bytes = segment.size_bytes
-        # A broker that was killed may not have made the indexes of an empty segment yet.
+        # A broker that was killed may not have created the indexes of an empty segment.
         has_indexes = self.size_bytes > 0 or segment.index_name in draft
         segment = log.active() if has_indexes else segment
         self.first_timestamp = _first_timestamp(draft, segment)
@@ -79,15 +79,15 @@ class AppendTarget:
 
     @property
     def log_name(self) -> str:
-        """The file that grows."""
+        """The name of the active segment's log, which grows."""
         return segment_file_name(self.base_offset, FileKind.LOG)
 
 
 class AppendedLog:
-    """Takes batches with their offsets; each is an append of its own to a broker.
+    """Appends batches that have their offsets; for a broker each batch is a separate append.
 
-    `rolled` are the segments that began. Nothing is promised of what was appended since the last `flush` until
-    `close`. Raises LoadFailed and its kin where a broker throws, OSError and SyncFailed as the disk has it.
+    `rolled` lists the new segments. Batches appended after the last `flush` may not be on the disk until `close`.
+    Raises LoadFailed, InvalidOffset and SegmentOverflow where a broker throws, and OSError and SyncFailed.
     """
 
     def __init__(self, target: AppendTarget, run: Growth, limits: RollLimits, now_ms: int) -> None:
@@ -111,7 +111,7 @@ class AppendedLog:
         self._file: WritableFile = run.growing(target.log_name)
 
     def append(self, made: EncodedBatches) -> None:
-        """Append batches, the first of which is at the log's end or above."""
+        """Append batches; the first must begin at the log's end or above."""
         first = 0
         rows = list(made.batches.rows())
         for at, batch in enumerate(rows):
@@ -125,12 +125,12 @@ class AppendedLog:
         self._write(made, rows, first, len(rows))
 
     def flush(self) -> None:
-        """What was appended is on the disk."""
+        """Sync the appended batches and the leader epochs to the disk."""
         self._put_epochs()
         self._run.sync(self._file)
 
     def close(self) -> None:
-        """All that a broker writes when it stops cleanly."""
+        """Write the files that a broker writes when it stops cleanly."""
         self._close_segment()
         self._put_epochs()
         self._take_snapshot()
@@ -147,7 +147,7 @@ class AppendedLog:
         )
 
     def _take(self, batch: Batch) -> None:
-        """Note a batch that is written next (LogSegment.append)."""
+        """Add a batch that is about to be written to the indexes and the size (LogSegment.append)."""
         if not self._size_bytes:
             self._first_timestamp = batch.max_timestamp
         failed = self._indexes.add_one(self._size_bytes, batch.last_offset, batch.max_timestamp)
@@ -176,13 +176,13 @@ class AppendedLog:
             self._aborted.append(txnindex.AbortedTxn(txnindex.CURRENT_VERSION, producer_id, first, last, stable))
 
     def _roll(self, base_offset: int, cause: RollCause) -> None:
-        """Close the active segment and begin another one (LocalLog.roll)."""
+        """Close the active segment and create a new one at `base_offset` (LocalLog.roll)."""
         self._close_segment()
         self._put_epochs()
         names = [segment_file_name(base_offset, kind) for kind in _FILES]
         self._run.announce(names)
         stray = segment_file_name(base_offset, FileKind.TXN_INDEX)
-        if stray in self._draft:  # a broker would take it for the new segment's
+        if stray in self._draft:  # a broker would use this stray index for the new segment
             self._run.put(stray, b"")
         self.end_offset = base_offset
         self._take_snapshot()
@@ -216,7 +216,7 @@ class AppendedLog:
             self._epochs.is_changed = False
 
     def _take_snapshot(self) -> None:
-        """Have a producer snapshot at the log's end, unless there is one as young."""
+        """Write a producer snapshot at the log's end, unless there is one at this offset or above."""
         name = segment_file_name(self.end_offset, FileKind.PRODUCER_SNAPSHOT)
         was_there = name in self._draft
         self._producers.end_offset = self.end_offset

@@ -1,9 +1,9 @@
-"""A run that lets files of a partition grow, for as long as it has something to write, and can be taken back.
+"""A run that appends to the files of a partition, and can be undone.
 
-Nobody knows beforehand what it will write, so its manifest has the names: a file that grows and its size, files that
-are replaced (the old one is kept under a second name), files that are made. A name is in the manifest, on the disk,
-before the file is touched. Cut off, the run leaves its state GROWING: what it wrote stays, a torn tail at worst, and no
-later run takes it back by itself; `undo` does.
+Its contents are not known beforehand. So its manifest lists the growing file with its size, the replaced files (the
+old file is kept under a second name) and the created files. The manifest on the disk has a name before the file is
+touched. An interrupted run keeps the state GROWING: its records stay, with an incomplete batch at the end at worst.
+Later runs do not undo it by themselves; `undo` does.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ from kafkalog_cli.storage.fs import WritableFile, WritableFilesystem
 
 
 class GrowingRun:
-    """One such run on `directory`, whose lock the caller has; `checkpoints` are the lines that it may change.
+    """A run on the partition `directory`, for which the caller has the lock.
 
-    Raises Refused, NoSpace and NotChanged while it is made: nothing is changed then.
+    `grows` names the files that will grow, `checkpoints` the lines that may change. The constructor raises Refused,
+    NoSpace and NotChanged; nothing is changed then.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class GrowingRun:
         return PlannedChange(ChangeKind.GROW, name, from_bytes=status.size_bytes, mtime_ns=attributes.mtime_ns)
 
     def _replaced(self, name: str) -> PlannedChange:
-        """Keep a file under a second name; a copy where the disk has no hard links."""
+        """Keep a file under a second name, as a copy if the file system has no hard links."""
         path, kept = f"{self._directory}/{name}", f"{name}.old"
         try:
             self._fs.link(path, f"{self._run_directory}/{kept}")
@@ -125,17 +126,17 @@ class GrowingRun:
             self._fs.set_attributes(to, attributes)
             sync(file)
 
-    # -- while it grows
+    # -- writing
 
     def announce(self, names: Iterable[str]) -> None:
-        """These files are about to be made, or replaced where they are there. Raises OSError, SyncFailed."""
+        """Record that these files are about to be created, or replaced if they exist. Raises OSError, SyncFailed."""
         new = [name for name in names if name not in self._announced]
         if not new:
             return
         planned = [self._planned(name) for name in new]
         self._announced.update(new)
         if any(change.kept for change in planned):
-            sync_directory(self._fs, self._run_directory)  # a manifest never speaks of what is not there
+            sync_directory(self._fs, self._run_directory)  # kept files must exist before the manifest names them
         self._manifest = replace(self._manifest, changes=(*self._manifest.changes, *planned))
         write_manifest(self._fs, self._directory, self._manifest, self._attributes)
 
@@ -145,7 +146,7 @@ class GrowingRun:
         return self._replaced(name)
 
     def growing(self, name: str) -> WritableFile:
-        """A file that grows, or that was announced and is made now."""
+        """Open a file that grows; create the file if it was announced and does not exist."""
         path = f"{self._directory}/{name}"
         is_there = self._fs.status(path) is not None
         file = self._fs.open_write(path) if is_there else self._fs.create(path, self._attributes)
@@ -153,12 +154,12 @@ class GrowingRun:
         return file
 
     def sync(self, file: WritableFile) -> None:
-        """What was written to the file, and its name, are on the disk, or SyncFailed."""
+        """Sync the written bytes of the file, and its name, to the disk. Raises SyncFailed."""
         sync(file)
         sync_directory(self._fs, self._directory)
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a whole file at once. Raises OSError, SyncFailed."""
+        """Create or replace a file with `data`. Raises OSError, SyncFailed."""
         self.announce([name])
         is_there = self._fs.status(f"{self._directory}/{name}") is not None
         replace_file(
@@ -170,7 +171,7 @@ class GrowingRun:
         )
 
     def change_lines(self, edits: Sequence[LineEdit]) -> None:
-        """Have the partition's lines in the checkpoints say something else. Raises as `checkpoints.change_lines`."""
+        """Change the partition's lines in the checkpoints. Raises the errors of `checkpoints.change_lines`."""
         if edits and self._log_dir is not None:
             with turn_of(self._log_dir):
                 change_lines(self._fs, self._log_dir, edits)
@@ -178,7 +179,7 @@ class GrowingRun:
     # -- the end
 
     def finish(self, facts: Mapping[str, object], edits: Sequence[LineEdit]) -> Manifest:
-        """All is written and synced: the lines, then the manifest that says so."""
+        """Change the checkpoint lines, then write the manifest with the state DONE; all files must be synced before."""
         self._close()
         with nullcontext() if self._log_dir is None else turn_of(self._log_dir):
             self.change_lines(edits)
@@ -190,9 +191,10 @@ class GrowingRun:
         return done
 
     def take_back(self, error: BaseException) -> KafkalogError | None:
-        """Everything as it was, after `error`: what is to be raised for it, None for what is no fault of the disk.
+        """Restore all files after `error`.
 
-        Raises HalfChanged if it cannot be taken back, or if what the disk has is not known.
+        Returns the exception to raise, None if `error` is neither an OSError nor a KafkalogError. Raises HalfChanged
+        if the files cannot be restored, or if a sync failed, because the state of the disk is then unknown.
         """
         run = self._manifest.run
         self._close()

@@ -1,4 +1,4 @@
-"""A partition directory made from nothing: an empty segment at offset 0, as a broker makes it, and the topic's id."""
+"""Creates a partition directory as a broker does, with an empty segment and the topic's id, and removes it."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 def is_unfinished(fs: Filesystem, path: str) -> bool:
-    """Whether a directory holds no more than what a `make_partition` that was cut off leaves, and no log."""
+    """Whether a directory has no log, and only files that an interrupted `make_partition` leaves."""
     names = {entry.path.rpartition("/")[2] for entry in fs.list_directory(path)}
     return names <= {_METADATA, OWN_DIRECTORY, *_files(0)} and segment_file_name(0, FileKind.LOG) not in names
 
 
 def _files(base_offset: int) -> tuple[str, ...]:
-    """The empty ones."""
+    """Return the names of the files that are created empty."""
     return FileKind.LEADER_EPOCH_CHECKPOINT.value, *(segment_file_name(base_offset, kind) for kind in _KINDS)
 
 
 def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int, base_offset: int = 0) -> None:
-    """Make the directory at `now_ms`, with owner, group and mode of the one that it lies in; it is on the disk then.
+    """Create a partition directory and sync it; owner, group and mode are those of its parent directory.
 
-    Its first offset will be `base_offset`. One that `is_unfinished` is finished. A crash leaves such a one, or what a
-    broker takes for an empty partition. Raises NotChanged, NoSpace.
+    Its first offset is `base_offset`; its files have the mtime `now_ms`. A directory that `is_unfinished` is
+    completed. A crash leaves an unfinished directory, or a directory that a broker accepts as an empty partition.
+    Raises NotChanged, NoSpace.
     """
     try:
         parent = path.rpartition("/")[0] or "/"
@@ -58,7 +59,8 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
             fs.set_attributes(path, attributes._replace(xattrs=()))
             of_files = attributes_in(fs, parent)._replace(mtime_ns=now_ms * 1_000_000)
             contents = dict.fromkeys(_files(base_offset), b"")
-            if topic_id is not None:  # first, and its name too: without it a broker sets the directory aside
+            # This file and its name are synced first: without it a broker sets the directory aside.
+            if topic_id is not None:
                 metadata = partition_metadata.encode(PartitionMetadata(partition_metadata.VERSION, topic_id))
                 contents = {_METADATA: metadata, **contents}
             for name, data in contents.items():
@@ -81,7 +83,7 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
 
 
 def remove_partition(fs: WritableFilesystem, path: str, error: BaseException, base_offset: int = 0) -> None:
-    """Take such a directory away again, while `error` is on its way; what else is in it keeps it there."""
+    """Remove a directory that `make_partition` created, after `error`; other files in it keep the directory."""
     try_to_remove(fs, f"{path}/{OWN_DIRECTORY}/lock")
     with suppress(OSError):
         fs.remove_directory(f"{path}/{OWN_DIRECTORY}")
@@ -95,10 +97,10 @@ def remove_partition(fs: WritableFilesystem, path: str, error: BaseException, ba
 
 
 def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> None:
-    """Take away the directory that a run made, now that the run is taken back; not if it is not as it was made.
+    """Remove the directory that an undone run created, unless its files have changed or another run is not undone.
 
-    It goes at once, by the name of one that a broker removes when it starts: a crash leaves the one or the other.
-    Raises OSError and SyncFailed as the disk has it.
+    The directory is first renamed to a `-delete` name, which a broker removes when it starts. So a crash leaves the
+    whole directory under one of the two names, or a rest that a broker removes. Raises OSError, SyncFailed.
     """
     if difference_of_files(manifest.before.files, snapshot(fs, path).files) is not None:
         return
@@ -118,7 +120,7 @@ def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> N
 
 
 def remove_all(fs: WritableFilesystem, path: str) -> None:
-    """Remove a directory of such a name, or what of it can be removed; the rest stays for the broker."""
+    """Remove a directory with a `-delete` name as far as possible; a broker removes the rest."""
     status = fs.status(path)
     if status is None or status.is_symlink:
         return

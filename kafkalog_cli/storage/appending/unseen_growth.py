@@ -1,4 +1,7 @@
-"""The files of a log that nobody sees before it is whole: without a journal, as a failed one goes altogether."""
+"""Writes the files of a log that is not visible before it is complete.
+
+This needs no journal, because a failed log is removed as a whole.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from kafkalog_cli.storage.fs import FileAttributes, WritableFile, WritableFilesy
 
 
 class UnseenGrowth:
-    """A Growth in `directory`, whose new files have these attributes. All of it is on the disk after `close`."""
+    """A Growth in `directory`, whose new files get `attributes`. All files are on the disk after AppendedLog.close."""
 
     def __init__(self, fs: WritableFilesystem, directory: str, attributes: FileAttributes) -> None:
         self._fs = fs
@@ -26,7 +29,7 @@ class UnseenGrowth:
         return file
 
     def announce(self, names: Iterable[str]) -> None:
-        """See Growth: there is nothing to be taken back."""
+        """See Growth; does nothing, because there is nothing to undo."""
 
     def put(self, name: str, data: bytes) -> None:
         """See Growth. Raises OSError, SyncFailed."""
@@ -37,7 +40,7 @@ class UnseenGrowth:
         sync(file)
 
     def close(self) -> None:
-        """Give up the descriptors."""
+        """Close the file descriptors."""
         for file in self._files:
             file.close()
         self._files.clear()

@@ -1,4 +1,4 @@
-"""The order in which the changes of a log are made, so that a broker that starts in between finds a log."""
+"""The order in which the changes of a log are made: a broker that starts between two changes still finds a log."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from kafkalog_cli.storage.names import SEGMENT_KINDS, FileKind, WorkState, class
 
 
 def in_log_order(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """What a draft wants, a new segment first, so that there always is one.
+    """Sort the changes of a draft so that the directory always contains a segment.
 
-    Then what goes: renamed from the log's start on, taken away from its end on, the log of a segment before its
-    indexes (without a log a broker removes them, without an index it would recover the log); then cuts, and at
-    last files that are written anew, which describe the rest.
+    The order is:
+
+    1. drops that free a name for a later change;
+    2. new files, and the files of segments whose log is written;
+    3. renames, from the start of the log;
+    4. other drops, from the end of the log;
+    5. cuts;
+    6. other replaced files, which describe the rest.
+
+    The log of a segment is changed before its indexes: a broker removes an index without a log, but it would
+    recover a log without an index.
     """
     found = list(changes)
     puts = [change for change in found if isinstance(change, Put)]
@@ -34,19 +42,23 @@ def in_log_order(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 
 def keeping(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """The same, but what would wait as `.deleted` goes into the run's directory, where no broker looks."""
+    """Return the changes with each rename to `.deleted` turned into a drop.
+
+    The journal keeps a dropped file in the run's directory, which no broker reads.
+    Other changes of names that end in `.deleted` are left out.
+    """
     suffix = WorkState.DELETED.value
     found: list[Change] = []
     for change in changes:
         if isinstance(change, Move) and change.new_name.endswith(suffix):
             found.append(Drop(change.name))
-        elif not change.name.endswith(suffix):  # else it gives one that goes its last form
+        elif not change.name.endswith(suffix):  # such a change would only prepare a file for its deletion
             found.append(change)
     return tuple(found)
 
 
 def _log_name(name: str) -> str | None:
-    """The log of the segment that an index belongs to."""
+    """Return the name of the log of the segment that the file belongs to; None if it belongs to no segment."""
     found = classify_file(name)
     is_of_segment = found.kind in SEGMENT_KINDS and found.offset is not None
     return segment_file_name(found.offset or 0, FileKind.LOG, found.state) if is_of_segment else None

@@ -1,4 +1,4 @@
-"""Changes of the files of a partition directory that are planned and not yet made."""
+"""Planned changes of the files of a partition directory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class Content(Protocol):
-    """The bytes of a file that is to be written, given out piece by piece."""
+    """The bytes of a file that a change will write, available piece by piece."""
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes there are."""
+        """The number of bytes in all pieces."""
 
     def pieces(self) -> Iterator[bytes]:
-        """All bytes, in order; may be called again."""
+        """Yield all bytes in order. Each call starts from the first byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Rename `name`, also of a file that was just put, to `new_name`, where nothing is at that time."""
+    """Rename the file `name`, which an earlier Put may have written, to `new_name`, which is free at that time."""
 
     name: str
     new_name: str
@@ -37,35 +37,35 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Take the file away."""
+    """Remove the file."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write a file, new or (`replaces`) in the place of the one that has the name."""
+    """Write a file. `replaces`: the file replaces an existing file of this name; otherwise the name is free."""
 
     name: str
     content: Content
     replaces: bool
 
     def __reduce__(self) -> tuple[object, ...]:
-        """To another process goes what is said of it, not the bytes: they are written where they are made."""
+        """Pickle the name and the size but not the content: the process that makes the bytes also writes them."""
         return Put, (self.name, Staged(self.name, self.content.size_bytes), self.replaces)
 
 
 @dataclass(frozen=True, slots=True)
 class Staged(Content):
-    """What a run has written into its own directory already, as a file of this name."""
+    """Content that a run has already written into its own directory, as a file called `name`."""
 
     name: str
     size_bytes: int
 
     def pieces(self) -> Iterator[bytes]:
-        """Nobody writes it again."""
+        """Raise NotImplementedError: the journal renames the staged file and never reads its bytes here."""
         raise NotImplementedError
 
 
 Change = Cut | Move | Drop | Put
-"""They are made in the order in which a plan has them."""
+"""One change of a plan. The changes are made in the order of the plan."""

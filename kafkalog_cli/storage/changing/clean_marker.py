@@ -1,11 +1,13 @@
-"""The clean-shutdown marker of a log directory while writers work: taken away first, given back last, by the last.
+"""The clean shutdown marker of a log directory while writers work: removed before the first, put back after the last.
 
-`.kafka_cleanshutdown` says of all partitions of a log directory that they need no recovery. While a writer touches
-an active segment it must not be there; afterwards the same bytes must come back (without them the broker would
-leave every ISR, KIP-966), but only when every partition is whole again. Several runs, in several processes, may
-work in one log directory. So the bytes wait in a file beside it, with the partitions for which it is away: a
-reason a partition and run, gone when that partition is done, or its run undone. A run that dropped records below
-the log end, or that crashed, leaves its reasons: the marker then stays away.
+`.kafka_cleanshutdown` declares that no partition of a log directory needs recovery. The marker must be absent while
+a writer changes an active segment. Afterwards the same bytes must be put back, but only when every partition is
+whole again. Without these bytes the broker would leave every ISR (KIP-966).
+
+Several runs, in several processes, may work in one log directory. The bytes therefore wait in a second file, the
+held marker, together with the reasons why the marker is away. A reason is a partition and a run. It is removed when
+the run has finished that partition or has been undone. A run that removed records below the log end, or that
+crashed, leaves its reasons: the marker then stays away.
 """
 
 from __future__ import annotations
@@ -29,18 +31,18 @@ from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesyst
 from kafkalog_cli.storage.names import FileKind
 
 HELD_MARKER = FileKind.HELD_CLEAN_SHUTDOWN.value
-"""A plain file in log.dir, which a broker ignores; a directory of ours there would keep it from starting."""
+"""The name of the held marker: a plain file in log.dir. A broker ignores it, but a directory would stop its start."""
 
 PURGED = "purged"
-"""In the place of a run: those that were purged, which nobody can undo; a run's own name never looks like this."""
+"""Stands in for the ids of purged runs, which nobody can undo. No run id has this form."""
 
 _PATIENCE = LockPolicy(wait_ms=60_000, assume_offline=True)
-"""Whoever has the root files has them for a moment; who may write at all was settled with byte 0."""
+"""Another writer locks the root files only for a moment. The lock on byte 0 has already decided who may write."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldMarker:
-    """A marker that is away: its bytes and attributes, and the names of the partitions by run for which it is."""
+    """A marker that is away: its bytes, its attributes, and the reasons (partition names by run id)."""
 
     content: bytes
     attributes: FileAttributes
@@ -48,10 +50,11 @@ class HeldMarker:
 
 
 def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: Collection[str]) -> bool:
-    """Take the marker away, before a run first changes one of `partitions`; whether there was or is one to give back.
+    """Remove the marker before a run first changes one of `partitions`. Return whether a marker is now held.
 
-    A log directory that had none gets none: a broker that crashed has to recover. Raises NotChanged, NoSpace,
-    SyncFailed (nothing may be changed then), Locked.
+    A log directory without a marker never gets one: a broker that crashed has to recover.
+    Raises NotChanged, NoSpace, Locked, SyncFailed (the caller must change nothing then), and Refused if the marker
+    is not a regular file.
     """
     path, held_path = _paths(log_dir)
     try:
@@ -60,7 +63,8 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
             if found is not None:
                 if found.is_symlink or not found.is_file:
                     raise Refused(path=path, reason="it is a symbolic link, or no regular file: no broker makes such")
-                # A held one beside it is of before a broker's clean stop, or of a crash in this function or the next.
+                # A held marker that also exists is outdated: a broker has stopped cleanly since, or this function
+                # or release_marker crashed.
                 held = HeldMarker(read_all(fs, path), fs.attributes(path), {run_id: tuple(sorted(partitions))})
             else:
                 away = read_held_marker(fs, log_dir)
@@ -68,7 +72,7 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
                     return False
                 names = {*away.reasons.get(run_id, ()), *partitions}
                 held = replace(away, reasons={**away.reasons, run_id: tuple(sorted(names))})
-                if held == away:  # an undo of what took it away
+                if held == away:  # an undo of the run that removed the marker
                     return True
             replace_file(fs, held_path, _encode(held), held.attributes._replace(xattrs=()))
             if remove_if_there(fs, path):
@@ -79,10 +83,11 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
 
 
 def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: Collection[str]) -> bool:
-    """These partitions are whole again: give the marker back if no other is waited for; whether it is there now.
+    """Remove the reasons of a run for `partitions`, which are whole again. Return whether the marker is there now.
 
-    Comes last, when the changes are on the disk. Partitions that lost records, or are not done, are not named.
-    Raises OSError and SyncFailed as the disk has it, Unreadable, Locked: the marker may be away then.
+    The marker is put back if no reason is left. Call this last, when the changes are on the disk, and leave out
+    partitions that lost records or are not finished.
+    Raises OSError and SyncFailed as the disk reports them, Unreadable, Locked; the marker may be away then.
     """
     path, held_path = _paths(log_dir)
     with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
@@ -101,7 +106,7 @@ def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions
 
 
 def is_away(fs: Filesystem, log_dir: str) -> bool:
-    """Whether a marker waits to be given back, as far as can be told."""
+    """Whether a held marker waits to be put back; True if this cannot be determined."""
     path, held_path = _paths(log_dir)
     try:
         return fs.status(path) is None and fs.status(held_path) is not None
@@ -110,7 +115,7 @@ def is_away(fs: Filesystem, log_dir: str) -> bool:
 
 
 def waits_for(fs: Filesystem, log_dir: str, run_id: str, partition: str) -> bool:
-    """Whether the marker is away for a run on a partition; True where nobody can tell."""
+    """Whether the marker is away because of this run on this partition; True if the held marker cannot be opened."""
     if not is_away(fs, log_dir):
         return False
     try:
@@ -121,7 +126,7 @@ def waits_for(fs: Filesystem, log_dir: str, run_id: str, partition: str) -> bool
 
 
 def runs_waiting(fs: Filesystem, log_dir: str, partition: str) -> list[str]:
-    """The runs on a partition that the marker is away for, oldest first; none where nobody can tell."""
+    """Return the runs on a partition for which the marker is away, oldest first; none if it cannot be read."""
     if not is_away(fs, log_dir):
         return []
     try:
@@ -132,10 +137,10 @@ def runs_waiting(fs: Filesystem, log_dir: str, partition: str) -> list[str]:
 
 
 def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partition: str) -> None:
-    """The run can soon not be undone any more: if the marker waits for it, it stays away for good.
+    """Record that a run on a partition is about to be purged: a marker that waits for it then stays away for good.
 
-    Before the first of what the run kept is removed: a run of which only the directory is left looks like one that
-    never began. Raises NotChanged, NoSpace, SyncFailed, Unreadable, Locked.
+    Call this before the first file that the run kept is removed. If only the directory of the run is left, the run
+    looks as if it had never begun. Raises NotChanged, NoSpace, SyncFailed, Unreadable, Locked.
     """
     try:
         with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
@@ -151,14 +156,14 @@ def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partitio
 
 
 def read_held_marker(fs: Filesystem, log_dir: str) -> HeldMarker | None:
-    """The marker that is away; None if none is, or what lies there cannot be read: then it stays away.
+    """Return the held marker; None if there is none or its content is not valid (the marker then stays away).
 
-    Of use only where `.kafka_cleanshutdown` is not there. Raises Unreadable.
+    The held marker counts only if `.kafka_cleanshutdown` is missing. Raises Unreadable.
     """
     path = _paths(log_dir)[1]
     status = fs.status(path)
     if status is not None and (status.is_symlink or not status.is_file):
-        return None  # none that a run has made
+        return None  # no run made this entry
     try:
         document = json.loads(read_all(fs, path))
         mode, owner_id, group_id, mtime_ns, xattrs = document["attributes"]

@@ -1,4 +1,4 @@
-"""Writing what must survive a power cut: content is synced before it gets its name, the directory after."""
+"""Writing files that survive a power cut: the content is synced before the file gets its name, the directory after."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _HOLE_BYTES = 4096
 _ZEROS = bytes(_HOLE_BYTES)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
-"""EPERM also where fs.protected_hardlinks keeps a user from linking another's file."""
+"""Error numbers of a refused hard link. EPERM is also the error where fs.protected_hardlinks refuses the link."""
 TEMPORARY_SUFFIX = ".tmp"
 _OWN_TEMPORARY = ".kafkalog.tmp"
 _TEMPORARY_NAME = re.compile(rf".+\.[0-9a-f]{{16}}{re.escape(_OWN_TEMPORARY)}", re.DOTALL)
 
 
 def attributes_in(fs: WritableFilesystem, directory: str) -> FileAttributes:
-    """What a new file in a directory has: its owner, group and mode."""
+    """Return the attributes for a new file: the directory's owner and group, and the rw bits of its mode."""
     found = fs.attributes(directory)
     return found._replace(mode=found.mode & 0o666, xattrs=())
 
 
 def sync(file: WritableFile) -> None:
-    """What was written is on the disk, or SyncFailed: it may be gone even from the cache, so nothing may follow."""
+    """Sync a file to the disk. Raises SyncFailed: the data may then be lost even from the cache; do not retry."""
     try:
         file.sync()
     except OSError as error:
@@ -50,7 +50,7 @@ def sync(file: WritableFile) -> None:
 
 
 def sync_directory(fs: WritableFilesystem, path: str) -> None:
-    """The names in the directory are on the disk, or SyncFailed."""
+    """Sync the names in a directory to the disk. Raises SyncFailed."""
     try:
         fs.sync_directory(path)
     except OSError as error:
@@ -58,7 +58,7 @@ def sync_directory(fs: WritableFilesystem, path: str) -> None:
 
 
 def rename_directory(fs: WritableFilesystem, path: str, new_path: str) -> None:
-    """Give a directory another name below the same parent, on the disk. Raises NotChanged, NoSpace, SyncFailed."""
+    """Rename a directory within its parent and sync the parent. Raises NotChanged, NoSpace, SyncFailed."""
     try:
         fs.rename(path, new_path)
     except OSError as error:
@@ -67,18 +67,20 @@ def rename_directory(fs: WritableFilesystem, path: str, new_path: str) -> None:
 
 
 def _sync_failed(path: str, error: OSError) -> SyncFailed:
-    """Some file systems find out that they are full when they are told to sync."""
+    """Return the error for a failed sync. Some file systems detect only in a sync that they are full."""
     kind = SyncFoundNoSpace if error.errno in NO_ROOM else SyncFailed
     return kind(path=path, reason=error_text(error))
 
 
 class NameChanges:
-    """The directories whose names were changed and not synced yet.
+    """The directories with changed names that are not synced yet, and the rules for when they must be synced.
 
-    Of changes that were not synced a power cut may leave any: a file that gave its name away may not have the
-    other one yet. So nothing takes that name before both are on the disk. And no log takes its place before those
-    that left theirs are gone on the disk: a segment beside what was made of it has records twice. Of a segment that is
-    swapped in, all files are there under one work suffix before the first gets the next.
+    A power cut may undo any changes that were not synced, in any combination. The rules are therefore:
+
+    - If a file was renamed, no other file gets its old name before the rename is on the disk.
+    - No log gets its name before the removal of other logs is on the disk: a segment beside its replacement would
+      have each record twice.
+    - While a segment is swapped in, all its files have one work suffix on the disk before the first file gets the next.
     """
 
     def __init__(self, fs: WritableFilesystem) -> None:
@@ -89,7 +91,7 @@ class NameChanges:
         self._last_state = WorkState.IN_PLACE
 
     def announce(self, *, filled: str, left: str | None = None) -> None:
-        """A file is about to come to the name `filled`, by a rename from the name `left`."""
+        """Prepare for a file to get the path `filled`. `left`: its present path in a rename, None for other files."""
         state = _state_of(filled)
         if (self._last_state, state) in _STEPS:
             self.sync()
@@ -102,7 +104,7 @@ class NameChanges:
             self._given_away.add(left)
 
     def leave(self, path: str, filled: str | None = None) -> None:
-        """What has this name is about to lose it (to take the name `filled`), or to be replaced."""
+        """Prepare for the file at `path` to be removed, replaced or renamed (to the path `filled`)."""
         if _is_log(path) and self._logs_left - {path, filled}:
             self.sync()
         self.note(path)
@@ -110,11 +112,11 @@ class NameChanges:
             self._logs_left.add(path)
 
     def note(self, path: str) -> None:
-        """Something of a directory's own is about to be changed, or a name that no log depends on."""
+        """Record that the directory of `path` needs a sync: its own attributes change, or a name that no log needs."""
         self._directories.add(path.rpartition("/")[0])
 
     def sync(self) -> None:
-        """All of them are on the disk; in deeper directories first: a file that comes there must not be lost."""
+        """Sync all recorded directories, deeper ones first: a file that was moved into one of them must not be lost."""
         for directory in sorted(self._directories, key=len, reverse=True):
             sync_directory(self._fs, directory)
         self._directories.clear()
@@ -127,7 +129,7 @@ _STEPS = (
     (WorkState.CLEANED, WorkState.SWAP),
     (WorkState.SWAP, WorkState.DELETED),
 )
-"""Between these all names are on the disk."""
+"""Pairs of work states between which all names are synced."""
 
 
 def _state_of(path: str) -> WorkState:
@@ -139,17 +141,17 @@ def _is_log(path: str) -> bool:
 
 
 def temporary_of(path: str) -> str:
-    """A new name beside `path`, of a form that no other program uses: a file that has it is one of ours.
+    """Return a new path beside `path`, in a form that only kafkalog uses for its temporary files.
 
-    A user may have a file called PATH.tmp, and a broker writes its checkpoints under such names.
+    PATH.tmp would not do: a user may have such a file, and a broker writes its checkpoints under such names.
     """
     return f"{path}.{token_hex(8)}{_OWN_TEMPORARY}"
 
 
 def sweep_temporaries(fs: WritableFilesystem, directory: str) -> None:
-    """Remove what runs that were killed left of files that they were about to replace, as far as that can be done.
+    """Remove the temporary files that killed runs left in a directory. Errors are ignored.
 
-    The caller holds the lock under which such files are written there.
+    The caller holds the lock under which such files are written in this directory.
     """
     with suppress(OSError, KafkalogError):
         for entry in fs.list_directory(directory):
@@ -158,7 +160,7 @@ def sweep_temporaries(fs: WritableFilesystem, directory: str) -> None:
 
 
 def check_replaceable(fs: WritableFilesystem, path: str) -> None:
-    """Raises OSError for what a file must not take the name of: a link (ELOOP), a directory, a device (EINVAL)."""
+    """Raises OSError if `path` must not be replaced: a symbolic link (ELOOP), a directory or a device (EINVAL)."""
     found = fs.status(path)
     if is_link(fs, path, found):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -167,7 +169,7 @@ def check_replaceable(fs: WritableFilesystem, path: str) -> None:
 
 
 def is_link(fs: WritableFilesystem, path: str, found: FileStatus | None) -> bool:
-    """Whether `path` is a symbolic link. `found` is its status, which a link to nothing has not."""
+    """Whether `path` is a symbolic link. `found` is its status, which is None for a dangling link."""
     if found is not None:
         return found.is_symlink
     try:
@@ -186,11 +188,11 @@ def replace_file(  # noqa: PLR0913
     temporary: str | None = None,
     keep_mtime: bool = False,
 ) -> None:
-    """Give `path` this content at once and durably: another file, synced, renamed over it, the directory synced.
+    """Give `path` this content atomically and durably: write and sync a temporary file, rename it, sync the directory.
 
-    `attributes` None: those of the file that is replaced; `keep_mtime`: with their mtime. A `temporary` that is given
-    is the caller's own, and a file that a crash left there is replaced. Raises OSError (nothing was replaced then;
-    ELOOP for a link), SyncFailed.
+    `attributes` None: keep the attributes of the replaced file. `keep_mtime`: set the mtime of the attributes too.
+    `temporary` is the path of the temporary file if the caller chooses it; a file that a crash left there is removed.
+    Raises OSError (nothing was replaced then; ELOOP for a link), SyncFailed.
     """
     check_replaceable(fs, path)
     beside = temporary or temporary_of(path)
@@ -211,9 +213,9 @@ def replace_file(  # noqa: PLR0913
 
 
 def write_with_holes(file: WritableFile, position: int, pieces: Iterable[bytes]) -> int:
-    """Write `pieces` from `position` on, runs of zeros as holes; the position after them, where the file now ends.
+    """Write `pieces` from byte `position` on, with blocks of zeros as holes. Return the new end of the file.
 
-    There must be nothing behind `position` yet.
+    The file must not extend beyond `position` yet.
     """
     for piece in pieces:
         position = _write_block(file, position, piece)
@@ -222,7 +224,7 @@ def write_with_holes(file: WritableFile, position: int, pieces: Iterable[bytes])
 
 
 def _write_block(file: WritableFile, position: int, block: bytes) -> int:
-    start = 0  # of what is to be written
+    start = 0  # of the bytes that are not written yet
     for at in range(0, len(block), _HOLE_BYTES):
         if block[at : at + _HOLE_BYTES] == _ZEROS:
             if at > start:
@@ -234,7 +236,11 @@ def _write_block(file: WritableFile, position: int, block: bytes) -> int:
 
 
 def read_pieces(fs: Filesystem, path: str, start: int, end: int) -> Generator[bytes, None, None]:
-    """The bytes of a file from `start` to `end`; EOFError if it ends before. It is open until the last, or `close`."""
+    """Yield the bytes of a file from `start` to `end` in pieces of at most PIECE_BYTES.
+
+    The file stays open until the last piece was taken or the generator is closed. Raises EOFError if the file ends
+    before `end`.
+    """
     with fs.open_read(path) as file:
         while start < end:
             piece = bytearray(min(PIECE_BYTES, end - start))
@@ -245,7 +251,7 @@ def read_pieces(fs: Filesystem, path: str, start: int, end: int) -> Generator[by
 
 
 def remove_if_there(fs: WritableFilesystem, path: str) -> bool:
-    """Unlink `path` if something has the name; whether something had. Raises OSError."""
+    """Unlink `path` if it exists. Return whether it existed. Raises OSError."""
     try:
         fs.unlink(path)
     except FileNotFoundError:
@@ -254,7 +260,7 @@ def remove_if_there(fs: WritableFilesystem, path: str) -> bool:
 
 
 def try_to_remove(fs: WritableFilesystem, path: str) -> None:
-    """Unlink `path` while another error is on its way, which counts more than one of this."""
+    """Unlink `path` while another error is being handled. An OSError is ignored: the other error matters more."""
     try:
         fs.unlink(path)
     except OSError:
@@ -262,7 +268,7 @@ def try_to_remove(fs: WritableFilesystem, path: str) -> None:
 
 
 def is_no_room(error: BaseException | None) -> bool:
-    """Whether the disk is full."""
+    """Whether the error means that the disk or the quota is full."""
     return isinstance(error, (NoSpace, SyncFoundNoSpace)) or (isinstance(error, OSError) and error.errno in NO_ROOM)
 
 
@@ -270,17 +276,17 @@ NOTHING_CHANGED = "nothing was changed"
 
 
 def tells_nothing_changed(error: KafkalogError) -> bool:
-    """Whether this is one that `not_changed` made."""
+    """Whether `not_changed` made this error, so that nothing was changed."""
     return isinstance(error, NotChanged) or error.details.get("reason") == NOTHING_CHANGED
 
 
 def is_of_a_sync(error: BaseException) -> bool:
-    """Whether a failed sync is behind an error: what the disk has is not known then, and nothing more is told it."""
+    """Whether a failed sync caused the error. The state of the disk is then unknown, and nothing more is written."""
     return isinstance(error, SyncFailed) or isinstance(error.__cause__, SyncFailed)
 
 
 def not_changed(path: str, error: Exception) -> KafkalogError:
-    """What to raise for an error after which everything is as it was."""
+    """Return the error to raise if everything is as it was: NoSpace, `error` itself, or NotChanged."""
     reason = error_text(error) if isinstance(error, OSError) else str(error)
     if is_no_room(error):
         return NoSpace(path=path, reason=NOTHING_CHANGED)
@@ -290,22 +296,25 @@ def not_changed(path: str, error: Exception) -> KafkalogError:
 
 
 def partly_removed(path: str, gone: int, error: OSError | SyncFailed) -> KafkalogError:
-    """What to raise for an error after `gone` of the files that were to go have gone."""
+    """Return the error to raise after `gone` files were removed: PartlyRemoved, or NotChanged if nothing has changed.
+
+    It is NoSpace in both cases if the disk is full.
+    """
     return _told(PartlyRemoved, path, error) if gone or isinstance(error, SyncFailed) else not_changed(path, error)
 
 
 def marker_left_away(path: str, command: str, error: OSError | KafkalogError) -> KafkalogError:
-    """What to raise for an error after all changes were made; `command` puts the marker back."""
+    """Return the error to raise if all changes were made but the marker is away. `command` puts it back."""
     return _told(MarkerLeftAway, path, error, command=command)
 
 
 def marker_kept(path: str, partition: str, run_id: str, error: OSError | KafkalogError) -> KafkalogError:
-    """What to raise where no log was changed, but the marker was taken away for a run and could not be put back."""
+    """Return the error to raise if no log was changed, but the marker was removed and could not be put back."""
     return _told(MarkerKept, path, error, partition=partition, run=run_id)
 
 
 def half_published(path: str, error: OSError | SyncFailed) -> KafkalogError:
-    """What to raise for an error between the commit of a run and the last of its names: the next run completes it."""
+    """Return the error to raise between the commit of a run and its last rename. The next run completes the renames."""
     return _told(HalfPublished, path, error)
 
 
@@ -315,9 +324,9 @@ def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError, 
 
 
 def half_changed(path: str, run_id: str, error: BaseException, *, without_marker: bool = False) -> KafkalogError:
-    """What to raise for an error half way: an undo, or another one, completes it.
+    """Return the error to raise if a run or an undo stopped half way. An undo completes it.
 
-    `without_marker`: that of the clean shutdown is away until then.
+    `without_marker`: the clean shutdown marker is away until then.
     """
     reason = error_text(error) if isinstance(error, OSError) else str(error)
     if without_marker:
@@ -327,11 +336,11 @@ def half_changed(path: str, run_id: str, error: BaseException, *, without_marker
 
 
 def is_half_changed(error: BaseException) -> bool:
-    """Whether this is one that `half_changed` made."""
+    """Whether `half_changed` made this error."""
     return isinstance(error, HalfChanged) or (isinstance(error, NoSpace) and "run" in error.details)
 
 
 def error_text(error: OSError) -> str:
-    """What the system says, with the file it says it of."""
+    """Return the system's message with the path of the file if the error has one."""
     text = os.strerror(error.errno) if error.errno else str(error)
     return f"{text} ({error.filename})" if error.filename else text

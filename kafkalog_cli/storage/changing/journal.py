@@ -1,7 +1,7 @@
-"""Making the changes of a plan so that a crash after any call can be undone, and so that each can be taken back.
+"""Applying the changes of a plan so that the run can be undone, also after a crash at any system call.
 
-In the partition's `.kafkalog/<run id>/` are the new files before they take their names, the bytes and files that
-go, and the manifest. Nothing is changed before all of that, and the manifest, is on the disk.
+The partition's `.kafkalog/<run id>/` contains the new files until they get their names, the removed files, the bytes
+that were cut off, and the manifest. The log is changed only after all of these are on the disk.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _orders = count(1)
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEdits:
-    """The partition's lines in the checkpoints of `log_dir`, as they shall be after the changes."""
+    """The partition's lines in the checkpoints of `log_dir` as they will be after the changes."""
 
     log_dir: str
     edits: tuple[LineEdit, ...]
@@ -68,15 +68,16 @@ def apply(  # noqa: PLR0913
     held: LockHandle | None = None,
     policy: LockPolicy | None = None,
 ) -> Manifest | None:
-    """Make `changes` in `directory`, in order, then those of the checkpoints; the manifest, None if there were none.
+    """Make `changes` in `directory` in order, then the edits of the checkpoints. Return the manifest of the run.
 
-    They may be told only when the run has its own directory, in which what is to be put is written first.
+    The result is None if there is nothing to change. `changes` may be a function: it is called when the directory of
+    the run exists, writes the new files there, and returns the changes.
+    `held` is the partition's lock if the caller has it; otherwise the lock is taken here with `policy`.
+    `discard`: removed data is not kept, and the run cannot be undone.
 
-    `held` is the partition's lock if the caller has it, else it is taken here as `policy` says. `discard`: what
-    goes is not kept, and the run cannot be undone.
-
-    Raises Refused (the directory is not what the plan was made for), Locked, NoSpace and NotChanged (all is as it
-    was), HalfChanged (`undo` has to be called), ValueError (a plan that contradicts itself).
+    Raises Refused if the directory is not in the state that the plan was made for, and ValueError if the plan
+    contradicts itself. Raises Locked, NoSpace or NotChanged if everything is as it was, and HalfChanged if `undo`
+    must be called.
     """
     if not callable(changes):
         told = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]
@@ -85,7 +86,7 @@ def apply(  # noqa: PLR0913
         changes = partial(_as_told, told)
     directory = real_directory(fs, directory)
     lock = held if held is not None else lock_partition(fs, directory, policy or LockPolicy())
-    # What is noted of the checkpoints must be what the change of their lines finds: undo counts on it.
+    # The turn is held from here on: undo needs the manifest to record the lines exactly as the edits find them.
     turn = nullcontext() if checkpoints is None or not checkpoints.edits else turn_of(checkpoints.log_dir)
     try:
         with turn:
@@ -96,7 +97,7 @@ def apply(  # noqa: PLR0913
 
 
 class StagingArea:
-    """Where a run writes the files that it is going to put, before there is a manifest: its own directory."""
+    """The run's own directory, where it writes the files of its Put changes before there is a manifest."""
 
     def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes) -> None:
         self._fs = fs
@@ -105,25 +106,25 @@ class StagingArea:
         self._mtimes_ms: dict[str, int] = {}
 
     def create(self, name: str, mtime_ms: int | None) -> WritableFile:
-        """Make a file, which gets this mtime when it is finished. Raises OSError."""
+        """Create a file. `mtime_ms` (epoch milliseconds, or None) is its mtime from `finish` on. Raises OSError."""
         file = self._fs.create(f"{self._path}/{name}", self._attributes)
         if mtime_ms is not None:
             self._mtimes_ms[file.path] = mtime_ms
         return file
 
     def status(self, name: str) -> FileStatus:
-        """What a file is that was finished."""
+        """Return the status of a finished file. Raises FileNotFoundError."""
         status = self._fs.status(f"{self._path}/{name}")
         if status is None:
             raise FileNotFoundError(errno.ENOENT, "what was just written is gone", f"{self._path}/{name}")
         return status
 
     def remove(self, name: str) -> None:
-        """Take away a file that was finished, and is not to be put anywhere. Raises OSError."""
+        """Remove a finished file that no Put needs. Raises OSError."""
         self._fs.unlink(f"{self._path}/{name}")
 
     def finish(self, file: WritableFile) -> None:
-        """Have it on the disk, and close it. Raises OSError, SyncFailed."""
+        """Set the file's mtime if `create` was given one, sync the file and close it. Raises OSError, SyncFailed."""
         with file:
             mtime_ms = self._mtimes_ms.pop(file.path, None)
             if mtime_ms is not None:
@@ -132,7 +133,7 @@ class StagingArea:
 
 
 Prepare = Callable[[StagingArea], "Sequence[Change]"]
-"""Writes what is to be put, as Staged content, and says then what is to be changed."""
+"""A function that writes the new files into the area and returns the changes, with Staged content."""
 
 
 class _Application:
@@ -164,7 +165,7 @@ class _Application:
         try:
             self._make(manifest)
             return self._finish(manifest)
-        except SyncFailed as error:  # what the disk has is not known: nothing may follow
+        except SyncFailed as error:  # the state of the disk is unknown: write nothing more
             raise half_changed(
                 self._directory, self._info.run_id, error, without_marker=self._info.holds_marker
             ) from error
@@ -177,7 +178,7 @@ class _Application:
     # -- before anything is changed
 
     def _prepare(self, facts: Mapping[str, object]) -> Manifest:
-        """The manifest, with all that it speaks of, on the disk."""
+        """Write everything that the manifest refers to, then the manifest, and sync both. Return the manifest."""
         sweep(self._fs, self._directory)
         log_dir, edits = (
             (None, ()) if self._checkpoints is None else (self._checkpoints.log_dir, self._checkpoints.edits)
@@ -206,7 +207,7 @@ class _Application:
                 order=next(_orders),
             )
             if any(change.kept for change in planned):
-                sync_directory(self._fs, self._run_directory)  # a manifest never speaks of what is not there
+                sync_directory(self._fs, self._run_directory)  # a manifest never refers to a file that may be missing
             write_manifest(self._fs, self._directory, manifest, self._attributes_of_new)
             sync_directory(self._fs, runs_directory(self._directory))
             sync_directory(self._fs, self._directory)
@@ -216,7 +217,10 @@ class _Application:
         return manifest
 
     def _staged(self, changes: Sequence[Change], origins: Sequence[str | None]) -> tuple[PlannedChange, ...]:
-        """Write or copy what the changes need; one that renames a file which was just put has that file's facts."""
+        """Write or copy the files that the changes need, and return the changes for the manifest.
+
+        A Move of a file that an earlier Put wrote gets that file's size and mtime.
+        """
         planned: list[PlannedChange] = []
         put: dict[str, PlannedChange] = {}
         for at, change in enumerate(changes):
@@ -230,7 +234,7 @@ class _Application:
         return tuple(planned)
 
     def _stage(self, at: int, change: Change, origin: str | None) -> PlannedChange:
-        """Write or copy what one change needs; `origin` is the name that its file has now."""
+        """Write or copy the files that one change needs. `origin` is the present name of the changed file."""
         if isinstance(change, Cut):
             return self._stage_cut(at, change, str(origin))
         if isinstance(change, Move):
@@ -257,7 +261,11 @@ class _Application:
         return replace(planned, kept=kept, sha256=sha256)
 
     def _stage_drop(self, at: int, change: Drop, path: str) -> PlannedChange:
-        """A second name, on the disk before the first one goes: of a rename either half may be lost."""
+        """Keep the file under a second name, which is on the disk before the first name is removed.
+
+        After a power cut, either half of a rename between directories may be lost. Only where hard links are not
+        supported is the file renamed later.
+        """
         if self._discard:
             return PlannedChange(ChangeKind.DROP, change.name)
         kept = f"{at:04d}.dropped"
@@ -288,7 +296,7 @@ class _Application:
         )
 
     def _keep(self, old: str, kept: str) -> None:
-        """A second name for a file that is about to be replaced; a copy where the disk has no hard links."""
+        """Keep a file that will be replaced: under a second name, or as a copy if hard links are not supported."""
         if not self._link(old, kept):
             attributes = self._fs.attributes(old)
             status = self._fs.status(old)
@@ -296,7 +304,7 @@ class _Application:
                 self._write(kept, pieces, attributes, keep_mtime=True)
 
     def _link(self, path: str, kept: str) -> bool:
-        """Whether the disk takes a second name for the file."""
+        """Link the file into the run's directory as `kept`. Return False if hard links are not supported."""
         try:
             self._fs.link(path, f"{self._run_directory}/{kept}")
         except OSError as error:
@@ -308,7 +316,7 @@ class _Application:
     def _write(
         self, name: str, pieces: Iterable[bytes], attributes: FileAttributes | None, *, keep_mtime: bool = False
     ) -> tuple[FileFacts, str | None]:
-        """Write and sync a file of the run's directory; what it is, and the SHA-256 of its bytes."""
+        """Write and sync a file in the run's directory. Return its facts and the SHA-256 of its bytes in hex."""
         path = f"{self._run_directory}/{name}"
         digest = hashlib.sha256()
         with self._fs.create(path, attributes) as file:
@@ -319,7 +327,7 @@ class _Application:
         return self._facts(name), digest.hexdigest()
 
     def _facts(self, name: str) -> FileFacts:
-        """What a file of the run's directory is, which was just written."""
+        """Return the facts of a file that was just written to the run's directory."""
         path = f"{self._run_directory}/{name}"
         found = facts_of(self._fs, path)
         if found is None:
@@ -329,7 +337,7 @@ class _Application:
     # -- the changes
 
     def _make(self, manifest: Manifest) -> None:
-        """All changes in order; each kind is on the disk before the next kind is made."""
+        """Make all changes in order, then the edits of the checkpoints. Sync names before each cut and at the end."""
         names = NameChanges(self._fs)
         for change in manifest.changes:
             if change.kind is ChangeKind.CUT:
@@ -376,7 +384,7 @@ class _Application:
         return done
 
     def _take_back(self, manifest: Manifest, error: BaseException) -> None:
-        """Everything as it was, after `error`; raises HalfChanged if that cannot be done either."""
+        """Undo all changes after `error`. Raises HalfChanged if the undo fails too."""
         log_dir = None if self._checkpoints is None else self._checkpoints.log_dir
         try:
             restore(self._fs, self._directory, manifest, log_dir)

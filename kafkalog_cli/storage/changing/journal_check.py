@@ -1,4 +1,4 @@
-"""Whether a plan's changes can be made in a directory as it is now; nothing is touched."""
+"""Checking whether the changes of a plan can be made in a directory as it is now. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _PLANNED = "the partition is not what the plan was made for: "
 def check_changes(
     fs: WritableFilesystem, directory: str, changes: Sequence[Change], before: Snapshot
 ) -> list[str | None]:
-    """For each change the name that its file has now; None for a file that is not there yet.
+    """Return the present name of the file of each change; None for a file that does not exist yet.
 
-    Raises Refused if a file is not as the plan has it, is a symbolic link, or has a second link and would be
-    cut (a backup by hard links shares the inode); ValueError for a plan that contradicts itself.
+    Raises Refused if a file differs from the plan, or if a file to cut is a symbolic link or has a second hard link
+    (a backup by hard links shares the inode). Raises ValueError for a plan that contradicts itself.
     """
     walk = _Walk(fs, directory, before)
     return [walk.step(change) for change in changes]
 
 
 def attributes_of_new(fs: WritableFilesystem, directory: str, before: Snapshot) -> FileAttributes:
-    """What a file has that replaces none: the attributes of a log beside it, else of any file, else the directory's."""
+    """Return the attributes for a new file: those of a log in the directory, of any other file, or of the directory."""
     by_use = sorted(before.files, key=lambda name: (not name.endswith(FileKind.LOG.value), name))
     for name in by_use:
         status = fs.status(f"{directory}/{name}")
@@ -37,7 +37,7 @@ def attributes_of_new(fs: WritableFilesystem, directory: str, before: Snapshot) 
 
 
 class _Walk:
-    """The names as they are after each change."""
+    """The names and sizes of the files after each change of the plan."""
 
     def __init__(self, fs: WritableFilesystem, directory: str, before: Snapshot) -> None:
         self._fs = fs
@@ -102,7 +102,7 @@ class _Walk:
         return origin
 
     def _check_free(self, name: str) -> None:
-        """Raises Refused for a name that a directory has: no plan knows of it, and no rename replaces it."""
+        """Raises Refused if a directory has this name. A plan knows only files, and a rename cannot replace it."""
         status = self._fs.status(f"{self._directory}/{name}")
         if status is not None and status.is_directory:
             raise Refused(path=status.path, reason="a directory has the name of a file that is to be made")

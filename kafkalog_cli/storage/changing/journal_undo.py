@@ -1,4 +1,4 @@
-"""Taking a run back: what it kept goes where it was, from whatever point the run, or an earlier undo, has come to."""
+"""Undoing a run: restore the kept files and bytes, from any point at which the run or an earlier undo stopped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CHANGED_SINCE = "the partition is not what the run left: "
 
 
 def check_undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> None:
-    """Raises Refused if the run cannot be taken back: it kept nothing, or the partition is not what it left."""
+    """Raises Refused if the run cannot be undone: it kept nothing, or the partition has changed since the run."""
     directory = real_directory(fs, directory)
     if manifest.discard and manifest.state is RunState.DONE:
         raise Refused(path=directory, reason=f"run {manifest.run.run_id} kept nothing (--discard)")
@@ -59,7 +59,7 @@ def check_undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_d
 
 
 def _way_out(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str:
-    """What can still be done about a partition that has changed since the run."""
+    """Return the next step for the user if the partition has changed since the run."""
     run_id = manifest.run.run_id
     later = [run for run in run_ids(fs, directory) if run > run_id and _is_done(fs, directory, run)]
     if later:
@@ -76,10 +76,10 @@ def _is_done(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
 
 
 def undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> Manifest:
-    """Take the run back, durably; a crash after any call leaves what a second call completes.
+    """Undo the run durably and return its new manifest. After a crash at any point, a second call completes the undo.
 
-    `check_undo` comes first. Raises OSError and SyncFailed as the disk has it, HalfChanged if what came out is
-    not what was there before, as when somebody else changed it meanwhile.
+    Call `check_undo` first. Raises OSError and SyncFailed as the disk reports them. Raises HalfChanged if the result
+    differs from the state before the run, for example because another program changed the partition meanwhile.
     """
     directory = real_directory(fs, directory)
     attributes = fs.attributes(f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}")
@@ -95,7 +95,10 @@ def undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: st
 
 
 def restore(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> None:
-    """Every change that was made, back, last first, then the checkpoint lines; the manifest stays as it is."""
+    """Undo every change that was made, the last first, then the checkpoint lines. The manifest is not changed.
+
+    Raises HalfChanged if the files then differ from the state before the run, and what `undo` raises.
+    """
     restorer = _Restorer(fs, directory, manifest)
     for change in reversed(manifest.changes):
         restorer.restore(change)
@@ -108,9 +111,9 @@ def restore(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir:
 
 
 def remove_run(fs: WritableFilesystem, path: str) -> None:
-    """Remove a run's directory while an error is on its way; what cannot be removed stays for `purge`.
+    """Remove a run's directory while an error is being handled. Entries that cannot be removed stay for `purge`.
 
-    The manifest first: what is left without one has changed nothing.
+    The manifest is removed first: a run without a manifest has changed nothing.
     """
     try_to_remove(fs, f"{path}/{MANIFEST}")
     with suppress(OSError, PathNotFound):
@@ -120,9 +123,9 @@ def remove_run(fs: WritableFilesystem, path: str) -> None:
 
 
 def is_ours(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
-    """Whether a directory without a manifest is one that a run made: by its name, and by its owner.
+    """Whether a run of kafkalog made a directory without a manifest, judged by the directory's name and owner.
 
-    It belongs to the user who runs us, or, as a run has it, to the owner of the partition.
+    The owner must be the user of this process or the owner of the partition, to whom a run gives its directory.
     """
     if not is_run_id(run_id):
         return False
@@ -131,7 +134,10 @@ def is_ours(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
 
 
 def links_of_run(fs: WritableFilesystem, path: str, run: str) -> int:
-    """How many names a file of a partition may have: its own, and those under which the run at `run` keeps it."""
+    """Return the number of hard links that a file of a partition may have.
+
+    These are its own name and the names under which the run with the directory `run` keeps it.
+    """
     if fs.attributes(path).link_count == 1:
         return 1
     found = fs.status(path)
@@ -139,9 +145,9 @@ def links_of_run(fs: WritableFilesystem, path: str, run: str) -> int:
 
 
 def sweep(fs: WritableFilesystem, directory: str) -> None:
-    """Remove what is left of runs that ended before they had a manifest, and of those that were taken back.
+    """Remove the directories of runs that ended before they had a manifest, and the kept files of undone runs.
 
-    A file with a second name in such a directory could not be cut.
+    A file that has a second name in such a directory could not be cut.
     """
     for run_id in run_ids(fs, directory):
         path = run_directory(directory, run_id)
@@ -149,14 +155,14 @@ def sweep(fs: WritableFilesystem, directory: str) -> None:
             if is_ours(fs, directory, run_id):
                 remove_run(fs, path)
         elif len(fs.list_directory(path)) > 1:
-            with suppress(Refused, UnsupportedFormat):  # of a run that is not ours to judge nothing is removed
+            with suppress(Refused, UnsupportedFormat):  # nothing is removed of a run whose manifest cannot be read
                 manifest = read_manifest(fs, directory, run_id)
                 if manifest is not None and manifest.state is RunState.UNDONE:
                     _remove_kept(fs, path)
 
 
 def _remove_kept(fs: WritableFilesystem, path: str) -> None:
-    """What the run kept is in its place again, or was a second name of it."""
+    """Remove all files of a run but its manifest. They are restored by now, or are second names of restored files."""
     others = [entry.path for entry in fs.list_directory(path) if not entry.path.endswith(f"/{MANIFEST}")]
     for other in others:
         remove_if_there(fs, other)
@@ -165,9 +171,10 @@ def _remove_kept(fs: WritableFilesystem, path: str) -> None:
 
 
 class _Restorer:
-    """Takes changes back, the last first: then each finds the names as it left them, or as it would have found them.
+    """Undoes the changes of a run, the last first.
 
-    Which of the two, the files tell: a rename keeps size and mtime, and names a file that the manifest knows.
+    In this order each change finds the names in one of two states: as it left them, or as they were before it.
+    The files show which state it is: a rename keeps size and mtime, and its file is in the manifest.
     """
 
     def __init__(self, fs: WritableFilesystem, directory: str, manifest: Manifest) -> None:
@@ -180,7 +187,7 @@ class _Restorer:
         self._mtime_ns = manifest.before.mtime_ns
 
     def restore(self, change: PlannedChange) -> None:
-        """Take one change back if it was made; raises Refused if what it needs was not kept."""
+        """Undo one change if it was made. Raises Refused if the data for that was not kept."""
         takers = {
             ChangeKind.CUT: self._cut,
             ChangeKind.MOVE: self._move,
@@ -193,8 +200,8 @@ class _Restorer:
         takers[change.kind](change, f"{self._directory}/{change.name}")
 
     def end(self) -> None:
-        """All names are on the disk, and the directory has its old mtime."""
-        with suppress(PermissionError):  # only its owner may set it, and the mtime of a directory tells nothing
+        """Give the directory its old mtime and sync all names."""
+        with suppress(PermissionError):  # only the owner may set the mtime, and nothing depends on it
             found = self._fs.attributes(self._directory)
             if found.mtime_ns != self._mtime_ns:
                 self._names.note(f"{self._directory}/")
@@ -202,10 +209,10 @@ class _Restorer:
         self._names.sync()
 
     def _cut(self, change: PlannedChange, path: str) -> None:
-        """Written again whatever is there: an undo that was cut off may have left zeros for bytes."""
+        """Write the cut bytes again, whatever the file contains: an interrupted undo may have left zeros there."""
         found = facts_of(self._fs, path)
         if found is None or not self._is_origin(found, change):
-            return  # not made: the file did not even have the name
+            return  # the cut was not made: the file did not have this name yet
         if change.kept is None:
             if found.size_bytes != change.from_bytes:
                 raise Refused(path=path, reason="what was cut off was not kept")
@@ -232,7 +239,7 @@ class _Restorer:
             raise Refused(path=path, reason="it was not kept")
         self._names.announce(filled=path)
         try:
-            # Not by a rename: of one between directories either half may be lost, and with it the file.
+            # A link, not a rename: either half of a rename between directories may be lost, and with it the file.
             self._fs.link(f"{self._kept}/{change.kept}", path)
         except OSError as error:
             if error.errno not in NO_HARD_LINKS:
@@ -242,7 +249,7 @@ class _Restorer:
     def _put(self, change: PlannedChange, path: str) -> None:
         found = facts_of(self._fs, path)
         if found is None or (found.size_bytes, found.mtime_ns) != (change.to_bytes, change.mtime_ns):
-            return  # not made, or taken back already
+            return  # not made, or undone already
         if change.replaces:
             self._names.announce(filled=path)
         self._names.leave(path)
@@ -254,7 +261,7 @@ class _Restorer:
             self._put_back(f"{self._kept}/{change.kept}", path)
 
     def _grow(self, change: PlannedChange, path: str) -> None:
-        """Cut back, after the indexes that speak of more are gone on the disk too."""
+        """Cut the file to its old size, after the removal of the indexes with later entries is on the disk."""
         found = facts_of(self._fs, path)
         if found is None or (found.size_bytes, found.mtime_ns) == (change.from_bytes, change.mtime_ns):
             return
@@ -277,7 +284,7 @@ class _Restorer:
             self._fs.unlink(path)
 
     def _put_back(self, kept: str, path: str) -> None:
-        """At once in the place of what is there, and kept until that is on the disk."""
+        """Replace `path` atomically with the kept file, which keeps its own name too if hard links are supported."""
         second = kept + ".back"
         remove_if_there(self._fs, second)
         try:
@@ -289,20 +296,23 @@ class _Restorer:
         self._fs.rename(second, path)
 
     def _is_origin(self, found: FileFacts, change: PlannedChange) -> bool:
-        """Whether this is the file that a CUT or MOVE is about, and not another one that has its name at times."""
-        if change.origin is None:  # of a file that the run has put
+        """Whether `found` is the file of a CUT or MOVE, and not another file that has the same name for some time."""
+        if change.origin is None:  # the run itself has put this file
             is_alike = (found.size_bytes, found.mtime_ns) == (change.to_bytes, change.mtime_ns)
             return is_alike and found.inode not in self._inodes
         origin = self._before[str(change.origin)]
         alike = [facts for facts in self._before.values() if facts.looks_like(found)]
         if len(alike) == 1:
             return alike == [origin]
-        # Several alike, or none, as after a cut. Inodes tell, but not in a directory that was copied since.
+        # Several files look alike, or none does, as after a cut. The inode decides, unless the directory was copied.
         return found.inode == origin.inode or found.inode not in self._inodes
 
 
 def _difference_half_way(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str | None:
-    """What a run that did not end cannot have done; of the files that it names, those in between are let pass."""
+    """Return a difference that an unfinished run cannot have made; None if there is none.
+
+    Files that the run names may be in any state between before and after.
+    """
     names = {name for change in manifest.changes for name in (change.name, change.new_name) if name is not None}
     found = snapshot(fs, directory).files
     difference = _difference_of_growth(fs, directory, manifest, found)
@@ -325,7 +335,7 @@ def _difference_half_way(fs: WritableFilesystem, directory: str, manifest: Manif
 def _difference_of_growth(
     fs: WritableFilesystem, directory: str, manifest: Manifest, found: Mapping[str, FileFacts]
 ) -> str | None:
-    """What a run that lets files grow, and was cut off, cannot have done; other runs may have come after it."""
+    """Return a difference that an unfinished growing run cannot have made, or a later run; None if there is none."""
     if manifest.state is RunState.GROWING:
         later = [run for run in run_ids(fs, directory) if run > manifest.run.run_id and _is_done(fs, directory, run)]
         if later:
@@ -339,7 +349,7 @@ def _difference_of_growth(
 
 
 def _check_kept(fs: WritableFilesystem, directory: str, manifest: Manifest, change: PlannedChange) -> None:
-    """Raises Refused if what the run kept is missing, or if kept bytes are other than they were."""
+    """Raises Refused if the file that the run kept for a change is missing, or if its bytes have changed."""
     if change.kept is None or manifest.state is RunState.UNDONE:
         return
     path = f"{run_directory(directory, manifest.run.run_id)}/{change.kept}"

@@ -1,8 +1,12 @@
-"""Locks of log directories (`.lock`, POSIX locks, Java's too) and partitions: who holds one, and taking one.
+"""Locks of log directories and partitions: finding the owner of a lock, and taking one.
 
-Asking takes no lock and creates nothing. A writer has byte 0 of `<log.dir>/.lock` shared, which keeps every broker
-out and lets other writers of ours in; byte 1 exclusively while it changes a root checkpoint; byte 2 exclusively while
-it makes partitions that are seen all at once; and the lock of each partition that it changes.
+The locks of a log directory are POSIX locks on its file `.lock`, as Java takes them. Finding the owner takes no lock
+and creates no file. A writer takes these locks:
+
+- byte 0 of `<log.dir>/.lock`, shared: it excludes every broker and admits other kafkalog writers;
+- byte 1, exclusive, while it changes a root checkpoint;
+- byte 2, while it makes new partitions: exclusive, or shared among tasks that stage files of an import;
+- the lock of each partition that it changes.
 """
 
 from __future__ import annotations
@@ -38,10 +42,10 @@ _FLOCK = struct.Struct("qqihh" if _BSD_LAYOUT else "hhqqi0q")
 
 
 class LockOwner(NamedTuple):
-    """Another process that holds a lock: `pid` is None where the system does not say (another machine or container).
+    """Another process that holds a lock. `pid` is None if the system does not report it (another machine or container).
 
-    `is_exclusive`: a broker, which shares the directory with nobody. A shared lock is that of a
-    kafkalog command that changes something.
+    `is_exclusive`: a broker, which shares the directory with nobody. A shared lock belongs to a
+    kafkalog command that changes files.
     """
 
     pid: int | None
@@ -49,22 +53,23 @@ class LockOwner(NamedTuple):
 
 
 def lock_owner(log_dir: str) -> LockOwner | None:
-    """The process that holds `<log_dir>/.lock`, None if nobody does or there is no such file.
+    """Return the process that holds `<log_dir>/.lock`; None if no other process does or there is no such file.
 
-    Asks with F_GETLK; this process's own locks are not told. Raises OSError where the question cannot be put.
+    The check uses F_GETLK, which does not report locks of this process. Raises OSError if the check fails.
     """
     return _owner_of(_inside(log_dir, FileKind.LOCK.value), BROKER_BYTE)
 
 
 def import_owner(log_dir: str) -> LockOwner | None:
-    """The process that is making new partitions in `log_dir`; as `lock_owner`, of another lock."""
+    """Return the process that is making new partitions in `log_dir`; None and errors as for `lock_owner`."""
     return _owner_of(_inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE)
 
 
 class LockPolicy(NamedTuple):
-    """What to do about a lock that cannot be had at once: wait for it, and `--assume-offline`.
+    """What to do if a lock is not free: wait up to `wait_ms` milliseconds.
 
-    `assume_offline` covers a file system on which lock calls fail as unsupported, never a lock that is held.
+    `assume_offline` (`--assume-offline`) permits to go on without a lock on a file system that does not support locks.
+    It never overrides a lock that another process holds.
     """
 
     wait_ms: int = 0
@@ -73,24 +78,24 @@ class LockPolicy(NamedTuple):
 
 
 def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
-    """The log directory that a partition directory lies in; None if what it lies in has no file of one."""
+    """Return the log directory of a partition directory; None if the parent contains no file of a log directory."""
     parent = os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120  (links are not followed)
     return parent if any(fs.status(_inside(parent, kind.value)) for kind in ROOT_KINDS) else None
 
 
 class Held:
-    """A lock, if locks work here, and the directories that are held open as long."""
+    """A lock together with the directories that stay open as long as it is held."""
 
     def __init__(self, handles: Sequence[LockHandle]) -> None:
         self._handles = handles
 
     @property
     def is_held(self) -> bool:
-        """Whether this process has the lock: a forked child does not."""
+        """Whether this process has the lock. A forked child does not have it."""
         return all(getattr(handle, "is_held", True) for handle in self._handles)
 
     def release(self) -> None:
-        """Give up all of it."""
+        """Release the lock, then the directories."""
         for handle in reversed(self._handles):
             handle.release()
 
@@ -104,10 +109,10 @@ class Held:
 
 
 class Unlocked:
-    """In the place of a lock where locks do not work, and that was agreed to."""
+    """Stands in for a lock where locks do not work and the user permitted to go on without."""
 
     def release(self) -> None:
-        """There is nothing to give up."""
+        """Do nothing: there is no lock."""
 
     def __enter__(self) -> Unlocked:
         return self
@@ -119,10 +124,10 @@ class Unlocked:
 
 
 def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle | None:
-    """Keep brokers out of `log_dir` until the handle is released; other writers of ours are let in.
+    """Keep brokers out of `log_dir` until the handle is released. Other kafkalog writers are admitted.
 
-    None where locks do not work and the broker was found and assumed to be offline. Raises Locked,
-    Refused (locks do not work), NoSpace, Unreadable.
+    Return None if locks do not work here, `policy` permits that, and no broker was seen writing.
+    Raises Locked, Refused (locks do not work), NoSpace, Unreadable.
     """
     path = _inside(log_dir, FileKind.LOCK.value)
     handle = _take_held(fs, log_dir, path, BROKER_BYTE, False, policy)
@@ -135,10 +140,10 @@ def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Lo
 
 
 def lock_checkpoints(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle | None:
-    """Keep other writers of ours from the root files of `log_dir`; for as long as one is read and replaced.
+    """Keep other kafkalog writers from the root files of `log_dir` while a root file is read and replaced.
 
-    A run may be half done by now, so that what it means that the disk fails is the caller's to say: raises Locked,
-    Refused, and OSError as the disk has it.
+    Return None where `lock_log_dir` does. Raises Locked, Refused, and OSError as the disk reports it: a run may be
+    half done by now, so only the caller knows what the error means.
     """
     return _take(fs, _inside(log_dir, FileKind.LOCK.value), CHECKPOINT_BYTE, True, policy)
 
@@ -146,14 +151,18 @@ def lock_checkpoints(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -
 def lock_imports(
     fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, exclusive: bool = True
 ) -> LockHandle | None:
-    """Have the making of new partitions in `log_dir` alone, or with others who stage some. Raises as `lock_log_dir`."""
+    """Take the lock for making new partitions in `log_dir`: alone, or shared with other runs that stage partitions.
+
+    Raises what `lock_log_dir` raises.
+    """
     return _take_held(fs, log_dir, _inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE, exclusive, policy)
 
 
 def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:
-    """Keep other writers of ours from a partition; makes its `.kafkalog`. Raises as `lock_log_dir` does.
+    """Keep other kafkalog writers from a partition, and create its `.kafkalog`. Raises what `lock_log_dir` raises.
 
-    The directory is held open as long, so that it stays the same whatever its path leads to meanwhile.
+    The directory stays open until the lock is released, so every access reaches the same directory even if its path
+    leads elsewhere meanwhile. Refused also means that `directory` is a link to a directory without partition files.
     """
     real = real_directory(fs, directory)
     if real != directory:
@@ -166,9 +175,9 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
 
 
 def check_link(fs: WritableFilesystem, link: str, real: str) -> None:
-    """Raises Refused for a link to another's directory, unless root or the user who runs us made it.
+    """Raises Refused unless the owner of a link is root, the user of this process, or the owner of `real`, its target.
 
-    That is the kernel's rule for sticky directories (fs.protected_symlinks).
+    The kernel has the same rule for sticky directories (fs.protected_symlinks).
     """
     owner_id = fs.attributes(link.rstrip("/")).owner_id
     if owner_id not in (0, os.geteuid()) and owner_id != fs.attributes(real).owner_id:
@@ -177,23 +186,27 @@ def check_link(fs: WritableFilesystem, link: str, real: str) -> None:
 
 
 def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:
-    """As `lock_partition`, in any directory that may be given as a link."""
+    """Take the lock in the `.kafkalog` of a directory, as `lock_partition` does but without its checks of links."""
     with _hold(fs, directory):
         own = make_own_directory(fs, directory)
         return _take_held(fs, directory, _inside(own, PARTITION_LOCK), 0, True, policy)
 
 
 def real_directory(fs: Filesystem, directory: str) -> str:
-    """Where a directory lies that is given by a symbolic link: attributes are the directory's, not the link's.
+    """Return the target of `directory` if it is a symbolic link, otherwise `directory` itself.
 
-    One that is held was resolved when it was, and is itself from then on.
+    Attributes must be read from the target, not from the link. A held directory was resolved when it was opened, so
+    its path no longer counts as a link.
     """
     status = fs.status(directory.rstrip("/") or "/")
     return os.path.realpath(directory) if status is not None and status.is_symlink else directory
 
 
 def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
-    """The partition's `.kafkalog`, made if it is missing, with the partition's owner and mode. Raises as above."""
+    """Return the path of the partition's `.kafkalog`. Create it with the partition's owner and mode if it is missing.
+
+    Raises Refused, NoSpace, Unreadable.
+    """
     directory = real_directory(fs, directory)
     own = _inside(directory, OWN_DIRECTORY)
     try:
@@ -204,10 +217,10 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
             attributes = fs.attributes(directory)
             fs.make_directory(own)
             fs.set_attributes(own, attributes)
-            with suppress(PermissionError):  # only the owner may; an undo gives back mtimes too
+            with suppress(PermissionError):  # restore the mtime, as an undo does; only the owner may set it
                 fs.set_attributes(directory, attributes)
     except FileExistsError:
-        pass  # another run of ours was faster
+        pass  # another run of kafkalog has created it meanwhile
     except OSError as error:
         raise _refusal(own, error) from error
     return own
@@ -216,7 +229,10 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
 def _take_held(  # noqa: PLR0913, PLR0917
     fs: WritableFilesystem, directory: str, path: str, first_byte: int, exclusive: bool, policy: LockPolicy
 ) -> LockHandle | None:
-    """Before anything is changed; the directory is held until the lock is released. None without a lock."""
+    """Take a lock before anything is changed, and keep the directory open as long. None if there is no lock.
+
+    An OSError becomes Refused, NoSpace or Unreadable.
+    """
     held = _hold(fs, directory)
     try:
         lock = _take(fs, path, first_byte, exclusive, policy)
@@ -258,7 +274,7 @@ def _take(fs: WritableFilesystem, path: str, first_byte: int, exclusive: bool, p
 
 
 def _watch(fs: Filesystem, log_dir: str, policy: LockPolicy) -> None:
-    """Raises Locked if a broker is seen at work."""
+    """Watch a checkpoint that brokers write regularly. Raises Locked if it changes."""
     path = _inside(log_dir, FileKind.REPLICATION_CHECKPOINT.value)
     first = fs.status(path)
     for _ in range(WATCH_SECONDS):
@@ -299,7 +315,7 @@ def _inside(directory: str, name: str) -> str:
 def _owner_of(path: str, byte: int) -> LockOwner | None:
     try:
         own = descriptor_of(path)
-        if own is not None:  # another descriptor, closed, would give up the locks that we have
+        if own is not None:  # closing a second descriptor of the file would release the locks of this process
             return _owner(fcntl.fcntl(own, fcntl.F_GETLK, _question(byte)))
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except FileNotFoundError:
@@ -312,7 +328,7 @@ def _owner_of(path: str, byte: int) -> LockOwner | None:
 
 
 def _question(byte: int) -> bytes:
-    """Who would keep us from having `byte` alone?"""
+    """Return the F_GETLK request for the lock that prevents an exclusive lock on `byte`."""
     lock_type, start, length = fcntl.F_WRLCK, byte, 1
     return _FLOCK.pack(
         *((start, length, 0, lock_type, os.SEEK_SET) if _BSD_LAYOUT else (lock_type, os.SEEK_SET, start, length, 0))

@@ -1,4 +1,4 @@
-"""The manifest of a run on one partition, JSON in its directory: what was there before, is to change, was left."""
+"""The manifest of a run on one partition: the state before, the planned changes and the state after, as JSON."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _RUN_ID = re.compile(r"\d{8}T\d{6}(\.\d{3})?Z-[a-z][a-z-]*-[0-9a-z]+")
 
 @unique
 class RunState(Enum):
-    """How far a run has come. Until it is DONE, and from UNDOING on, each change may have been made or not.
+    """The progress of a run. Before DONE and after UNDOING began, each change may or may not have been made.
 
-    GROWING is STARTED where all that was done so far stays if the run is cut off: records behind the log's end.
+    GROWING replaces STARTED in a run that appends records. If such a run is interrupted, its changes stay.
     """
 
     STARTED = "started"
@@ -39,7 +39,7 @@ class RunState(Enum):
 
 @unique
 class ChangeKind(Enum):
-    """What a change does; see changes.py, and of the last three, which only grow, storage/appending/growing_run.py."""
+    """The kind of a change. The first four are those of changes.py, the others of storage/appending/growing_run.py."""
 
     CUT = "cut"
     MOVE = "move"
@@ -52,10 +52,10 @@ class ChangeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What a command tells of itself: `run_id` is the directory's name, `settings` what JSON can hold.
+    """The command that makes a run. `run_id` is the name of the run's directory; `settings` must fit into JSON.
 
-    `holds_marker`: the clean-shutdown marker is away while it works (clean_marker.py). `keeps_records`: no record
-    goes, so that a sound log gets the marker back. `makes_directory`: the partition was not there before.
+    `holds_marker`: the clean shutdown marker is away while the run works (clean_marker.py). `keeps_records`: the run
+    removes no record, so the marker is put back if the log is sound. `makes_directory`: the run creates the partition.
     """
 
     run_id: str
@@ -71,7 +71,10 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file as it was. Its inode and mode are for people: a copied directory can be undone too."""
+    """The state of a file. The mode is only for information, and the inode only tells files apart that look alike.
+
+    A run can therefore be undone in a copied directory too.
+    """
 
     size_bytes: int
     mtime_ns: int
@@ -79,7 +82,7 @@ class FileFacts:
     mode: int
 
     def looks_like(self, other: FileFacts | None) -> bool:
-        """Whether both may be the same file: a rename keeps size and mtime."""
+        """Whether both may be the same file, judged by size and mtime, which a rename keeps."""
         return other is not None and (self.size_bytes, self.mtime_ns) == (other.size_bytes, other.mtime_ns)
 
 
@@ -94,12 +97,15 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A change as the manifest has it; the names of what is `kept` and `staged` are those in the run's directory.
+    """A change as the manifest records it.
 
-    `to_bytes` is the size that a CUT or PUT leaves, `mtime_ns` a cut file's before, a new file's after. `sha256`
-    is of the bytes that a CUT keeps, or of those that a PUT writes. A file that is to GROW has `from_bytes` before;
-    what REPLACE and MAKE write is not known beforehand. `origin` is the name that the file of a CUT or MOVE had
-    before the run. `linked`: what a DROP keeps is a second name of the file, made before the manifest.
+    `kept` and `staged` are file names in the run's directory: of the old data, and of the new file.
+    `from_bytes` is the size of a CUT or GROW file before the run; `to_bytes` is the size after a CUT or PUT.
+    `mtime_ns` is the mtime of a CUT or GROW file before the run, of a PUT file after it.
+    `sha256` is the hash of the bytes that a CUT keeps, or that a PUT writes (None if they were staged by the caller).
+    The content that REPLACE and MAKE write is not known beforehand.
+    `origin` is the name that the file of a CUT or MOVE had before the run; None if the run itself has put the file.
+    `linked`: the kept file of a DROP is a second name of the file, made before the manifest.
     """
 
     kind: ChangeKind
@@ -118,9 +124,10 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One run on one partition. `facts` is what the action tells of it, in JSON's types; `discard`: nothing is kept.
+    """One run on one partition. `facts` are the results of the action, in JSON's types.
 
-    `order` goes up over the partitions that a run changes: each finds the checkpoints as the one before left them.
+    `discard`: removed data is not kept. `order` increases from partition to partition in a run that changes several:
+    each partition finds the checkpoints as the partition before left them.
     """
 
     run: RunInfo
@@ -137,7 +144,7 @@ class Manifest:
 
 
 def new_run_id(action: str, now_ms: int) -> str:
-    """A name for a run that sorts by time and tells what it did; two in the same millisecond differ."""
+    """Return a name for a run: its time, its action and a random suffix, so that names sort by time and are unique."""
     from datetime import datetime, timezone
     from secrets import token_hex
 
@@ -146,27 +153,27 @@ def new_run_id(action: str, now_ms: int) -> str:
 
 
 def runs_directory(directory: str) -> str:
-    """Where a partition's runs are."""
+    """Return the directory that contains a partition's runs."""
     return f"{directory.rstrip('/')}/{OWN_DIRECTORY}"
 
 
 def run_directory(directory: str, run_id: str) -> str:
-    """Where the manifest of a run is, and what it keeps."""
+    """Return the directory of a run, which contains its manifest and the kept files."""
     return f"{runs_directory(directory)}/{run_id}"
 
 
 def write_manifest(
     fs: WritableFilesystem, directory: str, manifest: Manifest, attributes: FileAttributes | None
 ) -> None:
-    """Write or replace a manifest, durably. Raises OSError (nothing was replaced then), SyncFailed."""
+    """Write or replace a manifest durably. Raises OSError (nothing was replaced then), SyncFailed."""
     path = f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}"
     replace_file(fs, path, encode(manifest), attributes)
 
 
 def read_manifest(fs: Filesystem, directory: str, run_id: str) -> Manifest | None:
-    """The manifest of a run; None if there is none, as after a crash before anything was changed.
+    """Return the manifest of a run; None if there is none, as after a crash before the first change.
 
-    Raises Refused for one that cannot be read, UnsupportedFormat for one of a newer kafkalog, Unreadable.
+    Raises Refused if the manifest is not valid, UnsupportedFormat if its format is of another kafkalog, Unreadable.
     """
     path = f"{run_directory(directory, run_id)}/{MANIFEST}"
     status = fs.status(path)
@@ -183,7 +190,7 @@ def read_manifest(fs: Filesystem, directory: str, run_id: str) -> Manifest | Non
 
 
 def run_ids(fs: Filesystem, directory: str) -> list[str]:
-    """The runs that a partition has directories of, by name; that is by time, for the names that commands give."""
+    """Return the ids of a partition's runs, sorted by name. Ids from `new_run_id` are then in the order of time."""
     runs = runs_directory(directory)
     found = fs.status(runs)
     if found is None or found.is_symlink or not found.is_directory:
@@ -193,9 +200,9 @@ def run_ids(fs: Filesystem, directory: str) -> list[str]:
 
 
 def odd_entries(fs: Filesystem, directory: str) -> list[tuple[str, str]]:
-    """Links and other entries in a partition's `.kafkalog` that no run makes, each with what it is, in words.
+    """Return the path and a description of each entry in a partition's `.kafkalog` that no run makes, such as a link.
 
-    Every command leaves them alone. Raises Unreadable.
+    Every command leaves these entries alone. Raises Unreadable.
     """
     runs = runs_directory(directory)
     found = fs.status(runs)
@@ -226,12 +233,12 @@ def _what(status: FileStatus) -> str:
 
 
 def is_run_id(name: str) -> bool:
-    """Whether a directory of this name may be one that a run has made: no other program gives such names."""
+    """Whether the name has the form of a run id, which no other program gives to its directories."""
     return _RUN_ID.fullmatch(name) is not None
 
 
 def encode(manifest: Manifest) -> bytes:
-    """JSON in ASCII: names that are not UTF-8 survive as escapes."""
+    """Return the manifest as JSON in ASCII. Names that are not UTF-8 survive as escapes."""
     document = {
         "format": FORMAT,
         "state": manifest.state.value,
@@ -250,7 +257,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(path: str, data: bytes) -> Manifest:
-    """What `encode` made. Raises Refused for anything else, UnsupportedFormat for a newer format."""
+    """Return the manifest that `encode` wrote. Raises UnsupportedFormat for another format, Refused for other data."""
     try:
         document = json.loads(data)
         if document["format"] != FORMAT:
@@ -275,9 +282,9 @@ def decode(path: str, data: bytes) -> Manifest:
 
 
 def _check_names(manifest: Manifest) -> None:
-    """Raises ValueError for a name that would lead out of the partition or the run, or that no run writes.
+    """Raises ValueError for a name that leads out of the partition or the run, or that no run writes.
 
-    What a manifest says is done with the rights of the user who runs us, and anybody may have written it.
+    Anybody may have written the manifest, but an undo follows it with the rights of the user of this process.
     """
     files = {*manifest.before.files, *(() if manifest.after is None else manifest.after.files)}
     for change in manifest.changes:
@@ -297,7 +304,7 @@ def _check_names(manifest: Manifest) -> None:
 
 
 def _check_numbers(manifest: Manifest) -> None:
-    """Raises ValueError for sizes and times that no file has."""
+    """Raises ValueError for sizes and times that no file can have."""
     numbers = [
         number for change in manifest.changes for number in (change.from_bytes, change.to_bytes, change.mtime_ns)
     ]
@@ -308,14 +315,14 @@ def _check_numbers(manifest: Manifest) -> None:
 
 
 def _is_name(name: object) -> bool:
-    """Whether this names an entry of a directory, and not our own one."""
+    """Whether `name` is the name of a directory entry other than `.kafkalog`."""
     if not isinstance(name, str) or "/" in name or "\0" in name:
         return False
     return name not in {"", ".", "..", OWN_DIRECTORY}
 
 
 def _plain(change: PlannedChange) -> dict[str, object]:
-    """What differs from the default, and the name."""
+    """Return the fields that differ from their defaults, and the kind."""
     given = {part.name: getattr(change, part.name) for part in fields(change)}
     plain = {name: value for name, value in given.items() if value not in (None, 0, False)}
     return {**plain, "kind": change.kind.value}

@@ -1,4 +1,4 @@
-"""What a partition's files are now, as manifests record it and compare it."""
+"""The present state of a partition's files, as manifests record and compare it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
 def snapshot(
     fs: WritableFilesystem, directory: str, log_dir: str | None = None, edits: Sequence[LineEdit] = ()
 ) -> Snapshot:
-    """The files of `directory` and the partition's lines that `edits` concern. Raises OSError, and as listing does."""
+    """Return the state of the files of `directory` and of the checkpoint lines that `edits` concern.
+
+    Raises OSError, and what `list_directory` and `read_old_lines` raise.
+    """
     entries = [entry for entry in fs.list_directory(directory) if not entry.is_directory]
     files = {entry.path.rpartition("/")[2]: _facts(fs, entry) for entry in entries}
     lines = read_old_lines(fs, log_dir, edits) if edits and log_dir is not None else ()
@@ -20,18 +23,18 @@ def snapshot(
 
 
 def facts_of(fs: WritableFilesystem, path: str) -> FileFacts | None:
-    """The file at `path`, None if nothing has the name."""
+    """Return the state of the file at `path`; None if there is none."""
     status = fs.status(path)
     return None if status is None else _facts(fs, status)
 
 
 def first_difference(expected: Snapshot, found: Snapshot) -> str | None:
-    """What is otherwise than expected, None if nothing is; inodes and the directory's mtime do not count."""
+    """Return the first difference in words; None if there is none. Inodes and the directory's mtime do not count."""
     return difference_of_files(expected.files, found.files) or _difference_of_lines(expected.lines, found.lines)
 
 
 def difference_of_files(expected: Mapping[str, FileFacts], found: Mapping[str, FileFacts]) -> str | None:
-    """The first name, in order, whose file is missing, new, or of another size or mtime."""
+    """Describe the first file, by name, that is missing or new or has another size or mtime; None if all are alike."""
     for name in sorted({*expected, *found}):
         was, now = expected.get(name), found.get(name)
         if was is None:

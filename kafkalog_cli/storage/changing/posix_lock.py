@@ -1,4 +1,7 @@
-"""The POSIX locks that this process has: one descriptor a locked file, as closing any of them gives all up."""
+"""The POSIX locks of this process.
+
+There is one descriptor per locked file: closing any descriptor of a file releases all locks of the process on it.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from typing import NamedTuple
 from kafkalog_cli.storage.held_directories import Entry, link_in_the_way
 
 _HELD = (errno.EAGAIN, errno.EACCES)
-"""What a lock call says when somebody else has the lock; POSIX allows both."""
+"""Error numbers of a lock call if another process has the lock; POSIX allows both."""
 
 
 class _LockedFile(NamedTuple):
-    """A file with locks. `descriptors`: the first has them, others came from a race and stay open as long."""
+    """A file with locks. The first of `descriptors` has them; others come from a race and stay open as long."""
 
     descriptors: list[int]
     holds: list[PosixLock]
@@ -29,7 +32,7 @@ _table_lock = threading.RLock()
 
 
 class PosixLock:
-    """A lock on one byte of a file. To other processes it is a lock, to other threads of this one too."""
+    """A lock on one byte of a file. It excludes other processes and other holders in this process."""
 
     def __init__(self, key: tuple[int, int], first_byte: int, exclusive: bool) -> None:
         self.first_byte = first_byte
@@ -39,11 +42,11 @@ class PosixLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process has it: not after `release`, and not in a forked child."""
+        """Whether this process has the lock: False after `release`, and in a forked child."""
         return self._key is not None and self._process_id == os.getpid()
 
     def release(self) -> None:
-        """Give the lock up; does nothing when that was done, or in a forked child."""
+        """Release the lock. A second call, or a call in a forked child, does nothing."""
         with _table_lock:
             if self._key is None or not self.is_held:
                 return
@@ -60,10 +63,10 @@ class PosixLock:
 
 
 def take_lock(entry: Entry, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
-    """Lock one byte of the file at `entry`, without waiting. It is created if missing, with its directory's owner.
+    """Lock one byte of the file at `entry` without waiting. A missing file is created with its directory's owner.
 
-    Raises BlockingIOError if another process, or another holder in this one, has it; any other OSError
-    where the file cannot be opened or locks do not work: ELOOP for a symbolic link, ENXIO for no regular file.
+    Raises BlockingIOError if another process, or another holder in this process, has the lock. Raises another OSError
+    if the file cannot be opened or locks do not work: ELOOP for a symbolic link, ENXIO for no regular file.
     """
     with _table_lock:
         _forget_after_fork()
@@ -83,7 +86,7 @@ def take_lock(entry: Entry, path: str, *, first_byte: int, exclusive: bool) -> P
 
 
 def descriptor_of(path: str) -> int | None:
-    """The descriptor through which this process has locks on `path`, None if it has none."""
+    """Return the descriptor through which this process has locks on `path`; None if it has none. Raises OSError."""
     with _table_lock:
         _forget_after_fork()
         file = _locked_files.get(_key(os.stat(path)))
@@ -92,7 +95,7 @@ def descriptor_of(path: str) -> int | None:
 
 def _locked_file(entry: Entry, path: str) -> tuple[tuple[int, int], _LockedFile]:
     try:
-        # Before any descriptor is opened: one that were closed again would give up what we have.
+        # Look the file up before opening it: closing a second descriptor would release the locks of this process.
         status = entry.status()
         _check(status, path)
         key = _key(status)
@@ -114,7 +117,10 @@ def _locked_file(entry: Entry, path: str) -> tuple[tuple[int, int], _LockedFile]
 
 
 def _check(status: os.stat_result, path: str) -> None:
-    """A lock taken through a link would be of a file elsewhere, and opening a device may do anything."""
+    """Raises OSError unless the entry is a regular file.
+
+    A lock through a link would lock a file elsewhere, and opening a device may have any effect.
+    """
     if stat.S_ISLNK(status.st_mode):
         raise link_in_the_way(path)
     if not stat.S_ISREG(status.st_mode):
@@ -140,7 +146,7 @@ def _open(entry: Entry) -> int:
 
 
 def _give_away(entry: Entry, descriptor: int) -> None:
-    """A broker must be able to open what root made."""
+    """Give the new file the owner, group and rw bits of its directory: a broker must be able to open root's file."""
     directory = os.fstat(entry.directory)
     status = os.fstat(descriptor)
     if (status.st_uid, status.st_gid) != (directory.st_uid, directory.st_gid):
@@ -175,7 +181,7 @@ def _close_unused(key: tuple[int, int]) -> None:
 
 
 def _forget_after_fork() -> None:
-    """A child has its parent's descriptors and none of its locks."""
+    """Close the inherited descriptors in a forked child, which has none of its parent's locks."""
     global _process_id  # noqa: PLW0603
     if _process_id != os.getpid():
         for file in _locked_files.values():

@@ -1,4 +1,4 @@
-"""Removing for good what nothing refers to any more: files that are due, and runs that are old."""
+"""Removing data for good: files that a broker would delete now, old runs, and directories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
 
 
 def remove_files(fs: WritableFilesystem, directory: str, files: Iterable[FileStatus]) -> None:
-    """Unlink files of `directory` if they are still what they were.
+    """Unlink files of `directory` unless one of them has changed since its status was read.
 
     Raises Refused, NotChanged, PartlyRemoved, NoSpace.
     """
@@ -35,7 +35,10 @@ def _identity(file: FileStatus) -> tuple[int, int, int]:
 
 
 def remove_run_directory(fs: WritableFilesystem, directory: str, run_id: str) -> None:
-    """Remove a run with all that it kept, the manifest last: a run of which something is gone refuses its undo."""
+    """Remove a run and all files that it kept. The manifest comes last: without a kept file the undo is refused.
+
+    Raises NotChanged, PartlyRemoved, NoSpace.
+    """
     path = run_directory(directory, run_id)
     gone = 0
     try:
@@ -51,8 +54,9 @@ def remove_run_directory(fs: WritableFilesystem, directory: str, run_id: str) ->
 
 
 def remove_directory(fs: WritableFilesystem, path: str) -> None:
-    """Remove a directory with all that is in it; of a link only the link goes. Raises NotChanged, PartlyRemoved,
-    NoSpace, Refused.
+    """Remove a directory with everything in it. Links inside it are removed, but not followed.
+
+    Raises NotChanged, PartlyRemoved, NoSpace, and Refused if `path` itself is a symbolic link.
     """
     status = fs.status(path)
     if status is not None and status.is_symlink:

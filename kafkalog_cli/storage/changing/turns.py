@@ -1,4 +1,7 @@
-"""Turns of this process's threads at the root files of a log directory: a POSIX lock keeps out other processes only."""
+"""Locks between the threads of this process for the root files of a log directory.
+
+They complement the POSIX locks, which exclude only other processes.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ _table_lock = threading.Lock()
 
 
 def turn_of(log_dir: str) -> threading.RLock:
-    """The lock that a thread has while it changes what all partitions of `log_dir` share; it may take it again.
+    """Return the reentrant lock that a thread holds while it changes files that all partitions of `log_dir` share.
 
-    A forked child has others: whoever had one in the parent does not give it back there.
+    A forked child gets its own locks: a thread that held one in the parent would never release it in the child.
     """
     key = os.getpid(), os.path.realpath(log_dir)
     with _table_lock:

@@ -1,4 +1,4 @@
-"""What of a log is dirty and may be cleaned, and how urgently (LogCleanerManager, LogToClean)."""
+"""Finds the part of a log that is dirty and may be cleaned, and how urgent that is (LogCleanerManager, LogToClean)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class LogSegmentSize(NamedTuple):
-    """A segment as choosing and grouping see it: sizes in bytes, of the indexes those of their whole entries."""
+    """The base offset and sizes of a segment in bytes; an index counts with its complete entries."""
 
     base_offset: int
     size_bytes: int
@@ -17,7 +17,7 @@ class LogSegmentSize(NamedTuple):
 
 
 class LogEnds(NamedTuple):
-    """Offsets of a log. `last_stable` is no greater than the high watermark."""
+    """The offsets that bound a log; `last_stable` is not above the high watermark."""
 
     log_start: int
     log_end: int
@@ -25,7 +25,7 @@ class LogEnds(NamedTuple):
 
 
 class CleaningLimits(NamedTuple):
-    """The settings of a topic that decide when its logs are cleaned: lags in ms, the ratio from 0 to 1."""
+    """Topic settings that decide when a log is cleaned: lags in ms, and the ratio from 0 to 1."""
 
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int = 0
@@ -33,7 +33,7 @@ class CleaningLimits(NamedTuple):
 
 
 class SegmentTimes(NamedTuple):
-    """How to ask for the times of a segment by its place, in ms: its largest timestamp, and that of its first batch."""
+    """Functions from a segment's position to a time in ms: its largest timestamp, and that of its first batch."""
 
     largest_ms: Callable[[int], int]
     first_batch_ms: Callable[[int], int]
@@ -41,7 +41,7 @@ class SegmentTimes(NamedTuple):
 
 @unique
 class UpTo(Enum):
-    """What ends the part of a log that may be cleaned. The value is the word that machine output uses."""
+    """The limit that ends the cleanable part of a log. The value is the word in JSON output."""
 
     ACTIVE_SEGMENT = "active-segment"
     LAST_STABLE_OFFSET = "last-stable-offset"
@@ -50,7 +50,7 @@ class UpTo(Enum):
 
 @unique
 class CheckpointState(Enum):
-    """What the line in cleaner-offset-checkpoint is worth. The value is the word that machine output uses."""
+    """Whether the line in cleaner-offset-checkpoint is used, or why not. The value is the word in JSON output."""
 
     NONE = "none"
     USED = "used"
@@ -59,10 +59,10 @@ class CheckpointState(Enum):
 
 
 class Dirt(NamedTuple):
-    """What may be cleaned: offsets from `first_dirty` to `first_uncleanable`, the base offset of a segment.
+    """The cleanable part of a log: offsets from `first_dirty` to `first_uncleanable`, the base offset of a segment.
 
-    `clean_bytes` and `cleanable_bytes` count whole segments: one in which the first dirty offset lies is in both.
-    `delay_ms`: for so long it has been past its max.compaction.lag.ms, 0 if it is not.
+    `clean_bytes` and `cleanable_bytes` count whole segments: both include a segment that contains records below and
+    above the first dirty offset. `delay_ms` is the time since max.compaction.lag.ms passed, 0 if it has not.
     """
 
     first_dirty: int
@@ -75,25 +75,25 @@ class Dirt(NamedTuple):
 
     @property
     def total_bytes(self) -> int:
-        """Of the segments that a cleaning reads."""
+        """Clean and cleanable bytes: the size of the segments that a cleaning reads."""
         return self.clean_bytes + self.cleanable_bytes
 
     @property
     def ratio(self) -> float:
-        """The dirty part of the bytes, 0 of an empty log."""
+        """Cleanable bytes as a part of all bytes that a cleaning reads, 0 if there are none."""
         return self.cleanable_bytes / self.total_bytes if self.total_bytes else 0.0
 
     def is_due(self, limits: CleaningLimits) -> bool:
-        """Whether a broker would clean it now."""
+        """Whether a broker would clean the log now."""
         if not self.cleanable_bytes:
             return False
         return self.delay_ms > 0 or self.ratio > limits.min_cleanable_dirty_ratio
 
 
 def places_between(segments: Sequence[LogSegmentSize], from_offset: int, to_offset: int) -> range:
-    """The places of the segments from the one with `from_offset` on, based below `to_offset` (LogSegments.values).
+    """Return the positions of the segments from the segment with `from_offset` to the last based below `to_offset`.
 
-    Raises ValueError where Kafka throws: `to_offset` is below `from_offset`.
+    Mirrors LogSegments.values. Raises ValueError where Kafka throws: `to_offset` is below `from_offset`.
     """
     if to_offset < from_offset:
         raise ValueError(f"Invalid range: {from_offset} is greater than {to_offset}")
@@ -112,9 +112,10 @@ def find_dirt(  # noqa: PLR0913, PLR0917
     now_ms: int,
     times: SegmentTimes,
 ) -> Dirt:
-    """What a broker would clean at `now_ms` of a log whose segments ascend and of which the last is active.
+    """Return the part of a log that a broker would clean at `now_ms`.
 
-    `checkpoint` is the line in cleaner-offset-checkpoint. Times are asked for only where a lag is set.
+    `segments` are in ascending order, the active segment last. `checkpoint` is the offset in
+    cleaner-offset-checkpoint, None without a line. The functions of `times` are called only if a lag is set.
     """
     first_dirty, state = _first_dirty(ends, checkpoint)
     active = segments[-1].base_offset
@@ -149,13 +150,13 @@ def _first_dirty(ends: LogEnds, checkpoint: int | None) -> tuple[int, Checkpoint
 
 
 def _closed_from(segments: Sequence[LogSegmentSize], offset: int) -> range:
-    """The segments before the active one, from that on in which `offset` lies (UnifiedLog.nonActiveLogSegmentsFrom)."""
+    """Return the positions of closed segments from that with `offset` on (UnifiedLog.nonActiveLogSegmentsFrom)."""
     active = segments[-1].base_offset
     return range(0) if offset > active else places_between(segments, offset, active)
 
 
 def _rounded(segments: Sequence[LogSegmentSize], limit: int) -> int:
-    """The base offset of the segment in which `limit` lies."""
+    """Return the base offset of the segment that contains `limit`."""
     closed = _closed_from(segments, limit)
     return segments[closed[0] if closed else -1].base_offset
 
@@ -163,6 +164,6 @@ def _rounded(segments: Sequence[LogSegmentSize], limit: int) -> int:
 def _delay_ms(dirty: range, max_lag_ms: int, now_ms: int, times: SegmentTimes) -> int:
     until_ms = now_ms - max(max_lag_ms, 0)
     if until_ms <= 0:
-        return 0  # no timestamp that counts is that old
+        return 0  # only timestamps above 0 count, and none of them is that old
     firsts = [first_ms for at in dirty if (first_ms := times.first_batch_ms(at)) > 0]
     return max(0, until_ms - min(firsts)) if firsts else 0

@@ -1,6 +1,6 @@
-"""Writing what stays of a log, once it is known which records go (Cleaner.cleanInto, MemoryRecords.filterTo).
+"""Writes the records of a log that stay, by their marks (Cleaner.cleanInto, MemoryRecords.filterTo).
 
-Batches of which all stays are copied as they are, those of which nothing stays passed over: only the rest is decoded.
+Batches that stay whole are copied, and batches without a remaining record are skipped. Only other batches are decoded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NO_RECORDS = RecordColumns.from_rows([])
 
 
 class LastRecord(NamedTuple):
-    """The end of what an active producer wrote: the last offset of its data, None if a marker was the last."""
+    """The end of an active producer's batches: the last offset of its data, None if its last batch is a marker."""
 
     last_data_offset: int | None
     producer_epoch: int
@@ -44,9 +44,10 @@ class LastRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CleaningRequest:
-    """How to clean: the clock and delete.retention.ms, the sizes of segments and indexes, the producers that live.
+    """Settings of a cleaning: the current time, delete.retention.ms, limits of segments, active producers by id.
 
-    `first_uncleanable` is where the round ends: a batch that ends there stays, empty if it must, to keep the offset.
+    `first_uncleanable` ends the round. The batch that ends just below it stays, empty if necessary, to keep the
+    offset.
     """
 
     now_ms: int
@@ -58,16 +59,16 @@ class CleaningRequest:
 
 
 class CleanedGroup(NamedTuple):
-    """Segments, by their places, and what was made of them."""
+    """A group of segments, given by their positions, and the segments that replace them."""
 
     sources: range
     segments: tuple[CleanedSegment, ...]
 
 
 class CleaningCounts:
-    """What a cleaning came to, in records, batches and bytes.
+    """Result of a cleaning in records, batches and bytes.
 
-    `lost_ends`: batches of old formats that ended a round and of which nothing stayed: Kafka's cleaner fails there.
+    `lost_ends` counts batches of v0 and v1 that ended a round and had no remaining record: Kafka's cleaner fails there.
     """
 
     def __init__(self) -> None:
@@ -77,7 +78,7 @@ class CleaningCounts:
         self.lost_ends = 0
 
     def followed_by(self, again: CleaningCounts) -> CleaningCounts:
-        """Of both, where the second read what the first wrote."""
+        """Return the counts of two cleanings, where `again` read the segments that this cleaning wrote."""
         both = CleaningCounts()
         both.records_read, both.bytes_read = self.records_read, self.bytes_read
         both.records_kept, both.bytes_written = again.records_kept, again.bytes_written
@@ -90,7 +91,7 @@ class CleaningCounts:
 
 
 class _Fate(IntEnum):
-    """What becomes of a batch."""
+    """How the cleaner treats a batch."""
 
     COPY = 0
     REWRITE = 1
@@ -99,7 +100,7 @@ class _Fate(IntEnum):
 
 
 class Cleaner:
-    """Cleans the segments of a log below what `marks` know, group by group: iterate `groups`."""
+    """Cleans the segments of a log up to the end offset of `marks`, group by group: iterate over `groups`."""
 
     def __init__(self, log: CleanableLog, marks: Marks, request: CleaningRequest, files: FileMaker) -> None:
         self.counts = CleaningCounts()
@@ -111,11 +112,11 @@ class Cleaner:
         self._encoder = BatchEncoder()
         self._transactions = CleanedTransactions()
         self._out: CleanedSegments
-        self._set_end = 0  # of the marks of the compressed set of old that is rewritten
+        self._set_end = 0  # the end of the marks of the compressed message set that is being rewritten
         self._horizon_ms = request.now_ms + request.delete_retention_ms
 
     def groups(self) -> Iterator[CleanedGroup]:
-        """Write each group of segments anew. Raises Damaged, and what opening, reading and writing raise."""
+        """Write the new segments of each group. Raises Damaged, and errors of opening, reading and writing files."""
         log, request = self._log, self._request
         aborts = log.aborts()
         sizes = [size for size in log.sizes if size.base_offset < self._marks.end_offset]
@@ -144,13 +145,13 @@ class Cleaner:
             place = self._clean_chunk(segment, chunk, place)
 
     def _clean_chunk(self, segment: Segment, chunk: Chunk, place: int) -> int:
-        """Write what stays of a chunk, whose first mark is at `place`; the place behind it."""
+        """Write the kept records of a chunk, whose first mark is at `place`; return the position after its marks."""
         batches: Any = chunk.batches
         if batches.matrix is not None and len(batches) and (batches.magic >= 2).all() and not in_transactions(batches):
             return self._clean_columns(segment, chunk, place)
         fate, first, first_place = _Fate.DROP, 0, place
         for row, batch in enumerate(chunk.batches.rows()):
-            if batch.records_count < 0:  # a compressed set of old: only itself tells how many there are
+            if batch.records_count < 0:  # a compressed message set: its header has no count of records
                 self._do(segment, chunk, (first, row), first_place, fate)
                 first, fate, place = row + 1, _Fate.DROP, self._rewrite_set(segment, chunk, row, place)
                 first_place = place
@@ -164,7 +165,7 @@ class Cleaner:
         return place
 
     def _clean_columns(self, segment: Segment, chunk: Chunk, place: int) -> int:
-        """The same of batches of today, none of a transaction, all at once."""
+        """Do the same for a chunk of v2 batches without transactions, all batches at once."""
         import numpy as np
 
         batches: Any = chunk.batches
@@ -215,7 +216,7 @@ class Cleaner:
         return _Fate.REWRITE
 
     def _is_retained(self, batch: Batch) -> bool:
-        """Whether a batch stays, though no record of it does."""
+        """Whether a batch stays, as an empty batch, although none of its records stay."""
         if batch.last_offset + 1 == self._request.first_uncleanable:
             if batch.magic >= 2:
                 return True
@@ -231,7 +232,7 @@ class Cleaner:
     # -- writing
 
     def _do(self, segment: Segment, chunk: Chunk, rows: tuple[int, int], place: int, fate: _Fate) -> None:
-        """Do the same with some batches, the first mark of which is at `place`."""
+        """Apply `fate` to the batches in `rows`, whose first mark is at `place`."""
         first, end = rows
         if first == end:
             return
@@ -267,7 +268,7 @@ class Cleaner:
             yield block
 
     def _rewrite(self, segment: Segment, chunk: Chunk, first: int, end: int, place: int) -> None:
-        """Batches of which some records stay, or all with a horizon, or in the format of today."""
+        """Encode batches again: some records are removed, or a delete horizon is set, or v0 and v1 become v2."""
         large = _LargeBatch(self._encoder)
         for block in self._blocks(segment, chunk, first, end):
             keep = self._keep(block, place)
@@ -290,7 +291,7 @@ class Cleaner:
             self._write(made.data, made.batches)
 
     def _rewrite_set(self, segment: Segment, chunk: Chunk, row: int, place: int) -> int:
-        """A compressed set of old becomes a batch, if anything of it stays; the place behind its marks."""
+        """Rewrite a compressed message set as a v2 batch if a record stays; return the position after its marks."""
         batch, begin = chunk.batches.row(row), place
         self._transactions.pass_data(batch.last_offset, batch.producer_id, is_transactional=False)
         for block in self._blocks(segment, chunk, row, row + 1):
@@ -304,7 +305,7 @@ class Cleaner:
         return place
 
     def _keep(self, block: RecordBlock, place: int) -> Any:
-        """A byte for each record of a block, the first mark of which is at `place`: 1 if it stays."""
+        """Return a byte per record of a block, whose first mark is at `place`: 1 if the record stays, else 0."""
         part = self._marks.part(place, place + block.record_count)
         if block.records.matrix is not None:
             import numpy as np
@@ -313,7 +314,7 @@ class Cleaner:
         return part.translate(_STAYS)
 
     def _unchanged(self, block: RecordBlock, place: int) -> BatchColumns | None:
-        """The headers of a block of whole batches where all may stay what they are, else None."""
+        """Return the headers of a block of whole batches if none of them changes, else None."""
         batches: Any = block.batches.part(block.first_row, block.end_row)
         if batches.matrix is None or (batches.magic < 2).any() or (batches.attributes & CONTROL_MASK).any():
             return None
@@ -321,7 +322,7 @@ class Cleaner:
         return None if tombstones else batches
 
     def _headers(self, block: RecordBlock, place: int, keep: Any) -> list[Batch]:
-        """What the batches of a block are to be; of the parts of a large one, what it is to be by the first."""
+        """Return the headers of the block's batches after rewriting; for a large batch, from its first kept part."""
         found, begin = [], 0
         for batch, record_end in zip(
             block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True
@@ -330,7 +331,7 @@ class Cleaner:
             header = batch if batch.magic >= 2 else _of_today(batch, block, keep, begin, end)
             start = place + begin - block.begun
             behind = self._set_end if batch.records_count < 0 else start + batch.records_count
-            # A control batch is rewritten for nothing but a horizon.
+            # A control batch is rewritten only to set its delete horizon.
             wants_one = batch.is_control or self._marks.kept(start, behind)[1] > 0
             if wants_one and batch.delete_horizon_ms is None:
                 bits = header.attributes | DELETE_HORIZON_MASK
@@ -341,7 +342,7 @@ class Cleaner:
 
 
 class _LargeBatch:
-    """A batch that comes in parts."""
+    """A batch whose records come in several blocks."""
 
     def __init__(self, encoder: BatchEncoder) -> None:
         self.header: Batch | None = None
@@ -349,7 +350,7 @@ class _LargeBatch:
         self._bodies: list[bytes] = []
 
     def add(self, block: RecordBlock, keep: Any, header: Batch) -> None:
-        """Take in those records of a part that stay, of which there is one; `header` as the parts before left it."""
+        """Add the kept records of a part, at least one; `header` is the header after the previous parts."""
         is_first = self.header is None
         base_timestamp = None if is_first else header.base_timestamp
         made, body = self._encoder.body(block.buffer, block.records, header, keep=keep, base_timestamp=base_timestamp)
@@ -364,7 +365,7 @@ class _LargeBatch:
         )
 
     def finish(self, position: int) -> EncodedBatches:
-        """The batch, for this position of its file."""
+        """Return the encoded batch, for `position` in its file."""
         assert self.header is not None
         return self._encoder.finish(self.header, self._bodies, position)
 
@@ -373,7 +374,7 @@ _STAYS = bytes((mark & GONE) ^ GONE for mark in range(256))
 
 
 def _of_today(batch: Batch, block: RecordBlock, keep: Any, begin: int, end: int) -> Batch:
-    """A message or compressed set of old as a batch of those of its records that stay."""
+    """Return the v2 header for the kept records of a message or compressed message set of v0 or v1."""
     rows = [row for row in range(begin, end) if keep[row]]
     append_time = TIMESTAMP_TYPE_MASK if batch.is_log_append_time else 0
     return batch._replace(

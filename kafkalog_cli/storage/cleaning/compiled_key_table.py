@@ -1,4 +1,4 @@
-"""The key table for large logs, by compiled kernels: it grows as keys come, up to the memory that it may take."""
+"""The key table for large logs, in compiled kernels: it grows with the keys, up to its memory limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkalog_cli.storage.cleaning.marks import Marks
 _FIRST_SLOTS = 1 << 12
 _SLOT_BYTES, _ENTRY_BYTES = 8, 16
 _BYTES_A_KEY = 16
-"""For how long a key the first arena is made."""
+"""Assumed size of a key, for the size of the first arena."""
 
 
 class CompiledKeyTable:
@@ -77,7 +77,7 @@ class CompiledKeyTable:
             )
 
     def _grow(self, *, slots: bool, size_bytes: int) -> bool:
-        """Make room for more keys, or for more bytes of keys; whether that is allowed."""
+        """Make room for more keys (`slots`), or for more bytes of keys; return False if the memory limit forbids it."""
         import numpy as np
 
         from kafkalog_cli.format.kernels import compiled, native
@@ -85,7 +85,7 @@ class CompiledKeyTable:
         now = self._slots.nbytes + self._entries.nbytes + self._arena.nbytes
         if not slots:
             larger = max(2 * len(self._arena), len(self._arena) + size_bytes)
-            if now + larger > self._memory_bytes:  # for a moment there are both
+            if now + larger > self._memory_bytes:  # the old and the new arena exist while one is copied
                 larger = self._memory_bytes - now
                 if larger < len(self._arena) + max(size_bytes, len(self._arena) // 8):
                     return False
@@ -116,14 +116,14 @@ def _longer(array: Any, size: int) -> Any:
 
 
 def _flags(marks: Marks) -> Any:
-    """A view of the marks, which cannot grow while it is there."""
+    """Return a view of the marks; the marks cannot grow while the view exists."""
     import numpy as np
 
     return np.frombuffer(marks.flags, dtype=np.uint8)
 
 
 def _arrays(block: RecordBlock) -> tuple[Any, Any]:
-    """The bytes and the columns of a block, also of one that the plain kernels made."""
+    """Return the bytes and the columns of a block as arrays, also if the plain kernels decoded it."""
     import numpy as np
 
     records: Any = block.records

@@ -1,4 +1,4 @@
-"""Why each record of a key stays or goes, found by reading the log for that key alone; nothing is written."""
+"""Explains why each record of a key stays or is removed, by reading the log for that key only; writes nothing."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from kafkalog_cli.storage.reading.scan import Chunk
 
 @unique
 class Reason(Enum):
-    """Why a record stays or goes when the log is cleaned. The value is the word that machine output uses."""
+    """Why a record stays or is removed when the log is cleaned. The value is the word in JSON output."""
 
     LAST = "last-of-its-key"
-    TOMBSTONE = "tombstone"  # the last one, without a value: it goes when its horizon has come
-    NOT_CLEANABLE = "not-cleanable"  # it lies behind what may be cleaned
+    TOMBSTONE = "tombstone"  # the last record of its key, without a value: removed after its delete horizon
+    NOT_CLEANABLE = "not-cleanable"  # after the part of the log that may be cleaned
     SUPERSEDED = "superseded"
     EXPIRED = "tombstone-expired"
     ABORTED = "transaction-aborted"
 
     @property
     def goes(self) -> bool:
-        """Whether the record goes."""
+        """Whether the record is removed."""
         return self in (Reason.SUPERSEDED, Reason.EXPIRED, Reason.ABORTED)
 
 
 class RecordFate(NamedTuple):
-    """A record of the key, and what becomes of it.
+    """A record of the key, and whether and why it is removed.
 
-    `by_offset` is the later record for which it goes. `due_ms`: a tombstone goes in the first cleaning from then on,
-    as far as its batch tells; None of one whose batch gets its horizon in the next cleaning.
+    `by_offset` is the offset of the later record that supersedes it, None if there is none. `due_ms` is the delete
+    horizon in a tombstone's batch: the first cleaning from then on removes it. It is None for other records, and for
+    a tombstone whose batch has no horizon yet.
     """
 
     base_offset: int
@@ -52,7 +53,7 @@ class RecordFate(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A record of the key where it was found."""
+    """A record of the key, with its segment and batch."""
 
     segment: Segment
     offset: int
@@ -63,7 +64,7 @@ class _Found(NamedTuple):
 
 
 def explain_key(log: CleanableLog, request: MarkingRequest, key: bytes) -> Iterator[RecordFate]:
-    """Each record of `key`, in the order of the log, the active segment too. Raises Damaged, and as reading does."""
+    """Yield each record of `key` in log order, including the active segment. Raises Damaged, and errors of reading."""
     search = _Search(log, request, key)
     last = max((found.offset for found in search if search.is_known(found)), default=-1)
     for found in search:
@@ -71,7 +72,7 @@ def explain_key(log: CleanableLog, request: MarkingRequest, key: bytes) -> Itera
 
 
 class _Search:
-    """The records of a key: iterate, as often as needed."""
+    """The records of a key; each iteration reads the log."""
 
     def __init__(self, log: CleanableLog, request: MarkingRequest, key: bytes) -> None:
         self._log = log
@@ -94,12 +95,12 @@ class _Search:
                     yield from self._in_block(segment, block, aborted)
 
     def is_known(self, found: _Found) -> bool:
-        """Whether a broker's table has it."""
+        """Whether a broker's key table contains the record."""
         request = self._request
         return not found.is_aborted and request.first_dirty <= found.offset < request.first_uncleanable
 
     def fate(self, found: _Found, last: int) -> RecordFate:
-        """What becomes of a record; `last` is the offset that the table has for the key, -1 if none."""
+        """Return whether and why a record is removed; `last` is the key's offset in the table, -1 if it has none."""
         is_null = found.value_size < 0
         fate = RecordFate(
             found.segment.base_offset,
@@ -125,7 +126,7 @@ class _Search:
         return fate._replace(reason=Reason.EXPIRED if is_over else Reason.TOMBSTONE, due_ms=horizon_ms)
 
     def _aborted(self, segment: Segment, chunk: Chunk, transactions: CleanedTransactions) -> set[int]:
-        """The rows of a chunk whose records are none: those of control batches and of aborted transactions."""
+        """Return the rows of the chunk's data batches that belong to aborted transactions."""
         found = set()
         for row in in_transactions(chunk.batches):
             batch = chunk.batches.row(row)

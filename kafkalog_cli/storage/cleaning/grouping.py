@@ -1,4 +1,4 @@
-"""Which segments are cleaned into one (Cleaner.groupSegmentsBySize)."""
+"""Decides which segments are cleaned into one segment (Cleaner.groupSegmentsBySize)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
 def group_segments(
     segments: Sequence[LogSegmentSize], segment_bytes: int, segment_index_bytes: int, first_uncleanable: int
 ) -> list[range]:
-    """Places of neighbours that together are no larger, log and indexes each, than a segment may be.
+    """Return groups of adjacent segments, as ranges of positions; each group is cleaned into one segment.
 
-    By their sizes before they are cleaned, and as long as the offsets fit into one segment, as far as the base offset
-    behind each tells.
+    The logs and each kind of index of a group together are within the limits, by their sizes before cleaning. The
+    offsets must fit into one segment; a segment is assumed to end just below the next base offset.
     """
     groups: list[range] = []
     at = 0
@@ -39,6 +39,6 @@ def _sum(sizes: tuple[int, int, int], more: tuple[int, int, int]) -> tuple[int, 
 
 
 def _last_offset(segments: Sequence[LogSegmentSize], at: int, first_uncleanable: int) -> int:
-    """The last offset that can be in a segment."""
+    """Return the largest offset that the segment at position `at` can contain."""
     behind = segments[at + 1].base_offset if at + 1 < len(segments) else first_uncleanable
     return behind - 1

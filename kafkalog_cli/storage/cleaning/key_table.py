@@ -1,6 +1,6 @@
-"""The last record of each key: a table of exact keys, which marks a record as gone when a later one has its key.
+"""A table with the last record of each key; it marks a record as removed when a later record has the same key.
 
-Kafka's SkimpyOffsetMap knows keys by their MD5; here the keys themselves are compared.
+Kafka's SkimpyOffsetMap compares the MD5 of keys; this table compares the keys themselves.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from kafkalog_cli.format.records import RecordBlock, field_bytes
 from kafkalog_cli.storage.cleaning.marks import GONE, Marks
 
 ENTRY_BYTES = 230
-"""What a key takes in the plain table besides its own bytes: the object, its place in the table, and a number."""
+"""Memory of a key in the plain table besides its own bytes: the object, its slot in the table, and a number."""
 
 
 class KeySlice(NamedTuple):
-    """The keys of which the hash ends with these bits: a part of all keys, when the table cannot hold all of them."""
+    """The keys whose hash ends with the `bits` bits of `value`: a part of all keys, if the table cannot hold them."""
 
     bits: int = 0
     value: int = 0
 
     def split(self, more_bits: int = 1) -> list[KeySlice]:
-        """The slices that make up this one."""
+        """Return the slices into which `more_bits` further bits split this slice."""
         return [KeySlice(self.bits + more_bits, self.value | at << self.bits) for at in range(1 << more_bits)]
 
 
 class KeyTable(Protocol):
-    """The records of a log come in order with `put`; then `mark_older` is given those that lie before all of them.
+    """The last record of each key; `put` takes records in log order, then `mark_older` the records before them.
 
-    Both take a block's records `first` to `end`, and the place of the mark of the block's first record.
+    Both take a block's records `first` to `end` (exclusive); `at` is the position of the block's first mark.
     """
 
     @property
     def is_full(self) -> bool:
-        """Whether a key came for which there was no room: what was marked until then is right."""
+        """Whether there was no room for a key; marks set until then are right."""
 
     def put(self, block: RecordBlock, first: int, end: int, at: int) -> int:
-        """Take in records, and mark those before them with the same key; the row of the first that found no room."""
+        """Add records, and mark the earlier records with the same keys; return the first row without room, or `end`."""
 
     def mark_older(self, block: RecordBlock, first: int, end: int, at: int) -> None:
-        """Mark those records of which the key is in the table."""
+        """Mark the records whose keys are in the table."""
 
 
 class PlainKeyTable:
-    """The table as a dictionary. `most_keys`: it is full with so many, as a broker's is."""
+    """A key table in a dictionary; `most_keys` is the number of keys at which it is full, as a broker's table is."""
 
     def __init__(self, marks: Marks, memory_bytes: int, part: KeySlice, most_keys: int | None = None) -> None:
         self.is_full = False
@@ -62,7 +62,7 @@ class PlainKeyTable:
             if key is None:
                 continue
             if self._most_keys is not None and len(last) >= self._most_keys:
-                self.is_full = True  # as in Kafka also for a key that is there
+                self.is_full = True  # as in Kafka, even if the table has this key
                 return row
             before = last.get(key)
             if before is not None:
@@ -84,7 +84,7 @@ class PlainKeyTable:
                 flags[at + row] |= GONE
 
     def _key(self, block: RecordBlock, row: int) -> bytes | None:
-        """The key of a record, None if it has none or is of another slice."""
+        """Return the key of a record, None if it has no key or its key is in another slice."""
         records = block.records
         key = field_bytes(block.buffer, int(records.key_position[row]), int(records.key_size[row]))
         return key if key is None or hash(key) & self._mask == self._value else None

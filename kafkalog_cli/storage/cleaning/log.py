@@ -1,4 +1,4 @@
-"""A log that is to be cleaned: its closed segments, and reading them batch by batch; damage ends it."""
+"""A log to be cleaned: reads its closed segments batch by batch, and ends with Damaged at the first damage."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from kafkalog_cli.storage.reading.read_ahead import ChunkBlocks, ReadAhead, Rows
 from kafkalog_cli.storage.reading.scan import Chunk, Scan
 
 _CHUNK_BYTES = 1 << 20
-"""Smaller than usual: of small records the columns take three times as much, and the memory is for keys."""
+"""Smaller than the usual chunk: columns of small records take three times its size, and memory is needed for keys."""
 
 
 class Damaged(Exception):
-    """The log cannot be cleaned: something in it is not as it should be, and it stays as it is."""
+    """The log cannot be cleaned because the file `path` is damaged; the log stays as it is."""
 
     def __init__(self, path: str, fault: Fault) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class Damaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CleanableLog:
-    """The segments of a log, ascending, the active one last; how to read them."""
+    """The segments of a log in ascending order, the active segment last, and how to read them."""
 
     fs: Filesystem
     segments: Sequence[Segment]
@@ -48,7 +48,7 @@ class CleanableLog:
 
     @property
     def sizes(self) -> list[LogSegmentSize]:
-        """The segments as choosing and grouping see them."""
+        """The base offsets and sizes of the segments, for `choosing` and `grouping`."""
         return [
             LogSegmentSize(
                 segment.base_offset,
@@ -60,7 +60,7 @@ class CleanableLog:
         ]
 
     def aborts(self) -> list[SegmentAborts]:
-        """The transaction indexes, of all segments. Raises Damaged."""
+        """Return the transaction indexes of all segments. Raises Damaged."""
         return [SegmentAborts(segment.base_offset, self._entries(segment)) for segment in self.segments]
 
     def _entries(self, segment: Segment) -> list[txnindex.AbortedTxn]:
@@ -77,25 +77,25 @@ def _whole_entries(file: FileStatus | None, entry_bytes: int) -> int:
 
 
 class SegmentChunks:
-    """The batches of a segment: iterate for chunks, whose batches are sound and in order. Raises Damaged."""
+    """The batches of a segment, in chunks; their CRCs and the order of their offsets are checked. Raises Damaged."""
 
     def __init__(self, log: CleanableLog, segment: Segment) -> None:
         self._log = log
         self._segment = segment
-        self._last_offset = NO_OFFSET  # a segment may begin in the middle of its first batch
+        self._last_offset = NO_OFFSET  # the first batch may begin below the base offset of the segment
 
     def __iter__(self) -> Iterator[Chunk]:
         with self._log.fs.open_read(self._segment.log.path) as file:
             yield from self._checked(self._scan(file))
 
     def begins_below(self, offset: int) -> bool:
-        """Whether the segment, named `offset` or above, may begin with records below it."""
+        """Whether the segment, with a base offset of at least `offset`, may begin with records below `offset`."""
         with self._log.fs.open_read(self._segment.log.path) as file:
             first = header_at(file, 0)
-        return isinstance(first, Batch) and first.base_offset < offset  # NO_OFFSET, in a message set, is below all
+        return isinstance(first, Batch) and first.base_offset < offset  # true for NO_OFFSET, of a message set
 
     def with_blocks(self, rows: Callable[[Chunk], list[Rows]]) -> Iterator[ChunkBlocks]:
-        """Each chunk with the records of those rows of it that `rows` tells, which is asked in a thread, in order."""
+        """Yield each chunk with the records of the rows that `rows` selects; threads call `rows` in chunk order."""
         with self._log.fs.open_read(self._segment.log.path) as file:
             for chunk, blocks in ReadAhead(self._scan(file), self._log.limits, rows, chosen=self._checked):
                 yield chunk, self._sound(blocks)
@@ -110,7 +110,7 @@ class SegmentChunks:
             yield block
 
     def _checked(self, chunks: Scan) -> Generator[Chunk, None, None]:
-        """The same chunks, checked as they come. Raises Damaged."""
+        """Yield the chunks after checking each. Raises Damaged."""
         path = self._segment.log.path
         for chunk in chunks:
             self._check(path, chunk.batches)
@@ -139,7 +139,7 @@ class SegmentChunks:
         self._last_offset = last
 
     def _are_sound(self, batches: Any) -> bool:
-        """The same for all rows at once, as far as they are of today's format."""
+        """Whether all rows pass, checked at once; False also for batches of v0 and v1, which `_check` then checks."""
         import numpy as np
 
         before = np.concatenate(([self._last_offset], batches.last_offset[:-1]))
@@ -157,7 +157,7 @@ class SegmentChunks:
 
 
 def in_transactions(batches: BatchColumns) -> list[int]:
-    """The rows of control batches and of those that belong to a transaction."""
+    """Return the rows of control batches and of transactional batches."""
     mask = CONTROL_MASK | TRANSACTIONAL_MASK
     columns: Any = batches
     if batches.matrix is not None:
@@ -168,7 +168,7 @@ def in_transactions(batches: BatchColumns) -> list[int]:
 
 
 def type_of_control(reader: RecordReader, chunk: Chunk, row: int, path: str) -> int | None:
-    """What the first record of a control batch is (-1 for one that no reader knows), None if it has none.
+    """Return the type of a control batch's first record: -1 if it is unknown, None if the batch has no record.
 
     Raises Damaged.
     """

@@ -1,7 +1,7 @@
-"""Reading a log to find out which of its records go (Cleaner.buildOffsetMap, shouldRetainRecord); nothing is written.
+"""Reads a log to find the records to remove (Cleaner.buildOffsetMap, shouldRetainRecord); writes nothing.
 
-The dirty part first, to see the last record of each key; then what lies before it is looked up. Where the keys do not
-fit into memory, slice by slice of them: each reads the log once more.
+The dirty part is read first, to find the last record of each key. Then the keys of the records before it are looked
+up. If the keys do not fit into memory, they are processed in slices, and each slice reads the log again.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ from kafkalog_cli.storage.reading.scan import Chunk
 from kafkalog_cli.storage.segments.index_end import entries_in_use
 
 MEMORY_BYTES = 128 << 20
-"""As much as a broker's cleaner threads have together (log.cleaner.dedupe.buffer.size)."""
+"""Memory for keys and marks; a broker's cleaner threads share as much (log.cleaner.dedupe.buffer.size)."""
 MOST_SLICE_BITS = 20
 _MARKS_PART = 8
-"""A mark takes a byte, a key some 40: this part of the memory is room for marks, those beyond it lie in a file."""
+"""The fraction 1/8 of the memory is for marks, and further marks are in a file: a mark takes 1 byte, a key about 40."""
 _RECORD_BYTES = 100
-"""As many are taken for a record where it is only guessed how many there are."""
+"""Assumed size of a record, to estimate the number of records."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkingRequest:
-    """What is to be cleaned: offsets from `first_dirty` to `first_uncleanable`, where a segment begins.
+    """The range to clean: offsets from `first_dirty` to `first_uncleanable`, the base offset of a segment.
 
-    Tombstones go whose horizon has come at `now_ms`; those of v0 and v1, which have none, in segments whose file is no
-    younger than `legacy_horizon_ms`. `memory_bytes` are for keys and marks. `most_keys`: end as a broker does whose
-    table is full with so many, short of `first_uncleanable`. `erased` are keys of which no record stays.
+    Tombstones are removed if their delete horizon is `now_ms` or earlier. Batches of v0 and v1 have no horizon: their
+    tombstones are removed if the mtime of the segment's log is `legacy_horizon_ms` or earlier. `memory_bytes` is for
+    keys and marks. `most_keys`: stop below `first_uncleanable`, as a broker does whose table is full with this many
+    keys. `erased`: keys whose records are all removed.
     """
 
     first_dirty: int
@@ -63,7 +64,10 @@ class MarkingRequest:
 
 
 def mark(log: CleanableLog, request: MarkingRequest) -> Marks:
-    """The marks of all records up to where the keys are known. Raises Damaged, and what opening and reading raise."""
+    """Return the marks of all records up to the end of the known keys.
+
+    Raises Damaged, KafkalogError if one key exceeds the memory, and the errors of opening and reading files.
+    """
     return _Marking(log, request).run()
 
 
@@ -111,7 +115,10 @@ class _Marking:
     # -- the dirty part
 
     def _read_dirty(self, places: range, table: KeyTable) -> int:
-        """Take in the keys of the dirty segments; how many bytes were read."""
+        """Add the keys of the dirty segments to `table`.
+
+        Returns the number of bytes read when the table became full, 0 if it has all keys or is full as a broker's.
+        """
         request, segments = self._request, self._log.segments
         tracker = CleanedTransactions()
         tracker.expect(aborted_between(self._log.aborts(), request.first_dirty, request.first_uncleanable))
@@ -129,7 +136,7 @@ class _Marking:
         return 0
 
     def _take(self, segment: Segment, block: RecordBlock, place: int, table: KeyTable) -> None:
-        """Take in the records of some batches; `place` is that of the first mark."""
+        """Add the records of a block to `table` and mark them; `place` is the position of the first mark."""
         count = block.record_count
         self._marks.reach(place + count)
         known = 0
@@ -143,7 +150,7 @@ class _Marking:
         self._note(segment, block, known, place)
 
     def _see(self, block: RecordBlock, known: int) -> None:
-        """Up to where the keys are known, after the first `known` records of a block have come."""
+        """Update the offset up to which keys are known, after the first `known` records of a block."""
         for row in range(known - 1, -1, -1):
             if block.records.key_size[row] >= 0:
                 self._pass(int(block.records.offset[row]))
@@ -155,10 +162,10 @@ class _Marking:
                 self._pass(int(block.batches.last_offset[block.first_row + at]))
                 break
 
-    # -- what lies before
+    # -- the clean part
 
     def _read_clean(self, table: KeyTable) -> None:
-        """Look up what lies before the first dirty offset."""
+        """Look up the keys of the records below the first dirty offset, and mark these records."""
         first_dirty = self._request.first_dirty
         for segment in self._log.segments:
             is_dirty = segment.base_offset >= first_dirty
@@ -179,9 +186,10 @@ class _Marking:
     def _blocks(
         self, segment: Segment, tracker: CleanedTransactions | None, track_from: int
     ) -> Iterator[tuple[RecordBlock, int, int]]:
-        """The records that are to be read, each block with the place of its first mark; and up to where was read.
+        """Yield the blocks to be marked, with the position of the first mark and the end of the chunk in the log.
 
-        The marks of those passed over, control batches and aborted ones, say that they stay: other rules take them.
+        Control batches and aborted batches are skipped. Their marks are those of kept records, because the cleaner
+        decides about these batches by other rules.
         """
         place = self._marks.start_of(segment.base_offset)
         rows = partial(self._rows, segment, tracker, track_from)
@@ -199,7 +207,7 @@ class _Marking:
     def _rows(
         self, segment: Segment, tracker: CleanedTransactions | None, track_from: int, chunk: Chunk
     ) -> list[tuple[int, int]]:
-        """The batches of a chunk whose records are to be read."""
+        """Return the ranges of rows of a chunk whose records are to be read."""
         found, first = [], 0
         for row in in_transactions(chunk.batches):
             if self._is_passed_over(segment, chunk, row, tracker, track_from):
@@ -208,7 +216,7 @@ class _Marking:
         return [(begin, end) for begin, end in (*found, (first, len(chunk.batches))) if begin < end]
 
     def _pass_over(self, batches: BatchColumns, first: int, end: int, place: int, *, is_dirty: bool) -> int:
-        """Have marks for batches that were not read; the place behind them."""
+        """Create the marks of batches that are not read; return the position after these marks."""
         for row in range(first, end):
             place += int(batches.records_count[row])
             if is_dirty:
@@ -233,7 +241,11 @@ class _Marking:
         return tracker.pass_data(batch.last_offset, batch.producer_id, is_transactional=True)
 
     def _note(self, segment: Segment, block: RecordBlock, known: int, place: int) -> None:
-        """Mark what the records themselves tell, of the first `known` also whether they go for it."""
+        """Mark the tombstones and the removed records of a block.
+
+        Records with erased keys are removed. Among the first `known` records, expired tombstones and records without
+        a key are removed too.
+        """
         marks, request = self._marks, self._request
         marks.note(block, 0, known, place, counts=True)
         marks.note(block, known, block.record_count, place, counts=False)
@@ -245,7 +257,7 @@ class _Marking:
 
 
 def _index_floor(log: CleanableLog, segment: Segment, offset: int) -> int:
-    """Where a broker begins to read a segment for `offset`."""
+    """Return the position at which a broker begins to read a segment for `offset`. Raises Damaged."""
     if segment.offset_index is None:
         return 0
     index, faults = entries_in_use(log.fs, segment.offset_index.path, OffsetIndex, segment.base_offset)
@@ -259,12 +271,12 @@ def _index_floor(log: CleanableLog, segment: Segment, offset: int) -> int:
 
 
 def _row_of(block: RecordBlock, offset: int) -> int:
-    """The first record of a block that is not below `offset`; they ascend."""
+    """Return the first row of a block with at least `offset`; offsets ascend."""
     return bisect_left(block.records.offset, offset)
 
 
 def _expired(block: RecordBlock, now_ms: int, *, is_old: bool) -> Iterator[tuple[int, int]]:
-    """The records of batches whose tombstones may go, as ranges of rows; `is_old`: those of v0 and v1 may."""
+    """Yield the rows of batches whose tombstones have expired, as ranges; `is_old`: includes batches of v0 and v1."""
     for at in _rows_with_horizon(block, with_legacy=is_old):
         batch = block.batches.row(block.first_row + at)
         horizon_ms = batch.delete_horizon_ms
@@ -273,7 +285,10 @@ def _expired(block: RecordBlock, now_ms: int, *, is_old: bool) -> Iterator[tuple
 
 
 def _rows_with_horizon(block: RecordBlock, *, with_legacy: bool) -> list[int]:
-    """The batches of a block that may have one, as places in the block."""
+    """Return the batches of a block with a delete horizon, and with `with_legacy` those of v0 and v1.
+
+    A batch is given by its position in the block.
+    """
     first, end = block.first_row, block.end_row
     columns: Any = block.batches
     if columns.matrix is not None:
@@ -287,5 +302,8 @@ def _rows_with_horizon(block: RecordBlock, *, with_legacy: bool) -> list[int]:
 
 
 def _bits_for(read_bytes: int, all_bytes: int) -> int:
-    """In how many slices, as a power of two, a table may hold what was too much after so many of all bytes."""
+    """Return the number of bits that split the keys into slices that may fit, 1 to 6.
+
+    The table became full after `read_bytes` of `all_bytes`.
+    """
     return max(1, min(6, (all_bytes // max(1, read_bytes)).bit_length()))

@@ -1,4 +1,4 @@
-"""What becomes of each record that a cleaning reads: a byte for each, in the order of the log."""
+"""Marks of the records that a cleaning reads: a byte per record, in log order, says whether the record is removed."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 from kafkalog_cli.format.records import RecordBlock
 
 GONE = 1
-"""The record goes: its key has a later one, it has no key, or it is a tombstone whose time is over."""
+"""The record is removed: a later record has its key, it has no key, its key is erased, or its tombstone expired."""
 TOMBSTONE = 2
-"""Its value is null."""
+"""The value of the record is null."""
 HELD_BYTES = 32 << 20
-"""Up to this size the marks are kept in memory, more in an unnamed temporary file, of which no more is mapped in."""
+"""Marks are kept in memory up to this size, above it in an unnamed temporary file, with no more than this mapped in."""
 _ZEROS = bytes(1 << 20)
 
 
 class Marks:
-    """The marks of the records of some segments, control records and aborted ones with them.
+    """The marks of the records of some segments, including control records and aborted records.
 
-    `flags` has `count` of them one behind the other, and more room at its end; `starts` tells by base offset where
-    those of a segment begin. `end_offset` is the offset up to which the keys of the log are known: what lies behind it
-    stays. Without room for a temporary file all stays in memory.
+    `flags` has `count` consecutive marks, and free room after them. `starts` maps the base offset of a segment to the
+    position of its first mark. `end_offset` is the offset up to which the keys of the log are known; records from
+    there on stay. `keyless` counts the records removed because they have no key. If a temporary file cannot be
+    written, all marks stay in memory.
     """
 
     def __init__(self, held_bytes: int = HELD_BYTES) -> None:
@@ -34,14 +35,14 @@ class Marks:
         self._held_bytes = held_bytes
         self._file: Any = None
         self._can_spill = True
-        self._seen = 0  # where the marks were last let go of
+        self._seen = 0  # the position at which mapped pages were last released
 
     def start_of(self, base_offset: int) -> int:
-        """Where the marks of a segment begin; behind all others, if it is new."""
+        """Return the position of a segment's first mark; for a new segment, the end of all marks."""
         return self.starts.setdefault(base_offset, self.count)
 
     def reach(self, end: int) -> bool:
-        """Have a mark for every record up to `end`; whether the last of them are new."""
+        """Extend the marks to `end`; return False if they reach that far already."""
         self._let_go_behind(end)
         if end <= self.count:
             return False
@@ -51,19 +52,22 @@ class Marks:
         return True
 
     def parts(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """The rows `first` to `end`, in parts after each of which the marks of any records may be mapped in."""
+        """Split the rows `first` to `end` into parts that may each access any marks, and release pages after each.
+
+        So the memory for mapped pages stays limited.
+        """
         if isinstance(self.flags, bytearray):
             yield first, end
             return
-        step = max(1, self._held_bytes // mmap.PAGESIZE)  # each may be on a page of its own
+        step = max(1, self._held_bytes // mmap.PAGESIZE)  # each row may touch a different page
         for begin in range(first, end, step):
             yield begin, min(begin + step, end)
             self._let_go()
 
     def note(self, block: RecordBlock, first: int, end: int, at: int, *, counts: bool) -> None:
-        """Mark those of a block's records `first` to `end` that have no value, and, if it `counts`, no key.
+        """Mark the tombstones among a block's records `first` to `end`; if `counts`, also remove records without a key.
 
-        `at` is the place of the mark of the block's first record.
+        `at` is the position of the mark of the block's first record.
         """
         records = block.records
         if records.matrix is not None:
@@ -88,32 +92,32 @@ class Marks:
             flags |= keyless.astype(np.uint8)
 
     def expire(self, first: int, end: int) -> None:
-        """Have the tombstones among the records `first` to `end` go, by the places of their marks."""
+        """Mark the tombstones at positions `first` to `end` as removed."""
         flags = self.flags
         for at in range(first, end):
             if flags[at] & TOMBSTONE:
                 flags[at] |= GONE
 
     def take(self, places: Iterable[int]) -> None:
-        """Have the records with marks at these places go."""
+        """Mark the records at `places` as removed."""
         for at in places:
             self.flags[at] |= GONE
 
     def kept(self, first: int, end: int) -> tuple[int, int]:
-        """How many records stay of those, and how many of these have no value."""
+        """Return the number of records that stay at positions `first` to `end`, and how many of them are tombstones."""
         part = self.part(first, end)
         tombstones = part.count(TOMBSTONE)
         return part.count(0) + tombstones, tombstones
 
     def part(self, first: int, end: int) -> bytes | bytearray:
-        """A copy of the marks of the records `first` to `end`."""
+        """Return a copy of the marks at positions `first` to `end`."""
         self._let_go_behind(end)
         return self.flags[first:end]
 
     # -- more marks than are held in memory
 
     def _make_room(self, end: int) -> None:
-        """Have room for that many."""
+        """Make room for `end` marks, in memory or in the temporary file."""
         if isinstance(self.flags, bytearray) and (end <= self._held_bytes or not self._can_spill):
             self.flags.extend(bytes(end - len(self.flags)))
             return
@@ -125,7 +129,10 @@ class Marks:
             self.flags.extend(bytes(end - self.count))
 
     def _mapped(self, size_bytes: int) -> mmap.mmap:
-        """The marks that there are, in a file of so many bytes. All are written: in a hole there may be no room."""
+        """Map the marks as a file of `size_bytes`.
+
+        All bytes are written: in a hole of the file a later write could find the disk full.
+        """
         if self._file is None:
             import tempfile
 
@@ -138,12 +145,12 @@ class Marks:
         return mmap.mmap(self._file.fileno(), size_bytes)
 
     def _let_go_behind(self, place: int) -> None:
-        """The same where much was gone through since."""
+        """Release mapped pages if `place` is far from the position of the last release."""
         if abs(place - self._seen) > self._held_bytes // 4:
             self._seen = place
             self._let_go()
 
     def _let_go(self) -> None:
-        """Have none of the temporary file in memory that is counted as this process's: it is read again if needed."""
+        """Release the mapped pages of the temporary file from this process's memory; they are read again if needed."""
         if isinstance(self.flags, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self.flags.madvise(mmap.MADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""The segments that a cleaning writes: logs that grow by batches, with indexes by the one rule, and their closing."""
+"""Writes the segments of a cleaning: appends batches to a log, and writes the indexes when the segment is closed."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _BUFFER_BYTES = 1 << 20
 
 
 class FileMaker(Protocol):
-    """Where new files go."""
+    """Creates the new files of a cleaning."""
 
     def create(self, name: str, mtime_ms: int | None) -> WritableFile:
-        """Make a file, which `finish` is called for when it is written."""
+        """Create a file; `finish` is called after its bytes are written."""
 
     def finish(self, file: WritableFile) -> None:
-        """Have the file on the disk, with its mtime, and close it."""
+        """Sync the file to the disk, set its mtime, and close it."""
 
 
 class CleanedSegment(NamedTuple):
-    """A segment that was written: the names that its files have, a work suffix behind, and the size of its log."""
+    """A written segment: the names of its files, with the work suffix, and the size of its log."""
 
     base_offset: int
     names: tuple[str, ...]
@@ -35,23 +35,23 @@ class CleanedSegment(NamedTuple):
 
 
 class IndexLimits(NamedTuple):
-    """index.interval.bytes and segment.index.bytes of a topic."""
+    """Settings of a topic: index.interval.bytes and segment.index.bytes."""
 
     interval_bytes: int
     segment_index_bytes: int
 
 
 class CleanedSegments:
-    """Writes the batches of one group; more than one segment comes of it only where one cannot hold them.
+    """Writes the batches of a group of segments to a single new segment, or to several if they do not fit.
 
-    The files get `mtime_ms`, that of the last segment of the group, by which tombstones of old formats are judged.
+    The files get `mtime_ms`, the mtime of the group's last segment: it decides when tombstones of v0 and v1 expire.
     """
 
     def __init__(self, files: FileMaker, base_offset: int, limits: IndexLimits, mtime_ms: int) -> None:
         self.done: list[CleanedSegment] = []
         self.position = 0
         self.is_all_below = False
-        """Whether the segment holds a batch that ends below its name, and nothing else: a reader would not find it."""
+        """Whether the segment has a batch that ends below its base offset, and no other: readers would not find it."""
         self._files = files
         self._limits = limits
         self._mtime_ms = mtime_ms
@@ -59,12 +59,12 @@ class CleanedSegments:
         self._begin(base_offset)
 
     def write(self, data: memoryview, batches: BatchColumns) -> None:
-        """Append batches that lie one behind the other in `data`; their positions begin with that of the log's end."""
+        """Append consecutive batches with the bytes `data`; the position of the first is the end of the log."""
         count = len(batches)
         fit = min(self._rows_that_fit(batches), count)
         below = self._rows_below(batches)
         done, error = self._indexes.add(batches.part(below, fit), fit - below)
-        del error  # what does not fit goes into another segment
+        del error  # batches that do not fit are written to another segment
         done += below
         self.is_all_below = done == below and (below > 0 or self.is_all_below)
         size = len(data) if done == count else int(batches.position[done]) - self.position
@@ -77,11 +77,11 @@ class CleanedSegments:
             self.write(data[size:], moved(batches.part(done, count), self.position))
 
     def note_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
-        """Have the transaction index name these, whose markers were just written."""
+        """Add aborted transactions, whose markers were just written, to the transaction index."""
         self._aborted += aborted
 
     def close(self) -> list[CleanedSegment]:
-        """Write what is left, and all indexes; the segments."""
+        """Write the remaining bytes and all indexes; return the segments."""
         self._close()
         return self.done
 
@@ -96,7 +96,10 @@ class CleanedSegments:
         return segment_file_name(self._base_offset, kind, WorkState.CLEANED)
 
     def _rows_below(self, batches: BatchColumns) -> int:
-        """1 if this is the segment's first batch and ends below its name: of a message set only the rest went."""
+        """Return 1 if this is the segment's first batch and ends below its base offset, else 0.
+
+        Such a batch is the rest of a message set whose records at the base offset and above were removed.
+        """
         if self.position or int(batches.last_offset[0]) >= self._base_offset:
             return 0
         self._indexes.begin_below(int(batches.max_timestamp[0]))
@@ -147,7 +150,7 @@ class CleanedSegments:
 
 
 def moved(batches: BatchColumns, position: int) -> BatchColumns:
-    """The columns of batches that lie one behind the other, the first of them at `position`."""
+    """Return the columns of consecutive batches, shifted so that the first batch is at `position`."""
     shift = position - int(batches.position[0])
     if batches.matrix is not None:
         matrix: Any = batches.matrix.copy()

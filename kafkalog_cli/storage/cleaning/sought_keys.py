@@ -1,4 +1,4 @@
-"""Finding the records that have one of some keys: exact, many records at once where compiled kernels decoded them."""
+"""Finds the records with given keys: exact, and many records at once if compiled kernels decoded them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kafkalog_cli.storage.cleaning.key_table import KeySlice
 from kafkalog_cli.storage.cleaning.marks import Marks
 
 _ANY_BYTES = 1 << 62
-"""The keys were given, and must all be held, whatever that takes."""
+"""No memory limit: all given keys must be kept."""
 
 
 class SoughtKeys:
-    """Keys, each with a number: its place among those that were given, a second one of the same left out."""
+    """Keys with their numbers: the position of each key in the given sequence, the first one of a repeated key."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._numbers = {key: number for number, key in reversed(list(enumerate(keys)))}
@@ -24,12 +24,12 @@ class SoughtKeys:
         return len(self._numbers)
 
     def finder(self) -> KeyFinder:
-        """What finds them, for one thread."""
+        """Return a finder of the keys, for use in one thread."""
         return KeyFinder(self._numbers)
 
 
 class KeyFinder:
-    """Finds records by their keys, of which it is given the numbers; it is not for several threads."""
+    """Finds records by key; `numbers` has the number of each key. Not thread-safe."""
 
     def __init__(self, numbers: Mapping[bytes, int]) -> None:
         self._numbers = numbers
@@ -37,7 +37,7 @@ class KeyFinder:
         self._marks = Marks()
 
     def rows(self, block: RecordBlock) -> list[int]:
-        """The records of a block that have one of the keys."""
+        """Return the rows of a block whose records have one of the keys."""
         if not block.is_compiled:
             return [row for row in range(block.record_count) if self._key(block, row) in self._numbers]
         import numpy as np
@@ -52,7 +52,7 @@ class KeyFinder:
         return found
 
     def number_of(self, block: RecordBlock, row: int) -> int:
-        """The number of the key of a record that was found."""
+        """Return the key's number for a row that `rows` returned."""
         key = self._key(block, row)
         assert key is not None
         return self._numbers[key]

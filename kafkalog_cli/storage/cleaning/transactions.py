@@ -1,4 +1,4 @@
-"""Transactions as the cleaner follows them through a log: what was aborted, and which markers may go (KIP-98)."""
+"""Follows transactions through a log as the cleaner does: aborted batches, and removable markers (KIP-98)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalog_cli.format.txnindex import AbortedTxn
 
 
 class _Ongoing:
-    """An aborted transaction whose marker has not come yet; `is_observed`: a batch of its data is there."""
+    """An aborted transaction before its marker; `is_observed`: the log still has a batch of its data."""
 
     __slots__ = ("is_observed", "txn")
 
@@ -22,7 +22,10 @@ class _Ongoing:
 
 
 class CleanedTransactions:
-    """Mirrors CleanedTransactionMetadata. `kept` are the entries that the new transaction index gets."""
+    """The transactions of a log that is read in order (CleanedTransactionMetadata).
+
+    `kept` has the entries for the new transaction index.
+    """
 
     def __init__(self) -> None:
         self.kept: list[AbortedTxn] = []
@@ -32,18 +35,18 @@ class CleanedTransactions:
         self._count = 0
 
     def expect(self, aborted: Iterable[AbortedTxn]) -> None:
-        """Take in entries of transaction indexes; one may be given again for each segment that it reaches into."""
+        """Add entries of transaction indexes; an entry may be added again for each segment that it reaches into."""
         for txn in aborted:
             self._count += 1
             heapq.heappush(self._coming, (txn.first_offset, self._count, txn))
 
     def take_kept(self) -> list[AbortedTxn]:
-        """The entries kept since this was last asked for."""
+        """Return the entries kept since the last call."""
         kept, self.kept = self.kept, []
         return kept
 
     def pass_data(self, last_offset: int, producer_id: int, *, is_transactional: bool) -> bool:
-        """A batch of data has come: whether its transaction was aborted."""
+        """Process a data batch; return whether its transaction was aborted."""
         self._begin_up_to(last_offset)
         if not is_transactional:
             return False
@@ -55,7 +58,7 @@ class CleanedTransactions:
         return True
 
     def pass_control(self, batch: Batch, control_type: int | None) -> bool:
-        """A control batch has come: whether it may go. `control_type` None: it is empty."""
+        """Process a control batch; return whether it may be removed. `control_type` is None if the batch is empty."""
         self._begin_up_to(batch.last_offset)
         if control_type is None:
             return True
@@ -85,9 +88,10 @@ class SegmentAborts(NamedTuple):
 
 
 def aborted_between(indexes: Sequence[SegmentAborts], from_offset: int, to_offset: int) -> list[AbortedTxn]:
-    """Aborted transactions that reach into the range, as far as a broker looks for them (collectAbortedTransactions).
+    """Return the aborted transactions that overlap the range, as a broker finds them (collectAbortedTransactions).
 
-    From the segment in which `from_offset` lies on, up to the first entry that says that all before `to_offset` ended.
+    The search covers entries from the segment with `from_offset` on. It ends at the first entry whose last stable
+    offset is at least `to_offset`: all transactions before `to_offset` had ended.
     """
     first = max((at for at, index in enumerate(indexes) if index.base_offset <= from_offset), default=0)
     found = []

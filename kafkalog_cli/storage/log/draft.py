@@ -1,4 +1,4 @@
-"""The files of a partition directory as changes that are not made yet would leave them."""
+"""A draft: the files of a partition directory as they would be after the planned changes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from kafkalog_cli.storage.reading.scan import read_readable
 
 PIECE_BYTES = 1 << 20
 HELD_BYTES = 32 << 20
-"""New contents up to this size are kept in memory, more in an unnamed temporary file."""
+"""New contents are kept in memory up to this size, above it in an unnamed temporary file."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A file that is on the disk under `name`, or its beginning; as a copy any part of it, from `start` on."""
+    """Bytes of the file that is on the disk under `name`: `size_bytes` from byte `start` on.
+
+    `is_copy`: the drafted file is a copy of these bytes. Otherwise it is that file, renamed or cut, and `start` is 0.
+    """
 
     name: str
     start: int
@@ -31,7 +34,7 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A part of the spool, `zeros` behind it."""
+    """A part of the spool, followed by `zeros` zero bytes."""
 
     start: int
     length: int
@@ -46,10 +49,10 @@ _Bytes = _Stored | _Written
 
 
 class Draft:
-    """Reads and changes the regular files of `directory` by name; nothing on the disk changes.
+    """The regular files of `directory` by name, to be read and changed; nothing on the disk changes.
 
-    It is what a plan is made with: mechanisms of the broker run on it, and `changes` tells what they would do.
-    As a `Filesystem` it serves the paths in its directory as drafted, and no others.
+    Plans are made with a draft: the broker's mechanisms run on it, and `changes` lists the changes to the disk.
+    A draft is also a `Filesystem` that contains only the drafted files of its directory.
     """
 
     def __init__(self, fs: Filesystem, directory: str) -> None:
@@ -60,38 +63,41 @@ class Draft:
         self._now: dict[str, _Bytes] = {n: _Stored(n, 0, entry.size_bytes) for n, entry in self._before.items()}
         self._spool = _Spool()
         self.unopened: list[Unreadable] = []
-        """Why files could not be opened, also in forks: what was found without them may be wrong."""
+        """Errors of files that could not be opened, by this draft or its forks: a plan made without them may be wrong.
+
+        The list is shared with the forks.
+        """
 
     def fork(self) -> Draft:
-        """Another draft that begins as this one is."""
+        """Return a copy of this draft; later changes to one do not affect the other."""
         fork = copy.copy(self)
         fork._now = dict(self._now)
         return fork
 
     def differences(self, other: Draft) -> set[str]:
-        """The names of files that this draft has otherwise than `other`, a fork of it or where it was forked from."""
+        """Return the names of the files that differ between this draft and `other`, its fork or its origin."""
         return {name for name in self._now.keys() | other._now.keys() if self._now.get(name) != other._now.get(name)}
 
-    # -- what is there
+    # -- reading
 
     def names(self) -> list[str]:
-        """The names of the files, sorted."""
+        """Return the names of the files, sorted."""
         return sorted(self._now)
 
     def __contains__(self, name: str) -> bool:
         return name in self._now
 
     def size_bytes(self, name: str) -> int:
-        """The size of a file that is there."""
+        """Return the size of a file, which must exist."""
         return self._now[name].size_bytes
 
     def name_on_disk(self, name: str) -> str | None:
-        """The name that a file has now, None for one that is written or that is not there."""
+        """Return the name that a drafted file has on the disk; None if it is written by the draft or does not exist."""
         found = self._now.get(name)
         return found.name if found is not None and _is_the_file(found) else None
 
     def read(self, name: str) -> bytes:
-        """A whole small file. Raises PathNotFound, Unreadable, OSError with its path."""
+        """Return the bytes of a small file. Raises PathNotFound, Unreadable, and OSError with the file's path."""
         with self.reader(name) as file:
             data = bytearray(file.size_bytes)
             try:
@@ -101,7 +107,7 @@ class Draft:
                 raise
 
     def reader(self, name: str) -> ReadableFile:
-        """A file as drafted. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+        """Open a file as drafted. Raises PathNotFound, NotKafkaLayout, Unreadable."""
         path = self.path(name)
         found = self._now.get(name)
         if found is None:
@@ -118,24 +124,24 @@ class Draft:
             raise
 
     def path(self, name: str) -> str:
-        """The path of `name`."""
+        """Return the path of `name`."""
         return f"{self.directory}/{name}"
 
-    # -- the same as a Filesystem
+    # -- the protocol Filesystem
 
     def open_read(self, path: str) -> ReadableFile:
         """See `Filesystem`."""
         return self.reader(self._name(path))
 
     def status(self, path: str) -> FileStatus | None:
-        """See `Filesystem`; new files have no inode and the mtime 0."""
+        """See `Filesystem`; new files have no inode and an mtime of 0."""
         name = path.rpartition("/")[2]
         if path != self.path(name) or name not in self._now:
             return None
         return self._status(name)
 
     def list_directory(self, path: str) -> list[FileStatus]:
-        """See `Filesystem`; of the directory itself, its regular files only."""
+        """See `Filesystem`; lists only the draft's directory, and only its regular files."""
         if path.rstrip("/") != self.directory.rstrip("/"):
             raise PathNotFound(path=path)
         return [self._status(name) for name in self.names()]
@@ -155,16 +161,16 @@ class Draft:
     # -- changes
 
     def drop(self, name: str) -> None:
-        """Take a file away; nothing where there is none."""
+        """Remove a file; do nothing if it does not exist."""
         self._now.pop(name, None)
 
     def move(self, old: str, new: str) -> None:
-        """Give a file another name, over what has that name; nothing where there is none."""
+        """Rename a file, replacing any file with the new name; do nothing if `old` does not exist."""
         if old in self._now:
             self._now[new] = self._now.pop(old)
 
     def cut(self, name: str, size_bytes: int) -> None:
-        """Shorten a file; nothing where it is no longer than that."""
+        """Shorten a file to `size_bytes`; do nothing if it is not longer."""
         now = self._now[name]
         if size_bytes >= now.size_bytes:
             return
@@ -175,20 +181,20 @@ class Draft:
             self._now[name] = _Written(now.start, length, size_bytes - length)
 
     def put(self, name: str, data: bytes, zeros: int = 0) -> None:
-        """Write a file, new or in the place of another: `data` and so many zero bytes."""
+        """Create or replace a file with `data`, followed by `zeros` zero bytes."""
         self._now[name] = _Written(self._spool.add(data), len(data), zeros)
 
     def slice(self, name: str, source: str, start: int, size_bytes: int) -> None:
-        """Make a file of a part of another one that is on the disk now."""
+        """Create a file from `size_bytes` of `source`, from byte `start` on; `source` must be a file on the disk."""
         found = self._now[source]
         assert isinstance(found, _Stored)
         self._now[name] = _Stored(found.name, found.start + start, size_bytes, is_copy=True)
 
     def changes(self) -> list[Change]:
-        """What leads from the files on the disk to the drafted ones, in an order that is safe to stop in.
+        """Return the changes from the files on the disk to the drafted files, in an order that is safe to interrupt.
 
-        What goes goes first: behind a log that is cut no later segment may stay, or nobody sees the gap.
-        Raises ValueError if files exchanged their names.
+        Removals come first: if a later segment remained after a log that is cut, the gap between them would go
+        unnoticed. Raises ValueError if files exchanged their names.
         """
         kept = {now.name: name for name, now in self._now.items() if _is_the_file(now)}
         drops: list[Change] = [Drop(name) for name in sorted(self._before) if name not in kept and self._goes(name)]
@@ -209,12 +215,12 @@ class Draft:
         return [*drops, *moves, *cuts, *puts]
 
     def _goes(self, name: str) -> bool:
-        """Whether the file on the disk must go before the changes: nothing, or a renamed file, gets its name."""
+        """Whether the file on the disk must be removed: the draft has no `name`, or renames another file to it."""
         now = self._now.get(name)
         return now is None or _is_the_file(now)
 
     def _size_if_prefix(self, name: str, now: _Bytes) -> int | None:
-        """The size of the file on the disk if it begins with all that is drafted in its place, else None."""
+        """Return the size of the file on the disk if it begins with all bytes drafted for its name, else None."""
         before = self._before[name].size_bytes
         if before < now.size_bytes:
             return None
@@ -230,14 +236,14 @@ class Draft:
 
 
 class _Spool:
-    """What was written, one behind the other; a draft and its forks share it."""
+    """All written contents, one after the other; a draft and its forks share a spool."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(HELD_BYTES)  # noqa: SIM115  (lives as long as the draft)
         self._size_bytes = 0
 
     def add(self, data: bytes) -> int:
-        """Keep `data`: the place where it is."""
+        """Append `data` and return its position."""
         start = self._size_bytes
         self._file.seek(start)
         self._file.write(data)
@@ -245,7 +251,7 @@ class _Spool:
         return start
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Bytes from that place on."""
+        """Read bytes from `position` on into `buffer`; return their number."""
         self._file.seek(position)
         data = self._file.read(len(buffer))
         buffer[: len(data)] = data
@@ -253,13 +259,13 @@ class _Spool:
 
 
 class _DraftedFile:
-    """What the two kinds of drafted files share."""
+    """The common part of the two kinds of drafted files."""
 
     path: str
     size_bytes: int
 
     def close(self) -> None:
-        """Nothing is held, unless a subclass says otherwise."""
+        """Do nothing: a subclass that holds an open file closes it."""
 
     def __enter__(self) -> _DraftedFile:
         return self
@@ -308,7 +314,7 @@ class _WrittenFile(_DraftedFile):
 
 
 class _DraftedContent(Content):
-    """The bytes of a drafted file for whoever writes it."""
+    """The bytes of a drafted file, in pieces, for writing it to the disk."""
 
     def __init__(self, draft: Draft, spool: _Spool, part: _Bytes) -> None:
         self._draft = draft
@@ -338,7 +344,7 @@ def _is_the_file(now: _Bytes) -> TypeGuard[_Stored]:
 
 
 def _in_order(moves: dict[str, str]) -> list[Change]:
-    """The renames so that each finds its new name free."""
+    """Return the renames in an order in which each new name is free."""
     ordered: list[Change] = []
     rest = dict(sorted(moves.items()))
     while rest:

@@ -1,4 +1,4 @@
-"""Leader epochs of a partition and where each starts (LeaderEpochFileCache)."""
+"""The leader epochs of a partition and their start offsets (Kafka's LeaderEpochFileCache)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kafkalog_cli.storage.log.load_error import LoadFailed
 
 
 class LeaderEpochs:
-    """Epochs in ascending order, and whether the file must be written (`is_changed`).
+    """The leader epochs in ascending order; `is_changed` means that the checkpoint file must be rewritten.
 
-    What is read is assigned entry by entry, so entries that do not ascend drop those before them; the file
-    keeps them until something is changed.
+    The entries of the file are assigned one by one, so an entry that does not ascend drops the conflicting entries
+    before it. The file keeps them until another change.
     """
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
@@ -24,19 +24,19 @@ class LeaderEpochs:
 
     @classmethod
     def from_file(cls, data: bytes) -> LeaderEpochs:
-        """The epochs of a `leader-epoch-checkpoint`. Raises LoadFailed where a broker cannot read the file."""
+        """Decode a `leader-epoch-checkpoint` file. Raises LoadFailed where a broker cannot read the file."""
         entries, faults = decode_leader_epochs(data)
         if faults:
             raise LoadFailed("KafkaStorageException", f"leader-epoch-checkpoint: {faults[0].message}")
         return cls(entries)
 
     def encode(self) -> bytes:
-        """The bytes of the file."""
+        """Return the bytes of the checkpoint file."""
         return encode_leader_epochs(self.entries)
 
     @property
     def entries(self) -> list[EpochEntry]:
-        """The entries, by epoch."""
+        """The entries, sorted by epoch."""
         return sorted(self._by_epoch.values())
 
     @property
@@ -45,7 +45,11 @@ class LeaderEpochs:
         return max(self._by_epoch, default=None)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` starts at `start_offset`, unless that is known; drops what does not fit before it."""
+        """Set the start offset of `epoch`, unless it is the latest epoch and starts at or below `start_offset`.
+
+        Drops all entries with that epoch or a later one, or with that start offset or a later one. Raises LoadFailed
+        if a number is negative.
+        """
         if epoch < 0 or start_offset < 0:
             raise LoadFailed("IllegalArgumentException", f"invalid leader epoch {epoch} at offset {start_offset}")
         latest = self._latest()
@@ -63,7 +67,7 @@ class LeaderEpochs:
             self.is_changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Let the log begin at `start_offset`: of the epochs that start up to there the last remains, from there on."""
+        """Drop the epochs that end at or below `start_offset`; the epoch that contains it starts there from now on."""
         last: EpochEntry | None = None
         for entry in self.entries:
             if entry.start_offset > start_offset:
@@ -71,11 +75,11 @@ class LeaderEpochs:
             last = self._by_epoch.pop(entry.epoch)
         if last is not None:
             self._by_epoch[last.epoch] = EpochEntry(last.epoch, start_offset)
-            # Written even where nothing differs, as the broker does.
+            # The broker writes the file even if this changes nothing.
             self.is_changed = True
 
     def clear(self) -> None:
-        """Drop all."""
+        """Drop all epochs."""
         self._by_epoch.clear()
         self.is_changed = True
 

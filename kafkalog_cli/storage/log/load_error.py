@@ -1,4 +1,4 @@
-"""What keeps a broker from loading a partition."""
+"""Errors that interrupt a broker's loading of a partition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from kafkalog_cli.format.fault import Fault
 
 
 class Rebuilt(NamedTuple):
-    """What the log of a segment, up to byte `valid_bytes`, says that its indexes should hold."""
+    """Contents for the indexes of a segment, rebuilt from its log up to byte `valid_bytes`.
+
+    `end_offset` is the offset after the last v2 batch, None if there is none.
+    """
 
     valid_bytes: int
     end_offset: int | None
@@ -21,9 +24,9 @@ NOTHING_REBUILT = Rebuilt(0, None, b"", b"", b"")
 
 
 class LoadFailed(Exception):
-    """A broker's loading of the partition ends with this: `java_class` is the exception's simple name.
+    """A broker's loading of the partition fails; `java_class` is the simple name of the Java exception.
 
-    What the broker changed until then stays changed.
+    Changes that the broker made before the failure remain.
     """
 
     def __init__(self, java_class: str, reason: str) -> None:
@@ -33,14 +36,19 @@ class LoadFailed(Exception):
 
 
 def cannot_read(name: str, fault: Fault) -> LoadFailed:
-    """FileLogInputStream and FileChannelRecordBatch wrap an IOException, so that nobody takes the disk for bad."""
+    """Return the failure of a broker that cannot read bytes of the file `name`.
+
+    FileLogInputStream and FileChannelRecordBatch wrap the IOException in a KafkaException, so the broker does not
+    take the log directory offline.
+    """
     return LoadFailed("KafkaException", f"{name}: bytes from {fault.position} on {fault.message}")
 
 
 class InvalidOffset(Exception):
-    """An index entry would not go up; recovery then empties the segment.
+    """The offset of an index entry would not ascend; recovery then empties the segment.
 
-    `rebuilt` is what there was until then, `is_at_close`: it was the last entry, after what is not valid was cut.
+    `rebuilt` has the contents rebuilt until then. `is_at_close`: the entry is the last of the time index, which is
+    added after the invalid bytes of the log are cut.
     """
 
     rebuilt = NOTHING_REBUILT
@@ -48,9 +56,9 @@ class InvalidOffset(Exception):
 
 
 class SegmentOverflow(Exception):
-    """The segment with `base_offset` holds an offset that its indexes cannot express (KAFKA-6264).
+    """The segment with `base_offset` contains an offset that its indexes cannot express (KAFKA-6264).
 
-    `rebuilt` is what recovery had made of it until then.
+    `rebuilt` has the contents that recovery had rebuilt until then.
     """
 
     rebuilt = NOTHING_REBUILT

@@ -1,4 +1,4 @@
-"""A segment as a broker holds it while it loads a partition: its log and the indexes that it opened (LogSegment)."""
+"""A segment while a broker loads its partition: the log and the opened indexes (Kafka's LogSegment)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from kafkalog_cli.storage.segments.log_end import HeaderChain
 from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET, SegmentIndexes
 
 _READ_BEYOND = (FaultKind.UNREADABLE, FaultKind.INVALID_MAGIC)
-"""Faults of a header that do not keep a broker from reading what should be the batch."""
+"""Faults of a header after which a broker still reads the bytes of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """What decides how a broker loads: topic settings in bytes, the clock and the expiry of producers in ms."""
+    """Settings of loading: topic settings in bytes, the current time and the expiration of producer ids in ms."""
 
     now_ms: int
     segment_index_bytes: int = 10 << 20
@@ -44,21 +44,21 @@ class LoadSettings:
     limits: Limits = DEFAULT_LIMITS
     kernels: KernelChoice | None = None
     is_tiered: bool = False
-    """Whether a broker keeps older segments elsewhere: the log then starts where the checkpoint says."""
+    """Whether older segments are in tiered storage: the log then starts at the checkpoint's log start offset."""
 
 
 class Recovered(NamedTuple):
-    """What the recovery of a segment did: `end_offset` is that behind its last v2 batch, None without one."""
+    """Result of a segment's recovery; `end_offset` is the offset after the last v2 batch, None if there is none."""
 
     cut_bytes: int
     end_offset: int | None
 
 
 class LoadedSegment:
-    """Reads as the broker does, believing what it believes; changes go to the draft.
+    """A segment that is read as a broker reads it, with the same checks and no others; changes go to the draft.
 
-    An index that is opened exists from then on, and is cut to whole entries when the broker stops cleanly.
-    `is_new`: a split has just made it.
+    Opening an index creates its file if it is missing. The file is cut to its entries when the broker stops cleanly.
+    `is_new`: a split has just created the segment. Raises LoadFailed if the log is larger than a broker can open.
     """
 
     def __init__(
@@ -81,26 +81,27 @@ class LoadedSegment:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         if self.log_name not in draft:
-            draft.put(self.log_name, b"")  # it was found under a name with fewer digits, which nobody opens
+            # The log was found under a name with fewer digits; the broker creates the file with the full name.
+            draft.put(self.log_name, b"")
         if self.size_bytes > MAX_SEGMENT_BYTES:
             raise LoadFailed("KafkaException", f"the size of {self.log_name} is over {MAX_SEGMENT_BYTES} bytes")
 
     @property
     def size_bytes(self) -> int:
-        """The size of the log file."""
+        """Size of the log file."""
         return self.draft.size_bytes(self.log_name)
 
     # -- indexes
 
     def offset_index(self) -> OffsetIndex:
-        """The offset index as the broker took it in when it first asked for it; made where it is missing."""
+        """Return the offset index as it was when it was first opened; a missing index is created."""
         if self._offset_index is None:
             data = self._opened(self.index_name, OFFSET_INDEX_ENTRY)
             self._offset_index = OffsetIndex(data, self.base_offset)
         return self._offset_index
 
     def time_index(self) -> TimeIndex:
-        """The time index, likewise."""
+        """Return the time index as it was when it was first opened; a missing index is created."""
         if self._time_index is None:
             self._time_index = TimeIndex(self._opened(self.time_index_name, TIME_INDEX_ENTRY), self.base_offset)
         return self._time_index
@@ -108,14 +109,15 @@ class LoadedSegment:
     def _opened(self, name: str, layout: Layout) -> bytes:
         if name in self.draft:
             return self.draft.read(name)
-        # Made at full length, and its zeros taken for unused space: the position stays at the start.
+        # A new index is a file of zeros at full length. It has no entries: a broker writes from its start on.
         self.draft.put(name, b"", zeros=self._full_bytes(layout))
         return b""
 
     def check_opened(self) -> bool:
-        """The broker's look at the indexes of a segment that it found; whether the segment must be recovered.
+        """Check the indexes as a broker does when it finds a segment; return whether the segment must be recovered.
 
-        Mirrors LogSegment.sanityCheck: an offset index is not looked into, a missing time index is made empty.
+        Mirrors LogSegment.sanityCheck: the offset index need only exist, a missing time index is created empty.
+        Raises LoadFailed if an entry of the transaction index has an unknown version.
         """
         if self.index_name not in self.draft:
             return True
@@ -125,7 +127,8 @@ class LoadedSegment:
         if self.txn_index_name not in self.draft:
             return False
         entries, faults = txnindex.decode(self.draft.read(self.txn_index_name), self.base_offset)
-        # In their order: a broker that meets one of the wrong place does not come to one of an unknown version.
+        # A broker checks the entries in order. It stops at an entry below the base offset, before it reads an entry
+        # with an unknown version.
         if any(entry.last_offset < self.base_offset for entry in entries):
             return True
         for fault in faults:
@@ -136,10 +139,10 @@ class LoadedSegment:
     # -- reads
 
     def find(self, offset: int) -> Batch | None:
-        """The batch that a read from `offset` begins with (FileRecords.searchForOffsetFromPosition), None if none.
+        """Return the first batch of a read from `offset` (FileRecords.searchForOffsetFromPosition), None if none.
 
-        From the place that the index gives: the batch that begins with `offset`, or the last that begins before it
-        if it reaches so far, or the first that begins behind it.
+        The search begins at the position from the offset index. It finds the batch that begins with `offset`, else
+        the last batch that begins below it if that contains `offset`, else the first batch that begins above it.
         """
         position = max(0, self.offset_index().lookup(offset).position)
         before: Batch | None = None
@@ -154,7 +157,7 @@ class LoadedSegment:
         return before if before is not None and before.last_offset >= offset else None
 
     def find_first(self, offset: int) -> int | None:
-        """The offset with which the batch begins that a read from `offset` begins with, None if there is none."""
+        """Return the first offset of the batch that `find` returns for `offset`, None if there is none."""
         found = self.find(offset)
         if found is None:
             return None
@@ -162,7 +165,10 @@ class LoadedSegment:
             return self.first_offset(log, found)
 
     def next_offset(self) -> int:
-        """The offset behind the last batch (LogSegment.readNextOffset): where the index lies, the base offset."""
+        """Return the offset after the last batch (LogSegment.readNextOffset).
+
+        It is the base offset if the log is empty, or if no batch is found for the last entry of the offset index.
+        """
         index = self.offset_index()
         first = self.find(index[-1].offset if len(index) else self.base_offset)
         if first is None:
@@ -174,12 +180,12 @@ class LoadedSegment:
         return wrap_int64(last.last_offset + 1)
 
     def has_overflow(self) -> bool:
-        """Whether the last offset is one that the indexes cannot express."""
+        """Whether the last offset is too far above the base offset for the indexes to express it."""
         next_offset = self.next_offset()
         return next_offset > self.base_offset and next_offset - 1 - self.base_offset > MAX_RELATIVE_OFFSET
 
     def replay(self, state: ProducerState, from_offset: int, end_position: int) -> None:
-        """Apply the batches from the one with `from_offset` on, up to byte `end_position`, to the producers' state."""
+        """Apply the batches from the batch with `from_offset` up to byte `end_position` to the producer state."""
         first = self.find(from_offset)
         if first is None:
             return
@@ -195,11 +201,14 @@ class LoadedSegment:
         producers.finish()
 
     def _behind_odd_batch(self, log: ReadableFile, scan: Scan, producers: ProducerReplay) -> int | None:
-        """Where a reader goes on that looks at headers only, and so passes batches that a scan does not take."""
+        """Apply the batch at which a scan ended and return the byte after it, None at the end of the log.
+
+        A broker reads only headers here, so it accepts batches that a scan rejects.
+        """
         fault = scan.fault
         if fault is None or fault.kind is FaultKind.TRAILING_BYTES:
             return None
-        # A range that cannot be read begins somewhere in a batch.
+        # An unreadable range may begin inside a batch, so the batch is read from its start.
         position = scan.valid_bytes if fault.kind is FaultKind.UNREADABLE else fault.position
         odd = next(self._chain(log, position), None)
         if odd is None:
@@ -209,7 +218,10 @@ class LoadedSegment:
         return odd.position + odd.size_bytes
 
     def _chain(self, log: ReadableFile, position: int) -> Iterator[Batch]:
-        """Batches by their headers, also those with a negative magic, which the broker takes for old messages."""
+        """Yield batches by their headers, also with a negative magic, which the broker treats as an old message set.
+
+        Raises LoadFailed where the broker throws.
+        """
         while True:
             chain = HeaderChain(log, position)
             yield from chain
@@ -225,7 +237,10 @@ class LoadedSegment:
             position = fault.position + of_negative_magic(log, fault.position).size_bytes
 
     def first_offset(self, log: ReadableFile, batch: Batch) -> int:
-        """The offset with which a batch begins; of a compressed message set only the set itself tells."""
+        """Return the first offset of a batch; for a compressed message set without a base offset it is in the records.
+
+        Raises LoadFailed if the message set cannot be decompressed.
+        """
         if batch.base_offset != NO_OFFSET or batch.magic >= 2:
             return batch.base_offset
         blocks = BatchRecords(log, batch, self._settings.limits, timestamps_only=True)
@@ -244,9 +259,10 @@ class LoadedSegment:
     # -- recovery
 
     def recover(self, state: ProducerState, epochs: LeaderEpochs) -> Recovered:
-        """Cut the log behind its last valid batch, rebuild the indexes (LogSegment.recover).
+        """Cut the log after its last valid batch and rebuild the indexes (LogSegment.recover).
 
-        `state` is that of the producers at the base offset, and follows. Raises InvalidOffset, SegmentOverflow.
+        `state` is the producer state at the base offset; it is updated to the new end. Raises InvalidOffset,
+        SegmentOverflow, LoadFailed.
         """
         try:
             rebuilt = self.rebuild(state, epochs)
@@ -264,14 +280,15 @@ class LoadedSegment:
         self._offset_index = OffsetIndex(rebuilt.offset_index, self.base_offset)
         self._time_index = TimeIndex(rebuilt.time_index, self.base_offset)
         name = self.txn_index_name
-        # One that was not there when the segment was made is not emptied: entries go behind what is found then.
+        # If the transaction index did not exist when this object was created, a file found now is not emptied:
+        # the broker appends to it.
         found = self.draft.read(name) if name in self.draft and not self._has_txn_index else b""
         if rebuilt.txn_index or self._has_txn_index:
             self.draft.put(name, found + rebuilt.txn_index)
             self._has_txn_index = True
 
     def _leave_unfinished(self, stop: InvalidOffset | SegmentOverflow) -> None:
-        """The files as a recovery leaves them that ends early: full indexes, with old bytes behind the new ones."""
+        """Write the files as an interrupted recovery leaves them: full-length indexes, old bytes after new entries."""
         rebuilt, is_at_close = stop.rebuilt, isinstance(stop, InvalidOffset) and stop.is_at_close
         if is_at_close:
             self.draft.cut(self.log_name, rebuilt.valid_bytes)
@@ -290,9 +307,10 @@ class LoadedSegment:
         return self._settings.segment_index_bytes // layout.size * layout.size
 
     def rebuild(self, state: ProducerState, epochs: LeaderEpochs) -> Rebuilt:
-        """What recovery makes of the log, which is read up to the first batch that is not valid; nothing is changed.
+        """Return the indexes that recovery rebuilds from the log up to its first invalid batch.
 
-        Raises InvalidOffset and SegmentOverflow with what there is until then.
+        No file is changed; `state` and `epochs` are. Raises InvalidOffset and SegmentOverflow with the contents
+        rebuilt until then, and LoadFailed.
         """
         settings = self._settings
         indexes = SegmentIndexes(self.base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
@@ -324,7 +342,10 @@ class LoadedSegment:
     def _read_valid(
         self, log: ReadableFile, indexes: SegmentIndexes, producers: ProducerReplay, epochs: LeaderEpochs
     ) -> tuple[int, InvalidOffset | SegmentOverflow | None]:
-        """Take in batches up to the first that is not valid, where that begins, or that the indexes do not take."""
+        """Process batches up to the first that is invalid or that the indexes refuse.
+
+        Returns the position of that batch, and the error of the indexes or None.
+        """
         settings = self._settings
         position = 0
         while True:
@@ -344,12 +365,15 @@ class LoadedSegment:
     def _take_valid(
         self, chunk: Chunk, indexes: SegmentIndexes, producers: ProducerReplay, epochs: LeaderEpochs
     ) -> tuple[int, InvalidOffset | SegmentOverflow | None] | None:
-        """Take in the batches of a chunk; where it ends and why, if it does before the end of the chunk."""
+        """Process the valid batches of a chunk; None if that is all of them.
+
+        Else returns the position where the valid log ends, and the error of the indexes or None.
+        """
         valid = valid_rows(chunk)
         unreadable = producers.first_unreadable(chunk, valid)
         done, error = indexes.add(chunk.batches, valid if unreadable is None else unreadable + 1)
         assign_epochs(chunk, done, epochs)
-        # One that is not readable is counted and gets its entries; then it ends the recovery.
+        # An unreadable control batch still belongs to the valid log and gets index entries; recovery ends after it.
         producers.apply(chunk, 0, done if unreadable is None else min(done, unreadable))
         if isinstance(error, LoadFailed):
             raise error
@@ -358,13 +382,13 @@ class LoadedSegment:
         return None
 
     def _valid_odd_batch(self, log: ReadableFile, scan: Scan) -> Chunk | None:
-        """The batch with which a scan ended, if a broker takes it for a valid one all the same. Raises LoadFailed."""
+        """Return the batch at which a scan ended if a broker accepts it, else None. Raises LoadFailed."""
         fault = scan.fault
         if fault is None:
             return None
         if fault.kind is FaultKind.UNREADABLE:
             header = header_at(log, scan.valid_bytes)
-            # Where the header lies, or no whole batch follows, nothing more is read.
+            # If the header is wrong or the batch incomplete, a broker does not read the bytes of the batch.
             if isinstance(header, Batch) or (header is not None and header.kind in _READ_BEYOND):
                 raise cannot_read(self.log_name, fault)
         if fault.kind is FaultKind.BATCH_TOO_LARGE and is_large_batch_valid(log, fault.position):
@@ -377,10 +401,10 @@ class LoadedSegment:
         return Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), scan.generation)
 
     def empty(self) -> int:
-        """Cut the log at its base offset, when recovery met an offset that does not go up; the bytes cut.
+        """Cut the log at its base offset after InvalidOffset in recovery; return the number of bytes cut.
 
         Mirrors LogSegment.truncateTo: batches below the base offset, if there are any, stay. The entries of the
-        indexes no longer count, and go when the broker stops cleanly.
+        indexes no longer count, and are cut off when the broker stops cleanly.
         """
         self._offset_index = OffsetIndex(b"", self.base_offset)
         self._time_index = TimeIndex(b"", self.base_offset)
@@ -395,9 +419,10 @@ class LoadedSegment:
     # -- the end
 
     def make_room(self) -> None:
-        """Have the indexes at full length, as those of the active segment are (LogSegment.resizeIndexes).
+        """Open the indexes and check that they fit the full length of an active segment's (LogSegment.resizeIndexes).
 
-        They are cut again when the broker stops. Raises LoadFailed if there are more entries than fit.
+        The files are not lengthened, because the broker cuts them again when it stops. Raises LoadFailed if there
+        are more entries than fit.
         """
         for opened in (self.offset_index(), self.time_index()):
             used_bytes, full_bytes = len(opened) * opened.layout.size, self._full_bytes(opened.layout)
@@ -405,13 +430,13 @@ class LoadedSegment:
                 raise LoadFailed("IllegalArgumentException", f"newPosition > limit: ({used_bytes} > {full_bytes})")
 
     def change_suffix(self, new_state: WorkState) -> None:
-        """Give all four files another work suffix (LogSegment.changeFileSuffixes)."""
+        """Rename all four files to another work suffix (LogSegment.changeFileSuffixes)."""
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX):
             name = segment_file_name(self.base_offset, kind)
             self.draft.move(name, segment_file_name(self.base_offset, kind, new_state))
 
     def stop_cleanly(self) -> None:
-        """Cut the indexes that were opened to whole entries, as a broker's clean stop does."""
+        """Cut the opened indexes to their entries, as a broker does when it stops cleanly."""
         for name, opened in ((self.index_name, self._offset_index), (self.time_index_name, self._time_index)):
             if opened is not None:
                 self.draft.cut(name, len(opened) * opened.layout.size)

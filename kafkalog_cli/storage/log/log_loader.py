@@ -1,4 +1,4 @@
-"""What a broker does when it loads a partition, on a draft of its files (LogLoader, and UnifiedLog around it)."""
+"""Loads a partition as a broker does, on a draft of its files (Kafka's LogLoader, and UnifiedLog around it)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _INDEX_SUFFIXES = tuple(kind.value for kind in SEGMENT_KINDS - {FileKind.LOG})
 
 @dataclass(frozen=True, slots=True)
 class StartState:
-    """What the log directory says of the partition when the broker starts: offsets of the checkpoints, 0 if none."""
+    """The state of the partition in its log directory when the broker starts.
+
+    The offsets come from the checkpoints, 0 without an entry. `is_clean`: the last broker stopped cleanly.
+    """
 
     is_clean: bool
     recovery_point: int = 0
@@ -31,7 +34,7 @@ class StartState:
 
 
 class CutSegment(NamedTuple):
-    """What recovery took from a segment: so many bytes from byte `position` on."""
+    """The bytes that recovery cut from a segment: `size_bytes` from byte `position` on."""
 
     base_offset: int
     position: int
@@ -40,10 +43,10 @@ class CutSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadedLog:
-    """What a broker would hold once it has loaded the partition.
+    """The state of a broker that has loaded the partition.
 
-    `recovered` are base offsets of the segments that were checked and their indexes rebuilt, `cut` what that cut
-    off, `removed` base offsets of segments that are `.deleted` now.
+    `recovered` has the base offsets of the segments that were checked and whose indexes were rebuilt, `cut` the
+    bytes that this cut off. `removed` has the base offsets of the segments that are now `.deleted`.
     """
 
     log_start_offset: int
@@ -71,7 +74,7 @@ class LogLoader:
         self._removed: list[int] = []
 
     def load(self) -> LoadedLog:
-        """Load. Raises LoadFailed where the broker would not start, with the draft as far as it came."""
+        """Load the partition. Raises LoadFailed if the broker cannot; the draft keeps the changes made until then."""
         self._epochs = self._read_epochs()
         drop_deleted(self._draft)
         complete_swaps(self._draft, self._settings)
@@ -82,7 +85,8 @@ class LogLoader:
         log_start_offset = self._start.log_start_offset
         if not self._settings.is_tiered:
             log_start_offset = max(log_start_offset, min(self._segments))
-        # Not the larger of the two: a log whose first segment has gone keeps its first epoch's start.
+        # A broker truncates at the checkpoint's offset here, even if the first base offset is larger: when the first
+        # segment is missing, the first epoch keeps its start.
         self._epochs.truncate_from_start(self._start.log_start_offset)
         self._snapshots.remove_strays(tuple(self._segments))
         self._snapshots.rebuild(self._ascending(), log_start_offset, end_offset, from_clean_stop=self._start.is_clean)
@@ -124,7 +128,7 @@ class LogLoader:
                 self._split(overflow.base_offset)
 
     def _split(self, base_offset: int) -> None:
-        """Split a segment. One that was only about to be opened is not known yet, so its old files are not kept."""
+        """Split a segment. Its old files are not kept if it was still being opened, because it is not known yet."""
         is_known = base_offset in self._segments
         segment = self._segments.pop(base_offset, None) or LoadedSegment(self._draft, base_offset, self._settings)
         parts = split_segment(segment, self._draft, self._settings, keep_old=is_known)
@@ -133,7 +137,8 @@ class LogLoader:
         if not is_known:
             return
         if base_offset != min(bases):
-            # LocalLog.replaceSegments looks at the first new segment only, and so forgets a later one of the old name.
+            # LocalLog.replaceSegments compares only the first new segment with the old one, and so forgets a later
+            # part that has the old base offset.
             self._segments.pop(base_offset, None)
         if base_offset not in bases:
             self._snapshots.mark_deleted([base_offset])
@@ -153,14 +158,14 @@ class LogLoader:
                 self._segments[segment.base_offset] = segment
 
     def _recover_opened(self, segment: LoadedSegment) -> None:
-        """Recover a segment whose indexes are missing or bad; what it cuts off, later segments do not hear of."""
+        """Recover a segment whose indexes are missing or bad; later segments stay even if this cuts the segment."""
         try:
             self._recover_segment(segment)
         except InvalidOffset as error:
             raise LoadFailed("InvalidOffsetException", str(error)) from error
 
     def _recover_segment(self, segment: LoadedSegment) -> int:
-        """Recover one segment with the producers' state up to it, built anew; the bytes that were cut."""
+        """Rebuild the producer state up to a segment and recover the segment; return the number of bytes cut."""
         snapshots = ProducerSnapshots(self._draft, self._settings)
         snapshots.rebuild(self._ascending(), self._start.log_start_offset, segment.base_offset, from_clean_stop=False)
         before = segment.size_bytes
@@ -173,7 +178,7 @@ class LogLoader:
         return cut_bytes
 
     def _recover(self) -> tuple[int, int]:
-        """Recover what was not flushed; the recovery point, and the log's end."""
+        """Recover the segments that were not flushed; return the recovery point and the log's end."""
         if not self._start.is_clean:
             self._recover_unflushed()
         end_offset = self._end_offset_if_above_start()
@@ -197,20 +202,23 @@ class LogLoader:
                 if cut_bytes:
                     self._cut.append(CutSegment(segment.base_offset, before - cut_bytes, cut_bytes))
             if cut_bytes:
-                segment.next_offset()  # the broker prints it, and fails if it cannot tell
+                segment.next_offset()  # the broker logs this offset, and fails if it cannot determine it
                 removed = unflushed[position + 1 :]
                 self._remove(removed)
                 self._snapshots.mark_deleted([segment.base_offset for segment in removed])
                 return
 
     def _end_offset_if_above_start(self) -> int | None:
-        """The log's end; None where there is no log, or one that ends before it starts, which is removed."""
+        """Return the log's end; None if there are no segments.
+
+        A log that ends below its log start offset is removed; this returns None too.
+        """
         if not self._segments:
             return None
         end_offset = self._active().next_offset()
         if end_offset >= self._start.log_start_offset:
             return end_offset
-        self._remove(self._ascending())  # their snapshots go at once, with all others
+        self._remove(self._ascending())  # without `.deleted` snapshots: truncate_fully removes all snapshots
         self._epochs.clear()
         self._snapshots.truncate_fully(self._start.log_start_offset)
         return None
@@ -229,7 +237,10 @@ class LogLoader:
     # -- the end
 
     def _look_up_first_unstable(self, log_start_offset: int, end_offset: int) -> int | None:
-        """The first unstable offset, which the broker looks up in the log, with all that this can run into."""
+        """Return the first unstable offset, None if there is none.
+
+        The broker looks the offset up in the log, and gets the first offset of its batch. Raises LoadFailed.
+        """
         unstable = self._snapshots.state.first_unstable_offset
         if unstable is None:
             return None
@@ -241,7 +252,7 @@ class LogLoader:
         for segment in segments_between(self._ascending(), offset, None):
             found = segment.find_first(offset)
             if found is not None:
-                return found  # where the batch begins, not the offset that was looked for
+                return found  # the first offset of the batch, which may differ from `offset`
         return end_offset
 
     def _check_partition_metadata(self) -> None:
@@ -252,7 +263,7 @@ class LogLoader:
                 raise LoadFailed("KafkaStorageException", f"{name}: {faults[0].message}")
 
     def _stop_cleanly(self, recovery_point: int, end_offset: int) -> None:
-        """What a clean stop writes: the flush opens the indexes of all that was not flushed."""
+        """Write the files that a clean stop writes; its flush opens the indexes of all segments not yet flushed."""
         for segment in segments_between(self._ascending(), recovery_point, end_offset + 1):
             segment.offset_index()
             segment.time_index()
@@ -261,18 +272,18 @@ class LogLoader:
         if self._epochs.is_changed:
             name = FileKind.LEADER_EPOCH_CHECKPOINT.value
             self._draft.put(name, self._epochs.encode())
-            self._draft.drop(name + WorkState.TEMPORARY.value)  # written first, and renamed
+            self._draft.drop(name + WorkState.TEMPORARY.value)  # the broker writes this file and renames it
 
 
 def drop_deleted(draft: Draft) -> None:
-    """Drop what is marked as deleted, but for snapshots of KRaft's."""
+    """Remove the files marked `.deleted`, except snapshots of the metadata log."""
     for name in draft.names():
         if name.endswith(WorkState.DELETED.value) and not name.endswith(_SNAPSHOT_DELETED):
             draft.drop(name)
 
 
 def complete_swaps(draft: Draft, settings: LoadSettings) -> None:
-    """Undo or complete what a cleaner or a split was doing (LogLoader, the first three passes)."""
+    """Undo or complete an interrupted cleaning or split of segments (the first three passes of LogLoader)."""
     cleaned, swaps = [], []
     for name in draft.names():
         if name.endswith(WorkState.CLEANED.value):

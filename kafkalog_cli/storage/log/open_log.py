@@ -1,4 +1,4 @@
-"""A log as a broker has it between start and stop, on a draft of its files: what rolling and truncating work on."""
+"""A log between a broker's start and stop, on a draft of its files; rolling and truncation work on it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kafkalog_cli.storage.segments.log_end import HeaderChain
 
 
 class OpenLog:
-    """Segments, offsets and producers of a log that is whole at its end; changes go to the draft.
+    """The segments, offsets and producers of a log without damage at its end; changes go to the draft.
 
-    `log_start_offset` is the larger of the checkpoint's and the first base offset. Without `is_clean` the indexes
-    of the last segment may be at full length, with unused zeros, which are cut off. Raises LoadFailed.
+    `log_start_offset` is the larger of the checkpoint's offset and the first base offset. Without `is_clean` the
+    indexes of the last segment may be at full length; their unused zeros are cut off. Raises LoadFailed.
     """
 
     def __init__(
@@ -41,25 +41,25 @@ class OpenLog:
             self._cut_unused(FileKind.TIME_INDEX, TimeIndex)
 
     def segments(self) -> list[LoadedSegment]:
-        """The segments as they are drafted now, ascending."""
+        """Return the segments as they are in the draft, in ascending order."""
         return [LoadedSegment(self.draft, base_offset, self.settings) for base_offset in self.base_offsets]
 
     def active(self) -> LoadedSegment:
-        """The last segment, opened. Raises LoadFailed if a broker would recover it when it opens it."""
+        """Open the last segment. Raises LoadFailed if a broker would recover the segment when it opens it."""
         segment = LoadedSegment(self.draft, self.base_offsets[-1], self.settings)
         if segment.check_opened():
             raise LoadFailed("CorruptIndexException", f"an index of {segment.log_name} is missing or damaged")
         return segment
 
     def create_segment(self, base_offset: int) -> None:
-        """Begin an empty segment, as it is once the broker has stopped; stray files of its name go."""
+        """Create an empty segment as it is after the broker stops; stray files of that name are replaced or removed."""
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             self.draft.put(segment_file_name(base_offset, kind), b"")
         self.draft.drop(segment_file_name(base_offset, FileKind.TXN_INDEX))
         self.base_offsets.append(base_offset)
 
     def drop_segments(self, base_offsets: list[int]) -> None:
-        """Take all files of segments away, and their producer snapshots."""
+        """Remove all files of segments, and their producer snapshots."""
         for base_offset in base_offsets:
             for kind in _SEGMENT_FILES:
                 self.draft.drop(segment_file_name(base_offset, kind))
@@ -68,11 +68,11 @@ class OpenLog:
     # -- times
 
     def knows_times(self, segment: LoadedSegment) -> bool:
-        """Whether a broker takes the segment for one with timestamps: after a clean stop not without any entry."""
+        """Whether the segment has timestamps for a broker; after a clean stop, only if its time index has an entry."""
         return not self.is_clean or len(segment.time_index()) > 0
 
     def close_time_index(self, segment: LoadedSegment) -> None:
-        """Give the time index the entry that a segment gets when it is closed, unless it has one as young.
+        """Add the closing entry of a segment to its time index, unless the last entry has a timestamp as large.
 
         Mirrors LogSegment.readLargestTimestamp and TimeIndex.maybeAppend: batches from the last entry on are read.
         """
@@ -91,9 +91,9 @@ class OpenLog:
     # -- producers and epochs
 
     def producers_at_end(self, draft: Draft) -> ProducerSnapshots:
-        """The producers at the log's end as a broker has them that has just started; `draft` is a fork, and changes.
+        """Return the producer state at the log's end as it is after a broker's start.
 
-        Raises LoadFailed.
+        `draft` is a fork of the log's draft; its snapshots change as at that start. Raises LoadFailed.
         """
         snapshots = ProducerSnapshots(draft, self.settings)
         segments = [LoadedSegment(draft, base_offset, self.settings) for base_offset in self.base_offsets]
@@ -101,7 +101,7 @@ class OpenLog:
         return snapshots
 
     def take_snapshot_at_end(self) -> None:
-        """Have a producer snapshot at the log's end, where a broker writes one. Raises LoadFailed."""
+        """Write a producer snapshot at the log's end if a broker would write it. Raises LoadFailed."""
         name = segment_file_name(self.log_end_offset, FileKind.PRODUCER_SNAPSHOT)
         if name in self.draft:
             return
@@ -148,9 +148,9 @@ def mark_deleted(draft: Draft, base_offsets: Iterable[int]) -> None:
 
 @contextmanager
 def changed_epochs(draft: Draft) -> Iterator[LeaderEpochs]:
-    """The leader epochs of the file, which is written anew if they change; none are kept where there is no file.
+    """Yield the leader epochs of the checkpoint file, and rewrite the file if they changed.
 
-    Raises LoadFailed where a broker cannot read the file.
+    Without a file there are no epochs, and no file is created. Raises LoadFailed where a broker cannot read the file.
     """
     name = FileKind.LEADER_EPOCH_CHECKPOINT.value
     data = draft.read(name) if name in draft else b""

@@ -1,4 +1,4 @@
-"""Producer snapshots of a partition that is being loaded: which are kept, read and written (ProducerStateManager)."""
+"""Reads, writes and removes the producer snapshots of a partition that is being loaded (ProducerStateManager)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kafkalog_cli.storage.names import FileKind, WorkState, offset_of_file_name,
 
 
 class ProducerSnapshots:
-    """The state of producers up to `end_offset`, and the snapshots by their offsets as they were last listed.
+    """The producer state up to `end_offset`, and the snapshot files by offset as they were last listed.
 
-    A broker lists them when it makes one of these, and then believes its list.
+    A broker lists the files when it creates a ProducerStateManager, and then trusts its list.
     """
 
     def __init__(self, draft: Draft, settings: LoadSettings) -> None:
@@ -38,7 +38,7 @@ class ProducerSnapshots:
         return found
 
     def remove_strays(self, base_offsets: Sequence[int]) -> None:
-        """Remove those that belong to no segment, but for the last if it is above all segments' base offsets."""
+        """Remove the snapshots that belong to no segment, except the last if it is above all segments' base offsets."""
         self._names = self._listed()
         strays = sorted(offset for offset in self._names if offset not in base_offsets)
         for offset in strays[:-1]:
@@ -47,14 +47,14 @@ class ProducerSnapshots:
             self._remove(strays[-1])
 
     def mark_deleted(self, base_offsets: Iterable[int]) -> None:
-        """Rename those of removed segments to `.deleted`, as far as they were listed and are still there."""
+        """Rename the snapshots of removed segments to `.deleted`, if they were listed and still exist."""
         for offset in base_offsets:
             name = self._names.pop(offset, None)
             if name is not None:
                 self._draft.move(name, name + WorkState.DELETED.value)
 
     def truncate_fully(self, end_offset: int) -> None:
-        """Remove all, and go on from `end_offset`."""
+        """Clear the state, remove all snapshots, and continue at `end_offset`."""
         self.state.clear()
         for offset in list(self._names):
             self._remove(offset)
@@ -64,9 +64,10 @@ class ProducerSnapshots:
     def rebuild(
         self, segments: Sequence[LoadedSegment], log_start_offset: int, last_offset: int, *, from_clean_stop: bool
     ) -> None:
-        """Bring the state up to `last_offset`, from the newest snapshot on (UnifiedLog.rebuildProducerState).
+        """Bring the state up to `last_offset`, starting at the newest snapshot (UnifiedLog.rebuildProducerState).
 
-        `segments` ascend. Without any snapshot, after a clean stop, the log is not read: there were no producers.
+        `segments` are in ascending order. If there is no snapshot after a clean stop, the log is not read: the broker
+        assumes that there were no producers. Raises LoadFailed.
         """
         bases = [segment.base_offset for segment in segments]
         if not self._names and from_clean_stop:
@@ -82,7 +83,7 @@ class ProducerSnapshots:
         self.take()
 
     def take(self) -> None:
-        """Write a snapshot at `end_offset`, if that is above the last one's."""
+        """Write a snapshot at `end_offset` if that is above the offset of the last snapshot."""
         if self.end_offset <= self._last_snapshot_offset:
             return
         name = segment_file_name(self.end_offset, FileKind.PRODUCER_SNAPSHOT)
@@ -102,7 +103,7 @@ class ProducerSnapshots:
             self._last_snapshot_offset = max(self._names, default=log_start_offset)
 
     def _load(self, log_start_offset: int) -> None:
-        """The newest snapshot that can be read; those that cannot are removed."""
+        """Load the newest readable snapshot, if there is one; unreadable snapshots above it are removed."""
         settings = self._settings
         while self._names:
             offset = max(self._names)
@@ -136,7 +137,10 @@ class ProducerSnapshots:
 
 
 def segments_between(segments: Sequence[LoadedSegment], from_offset: int, to_offset: int | None) -> list[LoadedSegment]:
-    """The segments from the one that holds `from_offset` on, based below `to_offset` (LogSegments.values)."""
+    """Return the segments from the segment with `from_offset` to the last based below `to_offset` (LogSegments.values).
+
+    `to_offset` None means up to the last segment.
+    """
     if from_offset == to_offset:
         return []
     first = max((s.base_offset for s in segments if s.base_offset <= from_offset), default=None)

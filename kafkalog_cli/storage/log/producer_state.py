@@ -1,4 +1,4 @@
-"""What producers have written up to an offset: the broker's memory of them, and how batches change it."""
+"""The producer state of a partition up to an offset, and how batches change it (Kafka's ProducerStateManager)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from kafkalog_cli.storage.reading.read import RecordReader
 from kafkalog_cli.storage.reading.scan import Chunk
 
 INVALID_RECORD = "InvalidRecordException"
-"""What recovery takes for the end of the valid log."""
+"""The Java exception for an invalid record; in recovery it means that the valid log ends here."""
 
 _CLASSES = {
     FaultKind.UNKNOWN_CODEC: "IllegalArgumentException",
     FaultKind.DECOMPRESSION_FAILED: "KafkaException",
     FaultKind.OUTPUT_TOO_LARGE: "KafkaException",
 }
-"""What is thrown that ends the loading, where a control batch cannot be unpacked."""
+"""The Java exception that ends loading, by the fault that keeps a control batch from being decompressed."""
 
 _JAVA_CLASS = re.compile(r"\((\w+Exception)\)$")
 _NO_EPOCH = -1
@@ -42,7 +42,7 @@ _FLAGS = TRANSACTIONAL_MASK | CONTROL_MASK
 
 
 class CompletedTxn(NamedTuple):
-    """A transaction that a marker ended (CompletedTxn): `last_offset` is the marker's."""
+    """A transaction that a marker ended (Kafka's CompletedTxn); `last_offset` is the marker's offset."""
 
     producer_id: int
     first_offset: int
@@ -51,7 +51,7 @@ class CompletedTxn(NamedTuple):
 
 
 class _Marker(NamedTuple):
-    """What the first record of a control batch says."""
+    """The transaction marker in a control batch: its first record."""
 
     is_abort: bool
     coordinator_epoch: int
@@ -59,10 +59,10 @@ class _Marker(NamedTuple):
 
 
 class ProducerState:
-    """Producers by id, in the order in which they came, and transactions by first offset (ProducerStateManager).
+    """Producers by id, in order of arrival, and transactions by first offset (ProducerStateManager).
 
-    `ongoing` are first offset and producer, `completed` first and last offset of transactions that ended: those below
-    which nothing is replicated yet.
+    `ongoing` maps the first offset of each open transaction to its producer id. `completed` (unreplicatedTxns) maps
+    the first to the last offset of each ended transaction that is not known to be replicated.
     """
 
     def __init__(self) -> None:
@@ -71,13 +71,13 @@ class ProducerState:
         self.completed: dict[int, int] = {}
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all producers and transactions."""
         self.producers.clear()
         self.ongoing.clear()
         self.completed.clear()
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
-        """Take in the entries of a snapshot."""
+        """Add the entries of a snapshot."""
         for entry in entries:
             self.producers[entry.producer_id] = entry if entry.has_batch else _without_batch(entry)
             if entry.open_txn_first_offset is not None:
@@ -85,28 +85,31 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """First offset of the first transaction that is open, or ended and not known to be replicated."""
+        """First offset of the first transaction that is open, or ended and not known to be replicated; None if none."""
         return min((*self.ongoing, *self.completed), default=None)
 
     def stable_below(self, high_watermark: int) -> int:
-        """The offset below which every transaction has ended, and its end is replicated (lastStableOffset)."""
+        """Return the last stable offset: below it every transaction has ended, and its end is replicated."""
         unreplicated = (first for first, last in self.completed.items() if last >= high_watermark)
         return min((high_watermark, *self.ongoing, *unreplicated))
 
     def last_stable_offset(self, transaction: CompletedTxn) -> int:
-        """The last stable offset once `transaction` is complete; asked before `complete`."""
+        """Return the last stable offset after the end of `transaction`; call this before `complete`."""
         others = (first for first, producer in self.ongoing.items() if producer != transaction.producer_id)
         return min(others, default=transaction.last_offset + 1)
 
     def complete(self, transaction: CompletedTxn) -> None:
-        """Take note of a transaction's end. Raises LoadFailed if it was not open."""
+        """Record the end of a transaction. Raises LoadFailed if it was not open."""
         if self.ongoing.pop(transaction.first_offset, None) is None:
             reason = f"Attempted to complete transaction {transaction} which was not started"
             raise LoadFailed("IllegalArgumentException", reason)
         self.completed[transaction.first_offset] = transaction.last_offset
 
     def merge(self, updated: ProducerEntry, started: Iterable[int]) -> None:
-        """Take in what one append, or one read of a replay, made of a producer (ProducerStateManager.update)."""
+        """Merge a producer's entry after one append, or one read of a replay (ProducerStateManager.update).
+
+        `started` has the first offsets of the transactions that began in it.
+        """
         current = self.producers.get(updated.producer_id)
         if (
             current is not None
@@ -121,11 +124,11 @@ class ProducerState:
 
 
 class ProducerReplay:
-    """Applies batches to a state, as replication does: epochs and sequences are believed.
+    """Applies batches to a producer state as replication does: epochs and sequences are not validated.
 
-    With `on_completed` each transaction ends as its marker comes (LogSegment.recover), and the function is told
-    before the state is; without it all end together when `finish` is called (UnifiedLog.loadProducersFromRecords).
-    `end_offset` is that behind the last v2 batch, None without one.
+    With `on_completed` each transaction ends at its marker (LogSegment.recover), and the function is called before
+    the state changes. Without it all transactions end when `finish` is called (UnifiedLog.loadProducersFromRecords).
+    `end_offset` is the offset after the last v2 batch, None if there is none.
     """
 
     def __init__(
@@ -140,7 +143,10 @@ class ProducerReplay:
         self._completed: list[CompletedTxn] = []
 
     def first_unreadable(self, chunk: Chunk, end_row: int) -> int | None:
-        """The first row with a control batch that holds no record, with which a recovery ends; None if all have one."""
+        """Return the first row whose control batch has an invalid record, at which recovery ends; None if none has.
+
+        Rows before `end_row` are checked. An emptied control batch, without a record, is valid.
+        """
         for row in _rows_of_producers(chunk.batches.part(0, end_row)):
             if int(chunk.batches.attributes[row]) & CONTROL_MASK:
                 try:
@@ -151,7 +157,7 @@ class ProducerReplay:
         return None
 
     def apply(self, chunk: Chunk, first_row: int = 0, end_row: int | None = None) -> None:
-        """Apply rows of a chunk. Raises LoadFailed where the broker throws."""
+        """Apply the rows `first_row` to `end_row` (exclusive) of a chunk. Raises LoadFailed where the broker throws."""
         batches = chunk.batches.part(first_row, len(chunk.batches) if end_row is None else end_row)
         for row in range(len(batches) - 1, -1, -1):
             if batches.magic[row] >= 2:
@@ -171,7 +177,7 @@ class ProducerReplay:
             self._merge()
 
     def finish(self) -> None:
-        """Take in all that was gathered."""
+        """Merge the pending entries into the state, and end the transactions whose markers were read."""
         self._merge()
         for transaction in self._completed:
             self._state.complete(transaction)
@@ -184,7 +190,7 @@ class ProducerReplay:
         self._started.clear()
 
     def _entry(self, producer_id: int) -> ProducerEntry:
-        """What this read or append has made of the producer so far; batches before it are not in it."""
+        """Return the producer's entry in this read or append, without the batches before it."""
         found = self._updated.get(producer_id)
         if found is not None:
             return found
@@ -192,7 +198,7 @@ class ProducerReplay:
         return _empty(producer_id) if current is None else _without_batch(current)
 
     def _data(self, batches: BatchColumns, rows: list[int], *, is_transactional: bool) -> None:
-        """Batches of data: the last of a producer tells its state, the first where a transaction begins."""
+        """Apply data batches: a producer's last batch gives its entry, its first batch the start of a transaction."""
         producer_id = batches.producer_id
         last = {int(producer_id[row]): row for row in rows}
         first = {int(producer_id[row]): row for row in reversed(rows)} if is_transactional else last
@@ -209,11 +215,12 @@ class ProducerReplay:
 
     def _control(self, chunk: Chunk, batch: Batch) -> None:
         marker = self._marker(chunk, batch)
-        if marker is None:  # the cleaner emptied the batch: the transaction has gone, but the producer is known
+        if marker is None:  # the cleaner emptied the batch: its transaction has no records left, its producer stays
             self._updated[batch.producer_id] = self._entry(batch.producer_id)
             return
         if self._on_completed is not None:
-            self._merge()  # each batch is an append of its own: an epoch that went and came back forgets batches
+            # Each batch is a separate append here: if the epoch changes and changes back, the last batch is forgotten.
+            self._merge()
         entry = self._entry(batch.producer_id)
         self._updated[batch.producer_id] = ProducerEntry(
             batch.producer_id,
@@ -253,7 +260,7 @@ class ProducerReplay:
 
 
 def entries_in_snapshot_order(producers: dict[int, ProducerEntry]) -> list[ProducerEntry]:
-    """The entries as a broker writes them: in the order of Java's HashMap, into which they came in theirs."""
+    """Return the entries in the order in which a broker writes them: that of a Java HashMap, filled in their order."""
     capacity = 16
     while len(producers) > capacity * 3 // 4:
         capacity *= 2
@@ -266,8 +273,8 @@ def entries_in_snapshot_order(producers: dict[int, ProducerEntry]) -> list[Produ
 
 
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
-    """Whether a broker that loads the entry at `now_ms` leaves it out."""
-    # In Java's long: a timestamp far below zero, of a damaged batch, never expires.
+    """Whether a broker that loads the entry at `now_ms` skips it as expired."""
+    # The difference wraps as in Java's long: a timestamp far below zero, from a damaged batch, never expires.
     return entry.open_txn_first_offset is None and wrap_int64(now_ms - entry.timestamp) >= expiration_ms
 
 

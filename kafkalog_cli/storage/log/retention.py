@@ -1,4 +1,4 @@
-"""Which segments a broker's retention takes, and for what (UnifiedLog.deleteOldSegments)."""
+"""Decides which segments a broker's retention removes, and why (UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNLIMITED = -1
 
 @unique
 class RetentionPass(Enum):
-    """The passes, in their order. The value is the word that machine output uses for what went in one."""
+    """The passes of retention, in a broker's order. In JSON output the value is the cause of a segment's removal."""
 
     LOG_START = "log-start-offset"
     SIZE = "size"
@@ -19,14 +19,17 @@ class RetentionPass(Enum):
 
 
 class RetainedSegment(NamedTuple):
-    """A segment as retention sees it: its base offset, and the size of its log."""
+    """The properties of a segment that retention needs: its base offset, and the size of its log."""
 
     base_offset: int
     size_bytes: int
 
 
 class RetentionLimits(NamedTuple):
-    """How much is kept, -1 for no limit. `deletes`: the cleanup policy has "delete", else only the log start counts."""
+    """Retention limits in ms and bytes, -1 for no limit.
+
+    `deletes`: the cleanup policy contains "delete"; without it only the log start offset removes segments.
+    """
 
     retention_ms: int = UNLIMITED
     retention_bytes: int = UNLIMITED
@@ -34,7 +37,7 @@ class RetentionLimits(NamedTuple):
 
 
 class LogBounds(NamedTuple):
-    """Offsets of a log: where it starts, where it ends, and up to where it is replicated."""
+    """Offsets of a log: its start, its end, and its high watermark."""
 
     log_start_offset: int
     log_end_offset: int
@@ -42,9 +45,9 @@ class LogBounds(NamedTuple):
 
 
 class Retention(NamedTuple):
-    """What the passes came to: for what each of the first segments goes, and the log start afterwards.
+    """Result of retention: the pass that removes each of the first segments, and the log start offset afterwards.
 
-    `rolls`: all of them go, and an empty segment at the log's end takes their place.
+    `rolls`: all segments are removed, and an empty segment at the log's end replaces them.
     """
 
     passes: tuple[RetentionPass, ...]
@@ -59,29 +62,30 @@ def retain(
     now_ms: int,
     largest_timestamp: Callable[[int], int],
 ) -> Retention:
-    """What goes of `segments` (ascending) at `now_ms`. `largest_timestamp` gives that of one, by its place, in ms.
+    """Decide which of `segments` (in ascending order) retention removes at `now_ms`.
 
-    It is asked only of segments that the time limit may take, and of the first that it does not.
+    `largest_timestamp` returns the largest timestamp in ms of a segment, given its position in `segments`. It is
+    called only for segments that the time limit may remove, and for the first segment that it keeps.
     """
     log = _Log(segments, bounds)
     log.take(RetentionPass.LOG_START, lambda _, upper: upper is not None and upper <= log.log_start_offset)
     if limits.deletes and limits.retention_bytes >= 0 and log.size_bytes >= limits.retention_bytes:
         log.take(RetentionPass.SIZE, _Excess(log, limits.retention_bytes).takes)
     if limits.deletes and limits.retention_ms >= 0:
-        # Strictly more: a segment that is exactly as old as the limit stays.
+        # A segment that is exactly as old as the limit stays.
         log.take(RetentionPass.TIME, lambda at, _: now_ms - largest_timestamp(at) > limits.retention_ms)
     return Retention(tuple(log.passes), log.log_start_offset, log.rolls)
 
 
 class _Excess:
-    """What a log has above its size limit; segments go as long as the rest is no smaller than the limit."""
+    """The bytes of a log above its size limit; segments are removed while the rest is not below the limit."""
 
     def __init__(self, log: _Log, retention_bytes: int) -> None:
         self._log = log
         self._bytes = log.size_bytes - retention_bytes
 
     def takes(self, at: int, _: int | None) -> bool:
-        """Whether the segment is within the excess, which then is that much less."""
+        """Whether the segment fits in the excess; if so, its size is subtracted from the excess."""
         size_bytes = self._log.segments[at].size_bytes
         if self._bytes < size_bytes:
             return False
@@ -90,7 +94,7 @@ class _Excess:
 
 
 class _Log:
-    """The segments that are left; those that went are the first `len(passes)`."""
+    """The segments of a log during retention; the first `len(passes)` of them are removed."""
 
     def __init__(self, segments: Sequence[RetainedSegment], bounds: LogBounds) -> None:
         self.segments = segments
@@ -101,17 +105,21 @@ class _Log:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all segments that are left."""
+        """Total size of the remaining segments."""
         return sum(segment.size_bytes for segment in self.segments[len(self.passes) :])
 
     def take(self, why: RetentionPass, goes: Callable[[int, int | None], bool]) -> None:
-        """Take segments from the first on, as long as `goes` (its place, the next base offset) holds for them."""
+        """Remove segments from the first on, while `goes` returns True for them.
+
+        The arguments of `goes` are the position of the segment and the next base offset, None for the last segment.
+        Segments above the high watermark and an empty active segment stay.
+        """
         first = len(self.passes)
         for at in range(first, len(self.segments)):
             is_last = at + 1 == len(self.segments)
             following = None if is_last else self.segments[at + 1].base_offset
             upper = self._bounds.log_end_offset if following is None else following
-            # The order matters to `goes`, which counts bytes: what is not replicated is not counted.
+            # The high watermark is checked first: `goes` counts bytes, and must not count a segment that stays.
             if self._bounds.high_watermark < upper or not goes(at, following):
                 break
             if is_last and not self.segments[at].size_bytes:
@@ -121,7 +129,7 @@ class _Log:
             self._advance()
 
     def _advance(self) -> None:
-        """The log start moves to the first segment that is left."""
+        """Move the log start offset to the first remaining segment."""
         if len(self.passes) == len(self.segments):
             self.rolls = True
             base_offset = self._bounds.log_end_offset

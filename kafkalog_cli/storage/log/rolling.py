@@ -1,4 +1,4 @@
-"""When a broker begins a new segment, and how (LogSegment.shouldRoll, UnifiedLog.roll)."""
+"""Rolling: when a broker closes the active segment, and the new segment (LogSegment.shouldRoll, UnifiedLog.roll)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kafkalog_cli.storage.log.open_log import OpenLog
 from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
 
 SMALLEST_BATCH_BYTES = 68
-"""A v2 batch with one record that has neither key nor value."""
+"""Size of a v2 batch with one record that has neither key nor value."""
 
 
 @unique
 class RollCause(Enum):
-    """Why a segment is rolled, in the order in which a broker asks. The value is the word that machine output uses."""
+    """Why a segment is rolled, in the order in which a broker checks. The value is the word in JSON output."""
 
     SIZE = "size"
     TIME = "time"
@@ -27,7 +27,7 @@ class RollCause(Enum):
 
 
 class Arriving(NamedTuple):
-    """Records that are about to be appended: size in bytes, their largest timestamp in ms, the last offset."""
+    """Records that are about to be appended: their size in bytes, largest timestamp in ms, and last offset."""
 
     size_bytes: int
     max_timestamp: int
@@ -35,10 +35,10 @@ class Arriving(NamedTuple):
 
 
 class ActiveSegment(NamedTuple):
-    """What decides about the active segment.
+    """The properties of the active segment that decide whether it is rolled.
 
-    `first_timestamp` is the largest of its first batch, -1 without one; then time counts from `created_ms`, when
-    the broker opened or emptied the segment. Entries are those of its indexes.
+    `first_timestamp` is the largest timestamp of its first batch, -1 if there is none. Its age then counts from
+    `created_ms`, when the broker opened or emptied the segment. The entries are counts of its two indexes.
     """
 
     base_offset: int
@@ -49,14 +49,14 @@ class ActiveSegment(NamedTuple):
     time_entries: int
 
     def waited_ms(self, arriving: Arriving, now_ms: int) -> int:
-        """For how long the segment has taken records (LogSegment.timeWaitedForRoll): by their time if they have one."""
+        """Return the age of the segment in ms (LogSegment.timeWaitedForRoll), by record timestamps if it has one."""
         if self.first_timestamp >= 0:
             return arriving.max_timestamp - self.first_timestamp
         return now_ms - self.created_ms
 
 
 class RollLimits(NamedTuple):
-    """Settings of a topic: `segment_ms` is LogConfig.maxSegmentMs, less the jitter that was drawn, if any."""
+    """Topic settings; `segment_ms` is LogConfig.maxSegmentMs minus the random jitter, if there is any."""
 
     segment_bytes: int
     segment_ms: int
@@ -64,14 +64,14 @@ class RollLimits(NamedTuple):
 
 
 def roll_cause(active: ActiveSegment, arriving: Arriving, limits: RollLimits, now_ms: int) -> RollCause | None:
-    """Why a broker rolls before it appends `arriving`, None if it does not."""
+    """Return why a broker rolls the segment before it appends `arriving`, None if it does not."""
     if active.size_bytes > limits.segment_bytes - arriving.size_bytes:
         return RollCause.SIZE
     if active.size_bytes > 0 and active.waited_ms(arriving, now_ms) > limits.segment_ms:
         return RollCause.TIME
     if active.offset_entries >= limits.segment_index_bytes // OFFSET_INDEX_ENTRY.size:
         return RollCause.OFFSET_INDEX_FULL
-    # One place is kept for the entry at the end.
+    # One entry is reserved for closing the segment.
     if active.time_entries >= limits.segment_index_bytes // TIME_INDEX_ENTRY.size - 1:
         return RollCause.TIME_INDEX_FULL
     relative_offset = arriving.last_offset - active.base_offset
@@ -79,10 +79,10 @@ def roll_cause(active: ActiveSegment, arriving: Arriving, limits: RollLimits, no
 
 
 def roll(log: OpenLog) -> None:
-    """Close the active segment and begin an empty one at the log's end.
+    """Close the active segment and create an empty segment at the log's end.
 
-    Raises LoadFailed where a broker throws: a segment with that base offset, or a later one, is there. An active
-    segment that is empty stays as it is.
+    An empty active segment stays as it is. Raises LoadFailed where a broker throws: a segment with that base offset
+    or a later one exists.
     """
     active, end_offset = log.active(), log.log_end_offset
     if active.base_offset == end_offset and not active.size_bytes:

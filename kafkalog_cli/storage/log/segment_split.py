@@ -17,7 +17,7 @@ MAX_MAGIC = 2
 
 
 class _Part(NamedTuple):
-    """A new segment: `size_bytes` of the old one from `position` on."""
+    """A new segment: `size_bytes` of the old segment's log from byte `position` on."""
 
     base_offset: int
     position: int
@@ -28,22 +28,23 @@ class _Part(NamedTuple):
 def split_segment(
     segment: LoadedSegment, draft: Draft, settings: LoadSettings, *, keep_old: bool
 ) -> list[LoadedSegment]:
-    """Make several segments of one, each with offsets that fit; the old files become `.deleted` if `keep_old`.
+    """Split a segment into several segments whose indexes can express their offsets.
 
-    Raises LoadFailed where the broker refuses: when it is not the last offset that does not fit.
+    The old files become `.deleted` if `keep_old`. Raises LoadFailed where the broker fails, for example if the last
+    offset is not the offset that overflows.
     """
     if not segment.has_overflow():
         reason = f"Split operation is only permitted for segments with overflow, not for {segment.log_name}"
         raise LoadFailed("IllegalArgumentException", reason)
     parts = list(_parts(segment, draft, settings))
     if len({part.base_offset for part in parts}) < len(parts):
-        # The files of one take the place of the other's, and are then looked for in vain.
+        # The files of one part would replace those of the other, and the broker would not find them.
         raise LoadFailed("NoSuchFileException", f"two parts of {segment.log_name} begin with the same offset")
     source = segment.log_name
     if keep_old:
         source += WorkState.DELETED.value
         segment.change_suffix(WorkState.DELETED)
-    # The first may take the name of the source: it comes last.
+    # The first part may have the same name as the source, so it is written last.
     return [_write(part, source, draft, settings) for part in reversed(parts)]
 
 
@@ -68,7 +69,7 @@ def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iter
             first = batches[row]
             base_offset = segment.first_offset(log, first)
             indexes = SegmentIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
-            # The indexes count from the start of the new file.
+            # Positions in the indexes count from the start of the new file.
             moved = [batch._replace(position=batch.position - first.position) for batch in batches[row:]]
             done, error = indexes.add(BatchColumns.from_rows(moved), len(moved))
             if error is not None and not isinstance(error, SegmentOverflow):

@@ -1,4 +1,4 @@
-"""Cutting a log at its end (UnifiedLog.truncateTo, truncateFullyAndStartAt), on a draft of its files."""
+"""Truncates a log at its end (UnifiedLog.truncateTo, truncateFullyAndStartAt), on a draft of its files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalog_cli.storage.names import FileKind
 
 
 class CutBatch(NamedTuple):
-    """The batch that the target lies in, which goes whole."""
+    """The batch that contains the target offset; it is removed as a whole."""
 
     base_offset: int
     last_offset: int
@@ -20,10 +20,10 @@ class CutBatch(NamedTuple):
 
 
 class Truncated(NamedTuple):
-    """What a truncation did: where the log starts and ends now, base offsets of segments that went.
+    """Result of a truncation: the new start and end of the log, and the base offsets of the removed segments.
 
-    `cut_batch` is that with records below the target, if there is one; `cut_bytes` are those of the segment that
-    is the last now.
+    `cut_batch` is the removed batch that also had records below the target, None if there is none. `cut_bytes` is
+    the number of bytes cut from the segment that is now the last.
     """
 
     log_start_offset: int
@@ -34,10 +34,10 @@ class Truncated(NamedTuple):
 
 
 def truncate_to(log: OpenLog, target_offset: int) -> Truncated:
-    """Take away all records from `target_offset` on, in whole batches; left is what a broker finds when it starts next.
+    """Remove all records from `target_offset` on, in whole batches; the draft is the log at the broker's next start.
 
-    Until it stops, a broker has the target for the log's end even if that lay in a batch. A log that then ends
-    below its start begins anew there, as it does at that start. Raises LoadFailed.
+    Until it stops, a broker uses the target as the log's end, even if it lies within a batch. A log that would end
+    below its log start offset is emptied and starts there, as at the broker's next start. Raises LoadFailed.
     """
     if target_offset >= log.log_end_offset:
         with changed_epochs(log.draft) as epochs:
@@ -59,7 +59,7 @@ def truncate_to(log: OpenLog, target_offset: int) -> Truncated:
 
 
 def truncate_fully_and_start_at(log: OpenLog, new_offset: int) -> Truncated:
-    """Take all records away; the log goes on, empty, at `new_offset`."""
+    """Remove all records; the log continues, empty, at `new_offset`."""
     removed = list(log.base_offsets)
     log.drop_segments(removed)
     for name in log.draft.names():
@@ -73,7 +73,10 @@ def truncate_fully_and_start_at(log: OpenLog, new_offset: int) -> Truncated:
 
 
 def _truncate_segment(log: OpenLog, segment: LoadedSegment, target_offset: int) -> tuple[CutBatch | None, int]:
-    """Mirrors LogSegment.truncateTo, and the closing of the segment when the broker stops."""
+    """Cut the segment (LogSegment.truncateTo) and close it, as a broker does when it stops.
+
+    Returns the removed batch that also had records below the target (None if there is none), and the bytes cut.
+    """
     found = segment.find(target_offset)
     before = segment.size_bytes
     draft, knows_times = log.draft, log.knows_times(segment)
@@ -101,7 +104,10 @@ def _truncate_segment(log: OpenLog, segment: LoadedSegment, target_offset: int) 
 
 
 def _forget_after(log: OpenLog, producers: ProducerSnapshots, target_offset: int, end_offset: int) -> None:
-    """Epochs and producers, as they were at `end_offset`; at the start that finds it so if the target is in a batch."""
+    """Truncate the leader epochs to `end_offset`, and rebuild the producer state and snapshots.
+
+    If the target lies within a batch, the broker's next start finds a lower end and rebuilds them once more.
+    """
     with changed_epochs(log.draft) as epochs:
         epochs.truncate_from_end(end_offset)
     snapshots = ProducerSnapshots(log.draft, log.settings)

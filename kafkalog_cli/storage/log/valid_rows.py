@@ -1,4 +1,4 @@
-"""The batches of a chunk that a recovery takes in: up to which row, which byte, and with which leader epochs."""
+"""The valid batches of a chunk during recovery: their number, the byte where they end, and their leader epochs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kafkalog_cli.storage.reading.scan import Chunk
 
 
 def end_position(chunk: Chunk, rows: int) -> int:
-    """The byte behind the first `rows` batches of a chunk."""
+    """Return the byte after the first `rows` batches of a chunk."""
     batches = chunk.batches
     return int(batches.position[rows - 1]) + int(batches.size_bytes[rows - 1]) if rows else int(batches.position[0])
 
 
 def valid_rows(chunk: Chunk) -> int:
-    """How many batches come before the first with a bad CRC."""
+    """Return the number of batches before the first batch with a bad CRC."""
     batches: Any = chunk.batches
     if batches.matrix is not None:
         import numpy as np
@@ -26,7 +26,7 @@ def valid_rows(chunk: Chunk) -> int:
 
 
 def assign_epochs(chunk: Chunk, rows: int, epochs: LeaderEpochs) -> None:
-    """Note where later leader epochs start; a table of them is long only in a damaged log."""
+    """Assign each leader epoch that starts in the first `rows` batches; there are many only in a damaged log."""
     latest = -1 if epochs.latest_epoch is None else epochs.latest_epoch
     batches: Any = chunk.batches
     if batches.matrix is not None:

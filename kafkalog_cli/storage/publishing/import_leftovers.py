@@ -1,4 +1,4 @@
-"""What imports left in a log directory: partitions of a committed run still to come, and what no run waits for."""
+"""Finds the staged partitions of interrupted imports in a log directory: of a committed run, and all others."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from kafkalog_cli.storage.publishing.record import ComingFile, Record
 
 @dataclass(frozen=True, slots=True)
 class ImportLeftovers:
-    """`run` None: no committed run was cut off, only `stale` may hold anything. `what` is the caller's, of that run.
+    """Staged partitions in a log directory; `run` is the interrupted committed run, None if there is none.
 
-    `coming`: the partitions that are still to come; `lost` the names of those that a broker has removed since.
-    `stale`: directories of runs that were not committed, or are at work.
+    `coming` lists the partitions of this run that are not in their places yet, `lost` the names of those that a
+    broker has removed since. `what` is the caller's data in the record of the run. `stale` lists the directories of
+    runs that are not committed, or that are at work; without a `run` only `stale` may have entries.
     """
 
     run: str | None = None
@@ -29,12 +30,15 @@ class ImportLeftovers:
         return self.run is not None or bool(self.stale)
 
     def place_of(self, staged: str) -> str | None:
-        """What a directory that is still to come is to be called."""
+        """Return the final name of a staged directory of the committed run, None for other directories."""
         return next((one.path for one in self.coming if one.staged == staged), None)
 
 
 def import_leftovers(fs: Filesystem, log_dir: str, directories: Iterable[str]) -> ImportLeftovers:
-    """What there is among `directories` (names). Raises UnsupportedFormat for an odd record, Unreadable, OSError."""
+    """Find leftovers among `directories` (names).
+
+    Raises UnsupportedFormat if the record is invalid, Unreadable, OSError.
+    """
     root = log_dir.rstrip("/")
     record = record_of(fs, root)
     staged = [name for name in directories if is_staged(name)]

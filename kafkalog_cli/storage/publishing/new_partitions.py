@@ -1,10 +1,10 @@
-"""New partitions of a log directory, several at once: staging, the commit by one record, the completion of one cut off.
+"""Publishes new partitions in a log directory, several at once: staging, commit by one record, later completion.
 
-A partition is built under the name of one whose topic was deleted (`TOPIC-PARTITION.<id>-delete`): a directory of any
-other name keeps a broker from starting, and this one it removes by itself. The id tells ours from a broker's. A run is
-committed by its record, a plain file in the log directory, which a broker ignores: it names all renames that are to
-come. Cut off before that, a run leaves nothing that is seen, and the next one removes its directories; cut off after
-it, the next one does the renames that are left.
+A partition is built in a directory with the name of a deleted topic's partition (`TOPIC-PARTITION.<id>-delete`). A
+broker removes such a directory by itself; a directory with any other name keeps it from starting. The id distinguishes
+kafkalog's directories from a broker's. The record of a run commits it: a plain file in the log directory, which a
+broker ignores, with all renames that follow. A run that was interrupted before its commit leaves nothing visible, and
+the next run removes its directories. After the commit, the next run does the remaining renames.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RUN_DIGITS, _ATTEMPT_DIGITS, _CHECK_DIGITS = 12, 10, 10
 
 
 class NewPartition(NamedTuple):
-    """A partition that is complete in the log directory under the name `staged`."""
+    """A complete partition in the log directory, under the name `staged`."""
 
     topic: str
     partition: int
@@ -53,14 +53,15 @@ class NewPartition(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is to be called."""
+        """The final name of the partition's directory."""
         return partition_directory_name(self.topic, self.partition)
 
 
 class Completed(NamedTuple):
-    """Names of the partitions of a committed run: those that have their places now, and those that are gone.
+    """The partitions of a committed run by name: `placed` are in their places now, `lost` no longer exist.
 
-    A broker that was started in between has removed what was still to come. `what` is the caller's, of that run.
+    A broker that was started before the completion removes the partitions that are still staged. `what` is the
+    caller's data in the record of the run.
     """
 
     placed: tuple[str, ...] = ()
@@ -69,13 +70,16 @@ class Completed(NamedTuple):
 
 
 def staged_name(topic: str, partition: int, run: str, attempt: str) -> str:
-    """The name under which a partition is built by one attempt of a run."""
+    """Return the directory name under which one attempt of a run builds a partition."""
     own = _digits(run, _RUN_DIGITS) + _digits(f"{run} {attempt} {topic}-{partition}", _ATTEMPT_DIGITS)
     return marked_directory_name(topic, partition, DirectoryKind.DELETE, own + _check(own))
 
 
 def is_staged(name: str, run: str | None = None) -> bool:
-    """Whether a directory of this name is one that we build, of this run or any: a broker's ids are random."""
+    """Whether `name` is a staged directory of `run` (None: of any run).
+
+    The id of a staged directory ends with a check of its other digits; the ids of a broker are random.
+    """
     found = classify_directory(name)
     unique = found.unique_id or ""
     own = unique[:-_CHECK_DIGITS]
@@ -93,7 +97,7 @@ def _check(own: str) -> str:
 
 
 def make_staged(fs: WritableFilesystem, path: str) -> None:
-    """Make an empty directory of such a name, for what a partition is to be built of. Raises NotChanged, NoSpace."""
+    """Create an empty staged directory, in which a partition will be built. Raises NotChanged, NoSpace."""
     try:
         fs.make_directory(path)
     except OSError as error:
@@ -101,7 +105,7 @@ def make_staged(fs: WritableFilesystem, path: str) -> None:
 
 
 def has_no_record(fs: Filesystem, path: str) -> bool:
-    """Whether a partition's directory never held a record: one segment, from offset 0 on, without a byte.
+    """Whether a partition never had a record: its only segment has the base offset 0 and an empty log.
 
     Raises PathNotFound, Unreadable.
     """
@@ -114,12 +118,15 @@ def has_no_record(fs: Filesystem, path: str) -> bool:
 
 
 def record_of(fs: Filesystem, log_dir: str) -> Record | None:
-    """The record of a committed run of which partitions may still be to come. Raises as `read_record` does."""
+    """Return the record of a committed run that may not be complete, None if there is none.
+
+    Raises the errors of `read_record`.
+    """
     return read_record(fs, f"{log_dir}/{_RECORD}")
 
 
 class NewPartitions:
-    """One run at a time on a log directory, from `with` to its end: brokers and other such runs are kept out.
+    """A run that creates partitions in a log directory; inside `with` it locks out brokers and other such runs.
 
     Raises Locked, Refused, NoSpace, Unreadable.
     """
@@ -146,11 +153,14 @@ class NewPartitions:
 
     @property
     def record_path(self) -> str:
-        """Where the record of a committed run lies while its partitions come to their places."""
+        """The path of the record of a committed run, which exists until all its partitions are in their places."""
         return f"{self.log_dir}/{_RECORD}"
 
     def sweep(self, run: str | None = None) -> int:
-        """Remove what this run, or any, staged and what is not to come, as far as that can be done; how many."""
+        """Remove the staged directories of `run` (None: of any run), except those of a committed run.
+
+        Directories are removed as far as possible. Returns their number, 0 if they could not be listed.
+        """
         with suppress(OSError, KafkalogError):
             record = record_of(self._fs, self.log_dir)
             kept = set() if record is None else {one.staged for one in record.coming}
@@ -164,10 +174,11 @@ class NewPartitions:
     def publish(
         self, run: str, partitions: list[NewPartition], what: dict[str, Any], *, replaces_empty: bool = False
     ) -> Completed:
-        """Commit the run, all of whose partitions are on the disk, and give them their places.
+        """Commit the run, whose partitions must all be on the disk, and move them to their places.
 
-        `replaces_empty`: where there is a partition that never held a record, it goes. Raises Refused, NotChanged and
-        NoSpace where the run is not committed, HalfPublished where it is, and partitions are to come.
+        `replaces_empty`: an existing partition that never had a record is replaced. Raises Refused, NotChanged and
+        NoSpace if the run is not committed. Raises HalfPublished, or Refused if a place was taken since, if the run
+        is committed but not complete.
         """
         try:
             aside = {one.name: self._inode(one.name) for one in partitions if self._must_go(one, replaces_empty)}
@@ -182,9 +193,9 @@ class NewPartitions:
         return self.complete()
 
     def complete(self) -> Completed:
-        """Give the partitions of a committed run that have still to come their places.
+        """Move the remaining partitions of a committed run to their places.
 
-        Raises HalfPublished, Refused where another partition took a place, UnsupportedFormat for an odd record.
+        Raises HalfPublished, Refused if another partition is in such a place, UnsupportedFormat for an invalid record.
         """
         record = record_of(self._fs, self.log_dir)
         if record is None:
@@ -201,7 +212,10 @@ class NewPartitions:
         return Completed(placed, tuple(name for name, is_there in found if not is_there), record.what)
 
     def _must_go(self, one: NewPartition, replaces_empty: bool) -> bool:
-        """Whether an empty partition stands where this one comes. Raises Refused for any other thing there."""
+        """Whether an empty partition must make room for this one. Raises Refused if anything else is in its place.
+
+        Raises Refused too if the staged directory no longer exists.
+        """
         path = f"{self.log_dir}/{one.name}"
         if self._inode(one.staged) is None:
             reason = "it is gone: a broker was started meanwhile, or it was made on a machine with other files here"
@@ -213,12 +227,12 @@ class NewPartitions:
         raise Refused(path=path, reason="it is there already")
 
     def _drop_lines(self, partitions: list[NewPartition]) -> None:
-        """Lines in checkpoints about what was there before: a broker would start the log where they say."""
+        """Remove checkpoint lines of earlier partitions with these names: a broker would use their offsets."""
         edits = [LineEdit(kind, one.topic, one.partition, None) for one in partitions for kind in OFFSET_CHECKPOINTS]
         change_lines(self._fs, self.log_dir, edits)
 
     def _place(self, record: Record, one: ComingFile) -> bool:
-        """Give it its place; False if it is gone."""
+        """Move a partition to its place; return False if it no longer exists. Raises Refused if the place is taken."""
         inodes, aside = record.state["inodes"], record.state["aside"]
         staged, path = f"{self.log_dir}/{one.staged}", f"{self.log_dir}/{one.path}"
         found, wanted = self._inode(one.path), inodes[one.path]

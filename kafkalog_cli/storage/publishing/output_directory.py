@@ -1,9 +1,9 @@
-"""The output directory of runs: staging, the commit of a run by one rename, and the completion of one cut off.
+"""The output directory of runs: staging, commit of a run by one rename, and completion of an interrupted run.
 
-Tasks write into `.kafkalog/<run>` of the output. A run is committed by the replacement of its record, which names all
-of its files; only then do they get their places. Cut off before that, a run leaves nothing that is seen, and the next
-one removes its files; cut off after it, the next one gives the files that are left their places. So a state that is in
-the record, and the files, belong together at any time.
+Tasks write into `.kafkalog/<run>` of the output. A run is committed when its record is replaced, which names all of
+its files; only then are they moved to their places. A run that was interrupted before its commit leaves nothing
+visible, and the next run removes its files. After the commit, the next run moves the remaining files. So the state in
+the record always agrees with the files.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _ABSENT = (FileNotFoundError, PathNotFound)
 
 
 class OutputDirectory:
-    """One run at a time on `path`, which is made, from `with` to its end. The record is kept at `record_path`.
+    """The output directory `path`, which is created and locked inside `with`, so that only one run uses it.
 
-    Without a `record_path` it lies in the output while files of its run come to their places, and then goes.
-    Raises Locked, NotKafkaLayout (no directory), NotChanged, NoSpace, Refused, Unreadable.
+    The record is kept at `record_path`. If that is None, the record is in the output until the files of the run are
+    in their places, and is then removed. Raises Locked, NotKafkaLayout (`path` is not a directory), NotChanged,
+    NoSpace, Refused, Unreadable.
     """
 
     def __init__(
@@ -76,22 +77,25 @@ class OutputDirectory:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it but what is ours."""
+        """Whether the directory has nothing but kafkalog's own subdirectory."""
         return all(entry.path.rpartition("/")[2] == OWN_DIRECTORY for entry in self._fs.list_directory(self.path))
 
     def record(self) -> Record | None:
-        """What the last run committed; its files may still be to come. Raises as `read_record`, and Refused."""
+        """Return the record of the last committed run, which may not be complete; None if there is none.
+
+        Raises the errors of `read_record`, and Refused if the record is of another directory.
+        """
         found = read_record(self._fs, self._record_path)
         if found is not None and found.output != self.path:
             raise Refused(path=self._record_path, reason=f"it tells of {found.output}, not of {self.path}")
         return found
 
     def staging(self, run: str) -> str:
-        """Where the files of a run are written before they are seen."""
+        """Return the staging directory of a run, where its files are written."""
         return f"{self._own}/{run}"
 
     def begin(self, run: str) -> str:
-        """Remove what earlier runs left, and make the staging directory. Raises NotChanged, NoSpace."""
+        """Remove the files of earlier runs, and create the staging directory. Raises NotChanged, NoSpace."""
         try:
             self._sweep()
             self._make(self.staging(run))
@@ -100,18 +104,19 @@ class OutputDirectory:
         return self.staging(run)
 
     def abandon(self, run: str) -> None:
-        """The run failed: what it staged goes, as far as that can be done."""
+        """Remove the staged files of a failed or completed run, as far as possible."""
         with suppress(OSError, KafkalogError):
             self._remove(self.staging(run))
 
     def new_file(self) -> FileAttributes:
-        """What files in the output have: owner, group and mode as the directory."""
+        """Return the attributes of new files in the output: owner, group and mode of the directory."""
         return attributes_in(self._fs, self.path)._replace(mtime_ns=self._now_ns)
 
     def publish(self, record: Record) -> None:
-        """Commit the run, of which all files are on the disk, and give them their places.
+        """Commit the run, whose files must all be on the disk, and move them to their places.
 
-        Raises NotChanged and NoSpace where it is not committed, HalfPublished where it is, and files are to come.
+        Raises NotChanged, NoSpace and Refused if the run is not committed. Raises HalfPublished, or Refused if a place
+        was taken since, if the run is committed but not complete.
         """
         try:
             if record.coming:
@@ -125,7 +130,10 @@ class OutputDirectory:
         self.complete(record)
 
     def complete(self, record: Record) -> Record:
-        """Give the files that a committed run has still to come their places; the record then. Raises HalfPublished."""
+        """Move the remaining files of a committed run to their places; return the record without them.
+
+        Raises HalfPublished, and Refused if another file is in such a place.
+        """
         done = replace(record, coming=())
         try:
             directories = {self.path}
@@ -157,10 +165,13 @@ class OutputDirectory:
             raise Refused(path=path, reason="a file has this name already, and is not replaced")
 
     def _place(self, record: Record, one: ComingFile) -> set[str]:
-        """The directories in which names changed. A second name first: the file is never without one."""
+        """Move a file to its place and return the directories in which names changed. Raises Refused.
+
+        The file gets its new name by a hard link, so it always has a name; without hard links it is renamed.
+        """
         staged, path = f"{self.staging(record.run)}/{one.staged}", f"{self.path}/{one.path}"
         source, target = self._fs.status(staged), self._fs.status(path)
-        if source is None:  # it is in its place, or was there and somebody took it
+        if source is None:  # the file is in its place, or was there and has been taken away since
             if target is None and self._fs.status(self.staging(record.run)) is None:
                 reason = f"{self.staging(record.run)} is gone, where a committed run had it"
                 raise Refused(path=path, reason=f"it is missing, and {reason}")
@@ -179,7 +190,10 @@ class OutputDirectory:
         return changed
 
     def _make(self, directory: str) -> set[str]:
-        """Make a directory and those above it, like what they lie in; where names came. They are on the disk."""
+        """Create a directory and its missing parents, and sync them; return the directories in which names changed.
+
+        Each new directory has the attributes of its parent directory.
+        """
         if self._fs.status(directory) is not None:
             return set()
         parent = directory.rpartition("/")[0] or "/"

@@ -1,4 +1,4 @@
-"""What a run commits: which files it made and what they hold, in a small JSON file that is replaced at once."""
+"""The record that commits a run: its files and their contents, in a small JSON file that is replaced in one step."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST_NAMES = 64
 
 
 class ComingFile(NamedTuple):
-    """A file that is complete in the staging directory under the name `staged`; `path` is its place in the output.
+    """A complete file in the staging directory, under the name `staged`; `path` is its place in the output.
 
-    `facts` are what the caller wants to know of it when it is in its place.
+    `facts` is the caller's data about the file, for use when the file is in its place.
     """
 
     staged: str
@@ -27,9 +27,10 @@ class ComingFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`output` is the directory, `what` how its files are made, `state` what is in them: both are the caller's.
+    """The record of a committed run.
 
-    `coming` are files of `run` that may not be in their places yet.
+    `output` is the directory. `what` says how its files are made, and `state` what they contain; both are data of the
+    caller. `coming` lists the files of `run` that may not be in their places yet.
     """
 
     output: str
@@ -40,7 +41,7 @@ class Record:
 
 
 def read_record(fs: Filesystem, path: str) -> Record | None:
-    """The record in a file, None if there is no such file. Raises UnsupportedFormat, Unreadable, OSError."""
+    """Read the record in a file, None if the file does not exist. Raises UnsupportedFormat, Unreadable, OSError."""
     if fs.status(path) is None:
         return None
     try:
@@ -63,14 +64,17 @@ def read_record(fs: Filesystem, path: str) -> Record | None:
 
 
 def _check_below(path: str, most_names: int = _MOST_NAMES) -> None:
-    """Files are moved and removed by these names, and anybody may have written them. Raises ValueError."""
+    """Raise ValueError unless `path` is a relative path of at most `most_names` names that stays in its directory.
+
+    The names in a record are not trusted, and files are moved and removed by them.
+    """
     names = path.split("/")
     if len(names) > most_names or any(name in {"", ".", ".."} or "\0" in name for name in names):
         raise ValueError(f"{path!r} is not the name of a file below it")
 
 
 def record_bytes(record: Record) -> bytes:
-    """What `read_record` takes."""
+    """Return the bytes of the record's file, which `read_record` reads."""
     fields = {
         "version": VERSION,
         "output": record.output,

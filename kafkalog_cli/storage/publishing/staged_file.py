@@ -1,4 +1,4 @@
-"""A file that is written from its start to its end where nobody looks, as a stream for those who write to one."""
+"""A staged file that is written from start to end, as a stream for libraries that write to streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _GATHERED_BYTES = 128 << 10
 
 
 class StagedFile:
-    """`write` gathers into large pieces. `finish` has all of it on the disk, but for its name; `drop` removes it."""
+    """A file that is written in large pieces; `finish` syncs its bytes, but not its name, and `drop` removes it."""
 
     def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes | None = None) -> None:
         self.path = path
@@ -20,7 +20,7 @@ class StagedFile:
         self._position = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
-        """Append; the number of bytes. Raises OSError."""
+        """Append `data` and return its number of bytes. Raises OSError."""
         size = len(data)
         if size >= _GATHERED_BYTES:
             self._drain()
@@ -33,30 +33,30 @@ class StagedFile:
         return size
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """Return the number of bytes written so far."""
         return self._position + len(self._gathered)
 
     def flush(self) -> None:
-        """What is gathered waits for more: nobody reads it before `finish`."""
+        """Do nothing: nobody reads the file before `finish`, so pending bytes wait for more."""
 
     def isatty(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def finish(self) -> int:
-        """All that was written is on the disk; the number of bytes. Raises OSError, SyncFailed."""
+        """Sync all written bytes to the disk, close the file, and return its size. Raises OSError, SyncFailed."""
         self._drain()
         sync(self._file)
         self.close()
         return self._position
 
     def drop(self) -> None:
-        """It is not wanted any more."""
+        """Close and remove the file."""
         self.close()
         try_to_remove(self._fs, self.path)
 
     def close(self) -> None:
-        """Give up the descriptor."""
+        """Close the file descriptor."""
         if not self.closed:
             self.closed = True
             self._file.close()

@@ -1,4 +1,4 @@
-"""What a reader may decompress while others do so beside it, ahead of those who use their blocks."""
+"""The limits of decompression for a reader that runs ahead of its consumer, next to other readers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 
 AHEAD_BYTES = 16 * MEBIBYTE
-"""Output of one batch that is made ahead; more takes memory once, not once a thread."""
+"""Largest output of one batch that is decompressed ahead.
+
+A larger batch is decompressed in its turn, so that its memory is used once and not once per thread.
+"""
 
 NOT_YET = RecordBlock(memoryview(b""), BatchColumns.from_rows([]), 0, 0, (), RecordColumns.from_rows([]))
-"""In place of a block that is to be asked for once more, in its turn."""
+"""Placeholder for a block that must be requested again when its turn comes."""
 
 
 class Allowance:
-    """`limits` are those of the moment: less than all until the first block is out, if blocks are read ahead."""
+    """The limits that currently apply: reduced until the first block is out if blocks are read ahead, then complete."""
 
     def __init__(self, limits: Limits, *, ahead: bool) -> None:
         self._all = limits
         self.limits = limits._replace(max_output_bytes=min(limits.max_output_bytes, AHEAD_BYTES)) if ahead else limits
 
     def is_short(self, kind: FaultKind) -> bool:
-        """Whether a fault of this kind may be none when it is the block's turn."""
+        """Whether a fault of this kind may disappear with the complete limits, when it is the block's turn."""
         return kind is FaultKind.OUTPUT_TOO_LARGE and self.limits != self._all
 
     def grant(self) -> None:
-        """The block's turn has come."""
+        """Apply the complete limits: it is now the block's turn."""
         self.limits = self._all

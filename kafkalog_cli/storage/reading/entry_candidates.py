@@ -1,4 +1,4 @@
-"""What could be the start of an entry in any bytes: candidates by their headers, before their CRCs are computed."""
+"""Find candidates for the start of an entry in arbitrary bytes, by their headers, before CRCs are computed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.reading.scan import DEVICE_BLOCK_BYTES, read_readable
 
 HEADER_BYTES = RECORD_BATCH.size
-"""How much of a header must be in sight: the longest."""
+"""Number of bytes that must be in memory to check a header: the size of the longest header."""
 
 CASTAGNOLI, IEEE = 0, 1
-"""Kinds of CRC: of v2, of all before."""
+"""The kinds of CRC: CASTAGNOLI in v2, IEEE in all older formats."""
 
 _PIECE_BYTES = 1 << 20
 _UNREADABLE = -2
@@ -24,9 +24,9 @@ _ROWS_AT_ONCE = 256
 
 
 class Candidates(NamedTuple):
-    """Columns: where an entry may start, from where to where its CRC counts, that CRC, and its kind.
+    """Candidates as columns: start of the entry, range of its CRC, stored CRC, kind of CRC.
 
-    Positions are in the file, starts ascend.
+    Positions are in the file. The starts ascend.
     """
 
     start: Any
@@ -36,18 +36,18 @@ class Candidates(NamedTuple):
     crc_kind: Any
 
     def taken(self, rows: Any) -> Candidates:
-        """Those that a mask or a slice takes."""
+        """Return the candidates that a mask or slice selects."""
         return Candidates(*(column[rows] for column in self))
 
     def rows(self) -> Iterator[tuple[int, ...]]:
-        """One by one, as plain integers, converted as they are asked for: the first may be the one that is wanted."""
+        """Yield the candidates as plain integers, converted in small groups, because often the first one is right."""
         for begin in range(0, len(self.start), _ROWS_AT_ONCE):
             part = self.taken(slice(begin, begin + _ROWS_AT_ONCE))
             yield from zip(*(column.tolist() for column in part), strict=True)
 
 
 class Window:
-    """A part of a file that is in memory: its bytes from `position` on, with zeros behind them for a cut-off header."""
+    """A part of a file in memory: its bytes from `position` on, followed by zeros in case a header is cut off."""
 
     def __init__(self, file: ReadableFile, position: int, view: memoryview) -> None:
         import numpy as np
@@ -59,15 +59,18 @@ class Window:
         self.data = np.concatenate((bytes_in_sight, np.zeros(HEADER_BYTES, dtype=np.uint8)))
 
     def int32(self, at: Any) -> Any:
-        """Integers at `at`, which are in sight."""
+        """Return the 32-bit integers at `at`, positions in the window."""
         return _int32(self.data, at)
 
     def int64(self, at: Any) -> Any:
-        """Integers of eight bytes at `at`, which are in sight and not negative."""
+        """Return the 64-bit integers at `at`, positions in the window. The integers must not be negative."""
         return (self.int32(at) << 32) + (self.int32(at + 4) & 0xFFFFFFFF)
 
     def int32_anywhere(self, at: Any) -> Any:
-        """Integers at `at`, counted from the window's start; those behind it are read, -2 where that fails."""
+        """Return the 32-bit integers at `at`, counted from the window's start; read them if they are after the window.
+
+        An integer that cannot be read becomes -2.
+        """
         import numpy as np
 
         values = np.full(len(at), _UNREADABLE, dtype=np.int64)
@@ -89,10 +92,11 @@ class Window:
 
 
 class Enclosing(NamedTuple):
-    """A broken entry that is a compressed set: messages that lie in it are plain to see where little compresses.
+    """A damaged entry that is a compressed set, whose messages can look like entries if little of it was compressible.
 
-    Of v0 and v1: inner offsets go up to its own, `last_offset` (-1: it is none). 0.7 has no offsets: of what is
-    behind a compressed message only such as are compressed themselves can be told from its contents.
+    For v0 and v1, the offsets of the set's messages are at most its own offset, `last_offset` (-1: not a set). 0.7 has
+    no offsets: after a damaged compressed message, a message can be distinguished from its contents only if it is
+    compressed too.
     """
 
     last_offset: int = NO_OFFSET
@@ -100,7 +104,7 @@ class Enclosing(NamedTuple):
 
 
 def enclosing_entry(file: ReadableFile, position: int, *, seven: bool) -> Enclosing:
-    """What the header of the entry at `position` tells, as far as it can be read."""
+    """Return what the header of the entry at `position` says, as far as it can be read."""
     header = bytearray(MESSAGE_V0.offset["key_length"])
     got, _ = read_readable(file, position, memoryview(header))
     if got < len(header):
@@ -113,7 +117,7 @@ def enclosing_entry(file: ReadableFile, position: int, *, seven: bool) -> Enclos
 
 
 def batch_candidates(window: Window, count: int, limits: Limits, enclosing: Enclosing) -> Candidates:
-    """Those of the first `count` bytes that could be the header of a batch v2 or a message v0 or v1."""
+    """Return the positions in the first `count` bytes that could be headers of a batch v2 or a message v0 or v1."""
     import numpy as np
 
     data = window.data
@@ -157,7 +161,7 @@ def _looks_like_v2(window: Window, starts: Any, size: Any) -> Any:
 
 
 def _looks_like_message(window: Window, starts: Any, size: Any, magic: int) -> Any:
-    """Whether key and value fill the message exactly."""
+    """Whether key and value fill each message exactly."""
     import numpy as np
 
     layout, most_attributes = (MESSAGE_V1, 0x0F) if magic else (MESSAGE_V0, 0x07)
@@ -172,7 +176,7 @@ def _looks_like_message(window: Window, starts: Any, size: Any, magic: int) -> A
 
 
 def seven_candidates(window: Window, count: int, limits: Limits, enclosing: Enclosing) -> Candidates:
-    """Those of the first `count` bytes that could be the header of a message of 0.7."""
+    """Return the positions in the first `count` bytes that could be headers of a message of 0.7."""
     import numpy as np
 
     data = window.data

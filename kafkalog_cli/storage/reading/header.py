@@ -1,4 +1,4 @@
-"""The header of one batch at a position of a segment, without its contents."""
+"""Read the header of one batch at a position of a segment, without the batch's contents."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ UNCHECKED = -1
 
 
 def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batch | Fault | None:
-    """The header of the batch at byte `position`, None where no whole batch follows before `end`.
+    """Return the header of the batch at byte `position`, or None if no complete batch follows before `end`.
 
-    Mirrors FileLogInputStream.nextBatch and FileChannelRecordBatch.loadBatchHeader: the file's bytes are
-    not looked at beyond the header, so the CRC is not checked (`valid` is `UNCHECKED`).
+    Mirrors FileLogInputStream.nextBatch and FileChannelRecordBatch.loadBatchHeader. Only the header is read, so the CRC
+    is not checked (`valid` is `UNCHECKED`). A damaged or unreadable header gives a fault.
     """
     end = file.size_bytes if end is None else end
     if position >= end - HEADER_SIZE_UP_TO_MAGIC_BYTES:
@@ -63,9 +63,9 @@ def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batc
 
 
 def control_type_at(file: ReadableFile, position: int) -> int | None:
-    """The type of the control record in the batch v2 at byte `position`, None if none can be told.
+    """Return the type of the control record in the batch v2 at byte `position`, or None if it cannot be read.
 
-    Only the bytes up to the record's key are read: control batches have one record, and are not compressed.
+    Only the bytes up to the record's key are read: control batches have one record and are not compressed.
     """
     buffer = bytearray(_CONTROL_BYTES)
     got, _ = read_readable(file, position, memoryview(buffer))
@@ -84,7 +84,7 @@ def control_type_at(file: ReadableFile, position: int) -> int | None:
 
 
 _CONTROL_BYTES = RECORD_BATCH.size + 32
-"""Of a control batch: the header, and the record's fields up to its key."""
+"""Bytes to read of a control batch: the header, and the fields of the record up to its key."""
 
 _START = RECORD_BATCH.struct_of("base_offset", "batch_length", "partition_leader_epoch", "magic")
 
@@ -99,7 +99,10 @@ def _legacy(buffer: bytearray, position: int) -> Batch:
 
 
 def of_negative_magic(log: ReadableFile, position: int) -> Batch:
-    """The batch at byte `position`, whose magic is below 0: a broker reads it as a message v1. Raises OSError."""
+    """Return the batch at byte `position`, whose magic is below 0. A broker reads it as a message v1.
+
+    Raises OSError.
+    """
     buffer = bytearray(MESSAGE_V1.size)
     log.read_into(position, memoryview(buffer))
     offset, size, crc, magic, attributes, *_ = MESSAGE_V1.struct.unpack(buffer)
@@ -110,10 +113,10 @@ def of_negative_magic(log: ReadableFile, position: int) -> Batch:
 
 
 def checked_negative_magic(log: ReadableFile, position: int) -> Batch | None:
-    """The same with its timestamp, if its CRC is that of a message v0 or v1; None if not, or if it is not whole.
+    """Return the batch at `position` with its timestamp; None if it is incomplete or its CRC as a message is wrong.
 
-    LegacyRecord.ensureValid looks at the size and the CRC only, and FileLogInputStream.nextBatch takes each magic below
-    2, which is signed, for that of an old message. Raises OSError.
+    The magic of the batch is below 0. LegacyRecord.ensureValid checks only the size and the CRC, and
+    FileLogInputStream.nextBatch treats every magic below 2, which is signed, as an old message's. Raises OSError.
     """
     header = of_negative_magic(log, position)
     if position + header.size_bytes > log.size_bytes or header.size_bytes < MESSAGE_V1.offset["key_length"]:
@@ -140,7 +143,7 @@ _PIECE_BYTES = 64 << 10
 
 
 def negative_magics(log: ReadableFile, start: int, end: int) -> Iterator[Batch]:
-    """The messages of `checked_negative_magic` that follow each other from byte `start` on, up to `end`."""
+    """Yield the consecutive messages that `checked_negative_magic` accepts, from byte `start` up to `end`."""
     while start < end:
         header = header_at(log, start)
         if not isinstance(header, Fault) or header.kind is not FaultKind.INVALID_MAGIC:

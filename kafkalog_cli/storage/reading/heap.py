@@ -1,4 +1,4 @@
-"""How the C library keeps memory that was given back: large buffers apart, so that threads do not hoard them."""
+"""Make the C library return large freed buffers to the system, so that threads do not keep them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ LARGE_BYTES = 256 << 10
 
 
 def keep_large_buffers_apart() -> None:
-    """From now on a buffer of `LARGE_BYTES` goes back to the system when it is freed, whichever thread had it.
+    """Make each buffer of at least `LARGE_BYTES` return to the system when it is freed, whichever thread used it.
 
-    glibc would take the first large one that is freed for a sign to keep all that are as large in the heap of their
-    thread: with four partitions at a time, a third of all memory. Elsewhere nothing is done.
+    By default, when the first large buffer is freed, glibc starts to keep buffers of that size in the heap of their
+    thread. With four partitions at a time that is a third of all memory. On systems other than Linux this function does
+    nothing.
     """
     if sys.platform != "linux":
         return

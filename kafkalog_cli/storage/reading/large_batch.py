@@ -1,4 +1,4 @@
-"""The checksum of a batch that is too large to be loaded, which is as a rule a length that lies."""
+"""The checksum of a batch that is too large to be loaded. Usually its length field is damaged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECE_BYTES = 1 << 20
 
 
 def is_large_batch_valid(log: ReadableFile, position: int) -> bool:
-    """Whether the CRC of the batch at byte `position` holds; it is read piece by piece. Raises OSError."""
+    """Whether the batch at byte `position` has the right CRC. The batch is read in pieces. Raises OSError."""
     header = bytearray(RECORD_BATCH.size)
     log.read_into(position, memoryview(header))
     _, batch_length, _, magic, crc, *_ = RECORD_BATCH.struct.unpack(header)

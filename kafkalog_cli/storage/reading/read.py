@@ -1,4 +1,4 @@
-"""From batch columns to record columns: decompress, then decode."""
+"""From batch columns to record columns: decompress and decode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.storage.reading.read_compiled import AtOnce, CompiledReader
 
 Decoded = Iterator[tuple[memoryview, list[Row], Fault | None]]
-"""Parts of one batch with the buffers in which they lie."""
+"""Parts of one batch, each with the buffer that contains it."""
 _Decode = Callable[[Chunk, Batch, Limits], Decoded]
 
 _NO_BYTES = memoryview(b"")
@@ -31,11 +31,12 @@ _SEVEN_NESTING = 8
 
 
 class RecordReader:
-    """Reads the records of chunks; buffers are reused, so a block lives until the next is asked for.
+    """Reads the records of chunks. Buffers are reused, so a block is valid until the next is requested.
 
-    A batch with a bad CRC is decoded all the same, as Kafka's own iterators do; what cannot be decoded is a
-    fault of the block. `timestamps_only`: the lengths of keys and values in messages v0 and v1 are not. `strict`: what
-    Kafka's iterators pass over in message sets is a fault too, with all records that they give.
+    A batch with a wrong CRC is still decoded, as by Kafka's own iterators. A batch that cannot be decoded is a fault of
+    the block. `timestamps_only`: unreadable key and value lengths in messages v0 and v1 are not a fault. `strict`:
+    problems in message sets that Kafka's iterators ignore are faults too; the records that Kafka returns are still
+    returned.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False, strict: bool = False) -> None:
@@ -53,10 +54,10 @@ class RecordReader:
         ahead: bool = False,
         at_once: AtOnce | None = None,
     ) -> Iterator[RecordBlock]:
-        """The records of rows `first_row` to `end_row` of the chunk's batches, in one block or more.
+        """Yield the records of rows `first_row` to `end_row` (exclusive) of the chunk's batches, in one or more blocks.
 
-        `ahead`: the first block is asked for before its turn; it may be NOT_YET. `at_once`: takes what the compiled
-        kernels would decode.
+        `ahead`: the first block is requested before its turn, so it may be NOT_YET. `at_once`: it processes batches in
+        place of the compiled kernels.
         """
         end = len(chunk.batches) if end_row is None else end_row
         allowance = Allowance(self._limits, ahead=ahead)
@@ -76,9 +77,10 @@ class RecordReader:
 
 
 class BatchRecords:
-    """The records of one batch of a file: iterate for blocks, each of which lives until the next is asked for.
+    """Iterate over the records of one batch of a file, in blocks. A block is valid until the next is requested.
 
-    Afterwards `fault` tells why not all of the batch could be loaded; what cannot be decoded is a fault of a block.
+    After the iteration, `fault` is the reason why the batch could not be loaded in full. A batch that cannot be decoded
+    is a fault of a block.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class BatchRecords:
 
     @property
     def fault(self) -> Fault | None:
-        """What ended the reading of the batch's bytes, None if nothing did."""
+        """The fault that ended the reading of the batch's bytes, or None."""
         return self._scan.fault
 
 
@@ -116,7 +118,7 @@ def _read_batch(chunk: Chunk, row: int, batch: Batch, allowance: Allowance, deco
         (view, rows, fault), part = part, next(parts, None)
         records = RecordColumns.from_rows(rows)
         if batch.base_offset == NO_OFFSET and rows and not begun:
-            # Only now is it known where a compressed message set begins.
+            # The base offset of a compressed message set is known only after decompression.
             batches, row = BatchColumns.from_rows([batch._replace(base_offset=rows[0][0])]), 0
         faults = {} if fault is None else {row: fault}
         yield RecordBlock(view, batches, row, row + 1, (len(rows),), records, faults, begun, part is not None)
@@ -134,7 +136,7 @@ def _decode(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool
 
 
 def _decode_strictly(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
-    """The same, with what is wrong with a message set beside its first records."""
+    """Decode as `_decode` does, and add problems of a message set to its first records."""
     parts = _decode(chunk, batch, limits, timestamps_only=timestamps_only)
     if batch.magic >= 2 and chunk.generation is not Generation.SEVEN:
         return parts
@@ -200,7 +202,7 @@ def _decode_seven(view: memoryview, start: int, end: int, batch: Batch, limits: 
 
 
 class _SevenSets:
-    """The messages of one compressed message of 0.7, and of those in it that are compressed themselves."""
+    """The messages of one compressed message of 0.7, including those in nested compressed messages."""
 
     def __init__(self, batch: Batch, limits: Limits) -> None:
         self._batch = batch
@@ -209,7 +211,7 @@ class _SevenSets:
         self._fault: Fault | None = None
 
     def read(self, message: memoryview) -> Decoded:
-        """Parts, each in the buffer of its own set."""
+        """Yield the parts, each in the buffer of its own set."""
         last: tuple[memoryview, list[Row], Fault | None] = (_NO_BYTES, [], None)
         for part in self._set(*plain_seven.seven_payload(message), 0):
             if last[1]:

@@ -1,4 +1,4 @@
-"""Scans chunks and reads their records ahead in threads, while the caller works on those before; order is kept."""
+"""Scan chunks and read their records ahead in threads, while the caller works on earlier ones. The order is kept."""
 
 from __future__ import annotations
 
@@ -22,27 +22,34 @@ if TYPE_CHECKING:
     from kafkalog_cli.storage.reading.read_compiled import AtOnce
 
 CHUNKS_AHEAD = 2
-"""Chunks whose records may be read before their turn."""
+"""Number of chunks whose records may be read before their turn."""
 MOST_THREADS = 4
 SPARE_READERS = 2
 TASK_BYTES = 256 << 10
-"""Compressed bytes that a task takes: the more tasks, the better they spread; decompressed they make about a block."""
+"""Compressed bytes per task. They decompress to about a block; more tasks spread better over the threads."""
 
 SMALL_BATCH_BYTES = 8 << 10
-"""Compressed. Measured at 5 KiB of lz4: cleaning a log, one thread is faster than two, which wait for each other."""
+"""Mean compressed size below which one thread is used.
+
+Measured with batches of 5 KiB of lz4: cleaning a log is faster with one thread than with two, which wait for each
+other.
+"""
 
 LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
-"""What is larger than this, for its batch is, is the last that is scanned until it is done with: one such at a time."""
+"""Chunks larger than this, because of a large batch, are processed one at a time.
+
+No further chunk is scanned until the caller has finished with the large one.
+"""
 
 Rows = tuple[int, int]
 ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
 Read = Callable[["AtOnce | None"], Iterator[RecordBlock]]
 Work = Callable[[Read], Iterator[RecordBlock]]
-"""What the threads do to blocks; it has them read, and may say how what compiled kernels decode is read at once."""
+"""The function that threads apply to blocks. It calls its argument to read them, and may pass an `AtOnce` to it."""
 
 
 class _Task:
-    """Rows of a chunk that one reader reads: the first block in a thread, any others when they are asked for."""
+    """Rows of a chunk that one reader reads: the first block in a thread, further blocks on request."""
 
     def __init__(self, chunk: Chunk, rows: Rows) -> None:
         self.chunk = chunk
@@ -55,7 +62,7 @@ class _Task:
 
 
 class _Scanned(NamedTuple):
-    """A chunk and what is to be read of it, or the error with which the scan ended."""
+    """A chunk and its tasks, or the error that ended the scan."""
 
     chunk: Chunk | None
     tasks: deque[_Task]
@@ -63,13 +70,14 @@ class _Scanned(NamedTuple):
 
 
 class ReadAhead:
-    """Iterate for the chunks of a scan, each with its record blocks.
+    """Iterate over the chunks of a scan, each with its record blocks.
 
-    `rows` tells which rows of a chunk are to be read (None: no records), one chunk after the other, but in a thread.
-    A chunk lives until the next is asked for, and so does a block; a chunk's blocks are taken to the last. Plain
-    kernels hold the GIL, so threads start only with the first compiled chunk; from then on blocks come as `work`
-    gives them. `chosen` makes other chunks of those of the scan: fewer batches, or several chunks of one. `strict` is
-    the RecordReader's.
+    A chunk is valid until the next is requested, and so is a block. All blocks of a chunk must be taken. Threads start
+    with the first compiled chunk, because plain kernels hold the GIL.
+
+    `rows` returns the rows of a chunk to read (None: no records). It is called for one chunk after another, but in a
+    thread. `work` is applied to the blocks once threads run. `chosen` replaces the chunks of the scan by others: with
+    fewer batches, or several per chunk. `strict` is passed to the RecordReader.
     """
 
     def __init__(  # noqa: PLR0913
@@ -82,7 +90,7 @@ class ReadAhead:
         *,
         strict: bool = False,
     ) -> None:
-        # Those of the chunk in work, of those ahead, and of the one being scanned.
+        # One buffer each for the chunk in use, the chunks ahead and the chunk being scanned.
         scan.buffers = _chunks_ahead(rows) + 2
         self._chunks = iter(scan) if chosen is None else chosen(scan)
         self._limits = limits
@@ -94,7 +102,7 @@ class ReadAhead:
         try:
             yield from self._blocks()
         finally:
-            self._chunks.close()  # whoever stops early closes the file next
+            self._chunks.close()  # a caller that stops early closes the file next
 
     def _blocks(self) -> Iterator[ChunkBlocks]:
         reader = RecordReader(self._limits, strict=self._strict)
@@ -106,10 +114,10 @@ class ReadAhead:
             return
         is_small = _packs_little(chunk)
         del chunk  # it may be a large one
-        # Where only batches are looked at there is one thing to do at a time.
+        # If only batches are read, there is only one task at a time: the scan.
         threads = 1 if self._rows is None or is_small else max(2, min(os.cpu_count() or 1, MOST_THREADS))
         with _PIPELINES as running:
-            # Each has buffers of its own; of several logs at a time the later ones read ahead less.
+            # Each reader has its own buffers, so with several logs at a time, later ones get fewer readers.
             more = (threads + SPARE_READERS) // running - 1
             readers = [reader, *(RecordReader(self._limits, strict=self._strict) for _ in range(more))]
             pipeline = _Pipeline(self._chunks, readers, self._rows, self._work)
@@ -125,14 +133,14 @@ class ReadAhead:
 
 
 class _Running:
-    """Counts those that are at work in this process."""
+    """Counts the pipelines that are running in this process."""
 
     def __init__(self) -> None:
         self._count = 0
         self._lock = Lock()
 
     def __enter__(self) -> int:
-        """How many there are with this one."""
+        """Return the number of running pipelines, including this one."""
         with self._lock:
             self._count += 1
             return self._count
@@ -146,7 +154,7 @@ _PIPELINES = _Running()
 
 
 class _Pipeline:
-    """The part of the work that threads do: each looks for what is next, the scan of a chunk or a task of one."""
+    """The threads of a ReadAhead. Each thread takes the next work: the scan of a chunk, or a task of a chunk."""
 
     def __init__(
         self,
@@ -163,7 +171,7 @@ class _Pipeline:
         self._waiting: deque[_Task] = deque()
         self._scanned: deque[_Scanned] = deque()
         self._held = 0
-        """Chunks that live, with the one that is being scanned; a large one counts for all."""
+        """Number of chunks in use, including the one that is being scanned. A large chunk counts as all of them."""
         self._is_scanning = self._is_over = self._is_stopped = False
         self._lock = Lock()
         self._for_threads, self._for_caller = Condition(self._lock), Condition(self._lock)
@@ -172,14 +180,14 @@ class _Pipeline:
         self._threads: list[Thread] = []
 
     def start(self, threads: int) -> None:
-        """Begin to read ahead."""
+        """Start the threads."""
         for number in range(threads):
             thread = Thread(target=self._run, name=f"kafkalog-read_{number}")
             thread.start()
             self._threads.append(thread)
 
     def stop(self) -> None:
-        """Wait for the threads; what they have not begun is not done any more."""
+        """Stop after the tasks in progress, and wait for the threads. Tasks that have not started are dropped."""
         with self._lock:
             self._is_stopped = True
             self._for_threads.notify_all()
@@ -231,7 +239,7 @@ class _Pipeline:
         self._is_waited = False
 
     def _tell(self, made: _Task | None) -> None:
-        """Wake the caller if this is what it waits for."""
+        """Wake the caller if it is waiting for `made`."""
         if self._is_waited and self._wanted is made:
             self._for_caller.notify()
 
@@ -246,7 +254,7 @@ class _Pipeline:
                     self._tell(done)
                 elif done is not None:
                     self._take_in(done)
-                done = None  # while this waits, it must not keep a chunk from going
+                done = None  # a waiting thread must not keep a chunk alive
                 while not (self._is_stopped or self._may_scan() or (self._waiting and self._free)):
                     self._for_threads.wait()
                 if self._is_stopped:
@@ -279,7 +287,7 @@ class _Pipeline:
             chunk = next(self._chunks, None)
             parts = [] if chunk is None or self._rows is None else list(_tasks_of(chunk, self._rows(chunk)))
             return _Scanned(chunk, deque(_Task(chunk, part) for part in parts if chunk is not None))
-        except BaseException as error:  # the caller's thread raises it in its turn
+        except BaseException as error:  # the caller's thread raises it when its turn comes
             return _Scanned(None, deque(), error)
 
     def _read(self, task: _Task) -> _Task:
@@ -294,12 +302,15 @@ class _Pipeline:
         return task
 
     def _weight(self, chunk: Chunk) -> int:
-        """Of `_held`: what is larger than others is the last that is scanned until it is done with."""
+        """Return how much a chunk adds to `_held`. A large chunk blocks further scans until it is finished."""
         return self._ahead + 2 if len(chunk.view) > LARGE_CHUNK_BYTES else 1
 
 
 def _packs_little(chunk: Chunk) -> bool:
-    """Whether batches are small, and packed by a fast codec: unpacking is mostly Python then, and threads queue up."""
+    """Whether batches are small and use a fast codec.
+
+    Decompression is then mostly Python, and threads block each other.
+    """
     import numpy as np
 
     batches: Any = chunk.batches
@@ -308,7 +319,7 @@ def _packs_little(chunk: Chunk) -> bool:
 
 
 def _chunks_ahead(rows: Callable[[Chunk], list[Rows]] | None) -> int:
-    """Where only batches are looked at, the one that comes next is enough."""
+    """Return the number of chunks to read ahead: none if only batches, not records, are read."""
     return 0 if rows is None else CHUNKS_AHEAD
 
 
@@ -317,7 +328,7 @@ def _blocks(reader: RecordReader, chunk: Chunk, rows: Rows, at_once: AtOnce | No
 
 
 def _tasks_of(chunk: Chunk, rows: list[Rows]) -> Iterator[Rows]:
-    """`rows` cut to what one task takes: as they are where nothing is compressed."""
+    """Split `rows` into rows per task. Rows are not split if no batch in them is compressed."""
     import numpy as np
 
     for first, end in rows:

@@ -1,4 +1,7 @@
-"""Records of a chunk by the compiled kernels: many batches a block, what is unusual left to the plain path."""
+"""Decode the records of a chunk with compiled kernels, many batches per block.
+
+Unusual batches are decoded in Python.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ from kafkalog_cli.storage.reading.read_large import LargeBatch
 from kafkalog_cli.storage.reading.scan import Chunk
 
 ARENA_BYTES = 2 << 20
-"""Decompressed bytes after which a block is handed out."""
+"""Number of decompressed bytes after which a block is complete."""
 KEPT_ARENA_BYTES = 2 * AHEAD_BYTES
-"""A larger one is not kept for other batches: each reader has its own."""
+"""A larger arena is not kept for further batches, because each reader has its own arena."""
 
 _UNCOMPRESSED, _COMPRESSED, _LARGE, _UNUSUAL = range(4)
 _OVER_ALLOWANCE = -2
@@ -31,19 +34,19 @@ PlainRead = Callable[[int, int], Iterator[RecordBlock]]
 
 
 class AtOnce(Protocol):
-    """Makes of batches what is wanted of them at once, without columns of all their records in between."""
+    """Processes batches directly, without columns of all their records in between."""
 
     def block(
         self, view: memoryview, batches: BatchColumns, begin: int, regions: tuple[Any, Any]
     ) -> RecordBlock | None:
-        """A block of the first rows from `begin` on, None if the first cannot be done so.
+        """Return a block of the first rows from `begin` on, or None if the first of them cannot be processed directly.
 
-        `regions`: where the records of each batch begin and end in `view`.
+        `regions`: the starts and the ends of the records of each batch in `view`.
         """
 
 
 class CompiledReader:
-    """Decodes chunks into blocks; its buffers are reused, so a block lives until the next is asked for."""
+    """Decodes chunks into blocks. Its buffers are reused, so a block is valid until the next is requested."""
 
     def __init__(self) -> None:
         self._arena = bytearray()
@@ -58,7 +61,7 @@ class CompiledReader:
         read_plain: PlainRead,
         at_once: AtOnce | None = None,
     ) -> Iterator[RecordBlock]:
-        """Blocks of rows `first_row` to `end_row`; `read_plain` reads rows that the kernels do not."""
+        """Yield blocks of `rows`, (first row, end row). `read_plain` decodes the rows that the kernels do not."""
         self._at_once = at_once
         first_row, end_row = rows
         matrix = chunk.batches.matrix
@@ -84,7 +87,7 @@ class CompiledReader:
             if written == _OVER_ALLOWANCE:
                 yield NOT_YET
                 written = self._into_arena(batch.codec, view[start:end], 0, allowance)
-            if written <= 0:  # with no byte either, it is damaged
+            if written <= 0:  # an empty output means damage too
                 yield from read_plain(row, row + 1)
                 return
             view, start, end = memoryview(self._arena), 0, written
@@ -120,7 +123,11 @@ class CompiledReader:
         yield from self._decode_arena(chunk, first, starts, ends, read_plain)
 
     def _into_arena(self, codec: int, data: memoryview, filled: int, allowance: Allowance) -> int:
-        """Bytes written, -1 where the plain path shall say what is wrong, or _OVER_ALLOWANCE."""
+        """Decompress `data` into the arena at `filled`; return the number of bytes written.
+
+        The result is -1 if `data` is damaged: the plain path must then report the fault. It is _OVER_ALLOWANCE if the
+        reduced limits are exceeded.
+        """
         if not len(data):
             return 0
         limits = allowance.limits
@@ -128,7 +135,7 @@ class CompiledReader:
             self._arena = bytearray(2 * ARENA_BYTES)
         try:
             written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
-        except BufferError:  # somebody still holds a block of this arena, and it must grow
+        except BufferError:  # the arena must grow while a block of it is still in use
             old = self._arena
             self._arena = bytearray(2 * len(old))
             self._arena[:filled] = old[:filled]
@@ -142,7 +149,7 @@ class CompiledReader:
             self._arena = bytearray(2 * ARENA_BYTES)
 
     def _matrix(self, rows: int) -> Any:
-        """Room for so many records."""
+        """Return a matrix with room for at least `rows` records."""
         import numpy as np
 
         from kafkalog_cli.format.kernels import compiled
@@ -196,7 +203,7 @@ class CompiledReader:
 
 
 def _packed(chunk: Chunk, begin: int, end: int) -> Iterator[tuple[int, int, memoryview]]:
-    """Row, codec and compressed records of batches; no bytes where the header knows of no records."""
+    """Yield row, codec and compressed records of each batch; no bytes if the header states no records."""
     part = chunk.batches.matrix[:, begin:end]
     columns = (part[0].tolist(), part[1].tolist(), (part[7] & CODEC_MASK).tolist(), part[13].tolist())
     for row, position, size, codec, count in zip(range(begin, end), *columns, strict=True):
@@ -205,14 +212,14 @@ def _packed(chunk: Chunk, begin: int, end: int) -> Iterator[tuple[int, int, memo
 
 
 def _runs(matrix: Any, first_row: int, end_row: int) -> Iterator[tuple[int, int, int]]:
-    """(kind, begin, end) of consecutive batches that are read alike."""
+    """Yield (kind, begin, end) for each run of consecutive batches that are read in the same way."""
     import numpy as np
 
     part = matrix[:, first_row:end_row]
     codec = part[7] & CODEC_MASK
     kinds = np.where(codec == 0, _UNCOMPRESSED, _COMPRESSED)
     unusual = (part[5] < 2) | (part[1] < RECORD_BATCH.size) | (codec > 4) | ((part[7] & CONTROL_MASK) != 0)
-    # A last offset before the base, or a sequence below -1, prints by Java's wrapping arithmetic.
+    # The plain path computes a last offset below the base, or a sequence below -1, as Java's wrapping ints do.
     unusual |= (part[3] < part[2]) | (part[12] < -1)
     kinds[part[13] > PART_RECORDS] = _LARGE
     kinds[unusual] = _UNUSUAL

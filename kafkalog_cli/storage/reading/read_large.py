@@ -1,4 +1,4 @@
-"""The records of a batch that has more of them than a block, part by part, by the compiled kernels."""
+"""Decode a batch with more records than fit in a block, part by part, with compiled kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_RECORDS = RecordColumns.from_rows([])
 class LargeBatch:
     """A batch v2, row `row` of `batches`, whose (decompressed) records are `view[start:end]`.
 
-    `out` is a matrix with room for PART_RECORDS; parts that are unusual are read by the plain twin.
+    `out` is a matrix with room for PART_RECORDS records. The plain twin decodes unusual parts.
     """
 
     def __init__(self, batches: BatchColumns, row: int, view: memoryview, start: int, end: int, out: Any) -> None:  # noqa: PLR0913, PLR0917
@@ -30,7 +30,7 @@ class LargeBatch:
         self._out = out
 
     def blocks(self) -> Iterator[RecordBlock]:
-        """As `plain_records.decode_batch` gives the parts: of a compressed batch with a fault no records."""
+        """Yield the parts as `plain_records.decode_batch` does: a compressed batch with a fault has no records."""
         if self._batch.codec:
             fault = next((fault for _, fault in self._parts() if fault is not None), None)
             if fault is not None:

@@ -1,4 +1,4 @@
-"""Record and batch columns as Arrow: what a library, Spark and an export take. The data is copied once."""
+"""Record and batch columns as Arrow, for the library, Spark and exports. The data is copied once."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ RECORD_FIELDS = (
     "offset", "timestamp", "key", "value", "headers", "timestamp_type", "leader_epoch", "producer_id", "producer_epoch",
     "sequence", "transactional",
 )  # fmt: skip
-"""Columns of records, in their order."""
+"""The default columns of records, in order."""
 
 BATCH_FIELDS = ("batch_base_offset", "position", "codec", "control", "magic")
-"""Columns of a record's batch, for those who ask: `position` in bytes in the segment, `codec` by its number."""
+"""Optional columns about a record's batch. `position` is in bytes in the segment, `codec` is the codec id."""
 
 SIZE_FIELDS = ("key_size", "value_size")
-"""Bytes of key and value, for those who do not want these themselves; null where they are null."""
+"""Optional columns with the sizes of key and value in bytes, null if the key or value is null."""
 
 _KEY_ROW, _VALUE_ROW = 3, 5
 _MAX_INT32 = (1 << 31) - 1
@@ -41,9 +41,9 @@ _MOST_CLAIMED = 1 << 22
 
 
 def record_schema(columns: Sequence[str] | None = None) -> Any:
-    """The pyarrow.Schema of records with these columns, None: RECORD_FIELDS.
+    """Return the pyarrow.Schema of records with the given columns; None means RECORD_FIELDS.
 
-    BATCH_FIELDS and SIZE_FIELDS are there too. Raises UsageError for a column that does not exist.
+    BATCH_FIELDS and SIZE_FIELDS are also valid columns. Raises UsageError for a column that does not exist.
     """
     pa = _pyarrow()
     header = pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())])
@@ -76,14 +76,17 @@ def record_schema(columns: Sequence[str] | None = None) -> Any:
 
 
 def batch_schema() -> Any:
-    """The pyarrow.Schema of batches: the columns of `Batch`, and whether the CRC holds."""
+    """Return the pyarrow.Schema of batches: the columns of `Batch`, with `crc_valid` in place of `valid`."""
     pa = _pyarrow()
     fields = [pa.field(name, pa.int64(), nullable=False) for name in Batch._fields if name != "valid"]
     return pa.schema([*fields, pa.field("crc_valid", pa.bool_(), nullable=False)])
 
 
 def record_batches(block: RecordBlock, schema: Any) -> list[Any]:
-    """The records of a block as pyarrow.RecordBatches; several only where offsets of 32 bits do not do."""
+    """Return the records of a block as pyarrow.RecordBatches.
+
+    There is one RecordBatch, or several if the keys or values are too large for Arrow's 32-bit offsets.
+    """
     pa = _pyarrow()
     records, counts = _records(block)
     parts = [(0, records.shape[1])]
@@ -103,13 +106,14 @@ def record_batches(block: RecordBlock, schema: Any) -> list[Any]:
 HEADER_FIELDS = frozenset(
     {"offset", "timestamp_type", "leader_epoch", "producer_id", "producer_epoch", "transactional", *BATCH_FIELDS}
 )
-"""Columns that need no record to be read where `rows_of_headers` has the rows."""
+"""Columns that can be read from batch headers alone, if `rows_of_headers` gives the rows."""
 
 
 def headers_tell(batches: BatchColumns) -> bool:
-    """Whether the headers tell how many records there are and which offsets they have: no record of theirs is gone.
+    """Whether the batch headers alone give the number of records and their offsets, because no record was removed.
 
-    Where they claim very many, their records are to be counted, which the limits of reading watch over.
+    If the headers state very many records, the result is false: then the records must be read and counted, within the
+    limits of reading.
     """
     import numpy as np
 
@@ -120,7 +124,10 @@ def headers_tell(batches: BatchColumns) -> bool:
 
 
 def rows_of_headers(batches: BatchColumns) -> RecordBlock:
-    """A row for each record of batches of which `headers_tell`: HEADER_FIELDS of them are right, the others nothing."""
+    """Return a block with one row per record, from batches for which `headers_tell` is true.
+
+    Only the columns HEADER_FIELDS of its rows are correct; the other columns have no meaning.
+    """
     import numpy as np
 
     counts = np.asarray(batches.records_count, dtype=np.int64)
@@ -132,7 +139,7 @@ def rows_of_headers(batches: BatchColumns) -> RecordBlock:
 
 
 def arrow_of_batches(batches: BatchColumns) -> Any:
-    """Batches as one pyarrow.RecordBatch of `batch_schema`."""
+    """Return batches as one pyarrow.RecordBatch with `batch_schema`."""
     import numpy as np
 
     pa = _pyarrow()
@@ -142,7 +149,7 @@ def arrow_of_batches(batches: BatchColumns) -> Any:
 
 
 class _Columns:
-    """Some of the records of a block as Arrow arrays, a method for each column."""
+    """Some records of a block as Arrow arrays, with one method per column."""
 
     def __init__(self, block: RecordBlock, records: Any, rows: Any) -> None:
         self._block = block
@@ -161,7 +168,7 @@ class _Columns:
         return _pyarrow().array(self._records[2].astype("int32"), type)
 
     def timestamp_type(self, type: Any) -> Any:  # noqa: A002
-        """-1 none, 0 CreateTime, 1 LogAppendTime, as TimestampType has them."""
+        """The ids of TimestampType: -1 none, 0 CreateTime, 1 LogAppendTime."""
         import numpy as np
 
         append_time = (self._of_batches("attributes") & TIMESTAMP_TYPE_MASK) != 0
@@ -188,14 +195,14 @@ class _Columns:
         return self._spread((self._of_batches("attributes") & CODEC_MASK).astype("int8"), type)
 
     def magic(self, type: Any) -> Any:  # noqa: A002
-        """As the header has it; 0.7 counts its two kinds of messages by itself."""
+        """The magic in the header. Messages of 0.7 have 0 or 1 too, with their own meaning."""
         return self._spread(self._of_batches("magic").astype("int8"), type)
 
     def position(self, type: Any) -> Any:  # noqa: A002
         return self._spread(self._of_batches("position"), type)
 
     def batch_base_offset(self, type: Any) -> Any:  # noqa: A002
-        """That of the header; of a compressed message set v0 or v1, whose header has none, -1."""
+        """The base offset in the header; -1 for a compressed message set v0 or v1, whose header has none."""
         return self._spread(self._of_batches("base_offset"), type)
 
     def key(self, type: Any) -> Any:  # noqa: A002
@@ -256,7 +263,7 @@ class _Columns:
         return _pyarrow().array(sizes.astype("int32"), type, mask=sizes < 0)
 
     def _of_batches(self, name: str) -> Any:
-        """A column of the batches that the block's records are in."""
+        """Return a column of the batches to which the block's records belong."""
         import numpy as np
 
         return np.asarray(getattr(self._block.batches, name), dtype=np.int64)[
@@ -264,7 +271,7 @@ class _Columns:
         ]
 
     def _spread(self, values: Any, type: Any) -> Any:  # noqa: A002
-        """What `_of_batches` made, for each record; most batches of a log are alike."""
+        """Expand values per batch to values per record. Most batches of a log have equal values."""
         import numpy as np
 
         if len(values) and (values == values[0]).all():
@@ -273,7 +280,7 @@ class _Columns:
 
 
 def _records(block: RecordBlock) -> tuple[Any, Any]:
-    """The record columns as one matrix, and for each record the place of its batch among those of the block."""
+    """Return the record columns as one matrix, and for each record the index of its batch in the block."""
     import numpy as np
 
     records = block.records.matrix
@@ -286,14 +293,14 @@ def _records(block: RecordBlock) -> tuple[Any, Any]:
 
 
 def _largest(records: Any) -> int:
-    """Bytes of the larger one of the keys and the values."""
+    """Return the total size in bytes of the keys or of the values, whichever is larger."""
     import numpy as np
 
     return max(int(np.maximum(records[row + 1], 0).sum()) for row in (_KEY_ROW, _VALUE_ROW))
 
 
 def _binary(ends: Any, data: Any, valid: Any) -> Any:
-    """A binary array; `valid` None: nothing is null."""
+    """Return a binary array. `valid` is None if no element is null."""
     import numpy as np
 
     pa = _pyarrow()
@@ -303,7 +310,7 @@ def _binary(ends: Any, data: Any, valid: Any) -> Any:
 
 
 def _pyarrow() -> Any:
-    """The library. Raises UsageError without it."""
+    """Return the pyarrow module. Raises UsageError if it is not installed."""
     try:
         import pyarrow as pa
     except ImportError as error:

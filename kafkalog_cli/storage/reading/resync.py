@@ -1,4 +1,4 @@
-"""Finding the next good batch behind damage: every byte is tried as the start of an entry."""
+"""Find the next good batch after damage: every byte is tried as the start of an entry."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _FIRST_WINDOW_BYTES = 16 << 10
 _WINDOW_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _DIRECT_BYTES = 32 << 20
-"""So much may be read for the candidates of one window one by one; what is left is checked in one pass for all."""
+"""Bytes that may be read for the candidates of one window one by one. The rest is checked in one pass for all."""
 _DENSE_BYTES = 128
-"""With a border in fewer bytes than these, the CRC after every byte is the quickest."""
+"""If there is a border per fewer bytes than this, computing the CRC after every byte is fastest."""
 
 
 def is_overtaken(  # noqa: PLR0913
     fs: Filesystem, path: str, size_bytes: int, position: int, limits: Limits = DEFAULT_LIMITS, *, seven: bool = False
 ) -> bool:
-    """Whether a broker has cut the log meanwhile, so that what was bad at byte `position` is not in it any more.
+    """Whether a broker has truncated the log since it was read, so that the damage at byte `position` is gone.
 
-    `size_bytes` is the file's size when it was read: a smaller log was truncated, and in one that has grown another
-    batch is at `position`. A file that is gone is not known to have been cut.
+    `size_bytes` is the file's size when it was read. A smaller file was truncated; in a file that has grown, there is
+    now a good batch at `position`. A missing file is not evidence of truncation.
 
-    The rule for a smaller file: its end was truncated, wherever `position` is, for batches that came after the cut may
-    have other borders. Damage in a log that shrinks while it is read is a warning; `verify` looks again, and decides.
+    A smaller file counts as truncated wherever `position` is, because batches written after the truncation may have
+    other borders. Damage in a log that shrinks while it is read is a warning; `verify` checks again and decides.
     """
     found = fs.status(path)
     if found is None or found.size_bytes == size_bytes:
@@ -62,11 +62,11 @@ def next_good_batch(
     seven: bool = False,
     broken_at: int | None = None,
 ) -> int | None:
-    """Where the first batch at or after byte `position` starts whose CRC holds; None if there is none.
+    """Return the position of the first batch at or after byte `position` with a right CRC; None if there is none.
 
-    A candidate must look like an entry of v0, v1 or v2 (`seven`: of 0.7) before its CRC is computed. The time is
-    linear in the file's size whatever its bytes are. Parts that the device does not give are passed over.
-    `broken_at`: where the entry starts that is damaged; if it is a compressed set, its messages do not count.
+    A candidate must look like an entry of v0, v1 or v2 (`seven`: of 0.7) before its CRC is computed. The time is linear
+    in the file's size, whatever its bytes are. Ranges that the device cannot read are skipped. `broken_at`: the start
+    of the damaged entry; if it is a compressed set, its messages are not candidates.
     """
     end = file.size_bytes
     smallest = 4 + MINIMUM_SEVEN_SIZE if seven else LOG_OVERHEAD_BYTES + MINIMUM_ENTRY_SIZE
@@ -92,7 +92,7 @@ def next_good_batch(
 
 
 def _first_good(window: Window, candidates: Candidates) -> int | None:
-    """The start of the first candidate whose CRC holds."""
+    """Return the start of the first candidate with a right CRC."""
     left_bytes = _DIRECT_BYTES
     for row, (start, crc_from, end, stored_crc, kind) in enumerate(candidates.rows()):
         left_bytes -= end - crc_from
@@ -118,7 +118,7 @@ _POLYNOMIALS = (CRC32C_POLYNOMIAL, CRC32_POLYNOMIAL)
 
 
 def _crc_of_range(window: Window, begin: int, end: int, kind: int) -> int | None:
-    """The CRC of bytes `begin` to `end` of the file, None if they cannot all be read."""
+    """Return the CRC of bytes `begin` to `end` of the file, or None if some of them cannot be read."""
     if end <= window.position + window.size:
         return _CHECKSUMS[kind](window.data[begin - window.position : end - window.position], 0)
     crc, done = 0, begin
@@ -128,14 +128,14 @@ def _crc_of_range(window: Window, begin: int, end: int, kind: int) -> int | None
 
 
 def _first_good_in_one_pass(file: ReadableFile, candidates: Candidates) -> int | None:
-    """As `_first_good`, by the running CRC at every border: ranges that overlap are read once."""
+    """As `_first_good`, with the running CRC at every border, so that overlapping ranges are read once."""
     good: list[int] = []
     for kind, polynomial in enumerate(_POLYNOMIALS):
         part = candidates.taken(candidates.crc_kind == kind)
         if not len(part.start):
             continue
         borders, crcs = _running_crcs(file, part, kind)
-        part = part.taken(part.end <= borders[-1])  # what reaches behind a part that cannot be read is not good
+        part = part.taken(part.end <= borders[-1])  # a candidate that extends past an unreadable byte is not good
         before, after = (crcs[borders.searchsorted(at)] for at in (part.crc_from, part.end))
         holds = crc_of_ranges(before, after, part.end - part.crc_from, polynomial) == part.stored_crc
         good += part.start[holds].tolist()
@@ -143,11 +143,14 @@ def _first_good_in_one_pass(file: ReadableFile, candidates: Candidates) -> int |
 
 
 def _running_crcs(file: ReadableFile, candidates: Candidates, kind: int) -> tuple[Any, Any]:
-    """The borders of the candidates as far as the file can be read, and at each the CRC of all from the first on."""
+    """Return the borders of the candidates up to the first unreadable byte, and the running CRC at each border.
+
+    The running CRC is that of all bytes from the first border on.
+    """
     import numpy as np
 
     borders = np.sort(np.concatenate((candidates.crc_from, candidates.end)))
-    borders = borders[np.diff(borders, prepend=-1) > 0]  # np.unique hashes: slow for numbers chosen for that
+    borders = borders[np.diff(borders, prepend=-1) > 0]  # np.unique hashes: slow for hostile numbers
     crcs, crc, row = np.zeros(len(borders), dtype=np.int64), 0, 1
     for at, piece in _pieces(file, int(borders[0]), int(borders[-1])):
         end = row + int(np.searchsorted(borders[row:], at + len(piece), side="right"))
@@ -169,7 +172,7 @@ def _running_crcs(file: ReadableFile, candidates: Candidates, kind: int) -> tupl
 
 
 def _pieces(file: ReadableFile, begin: int, end: int) -> Iterator[tuple[int, memoryview]]:
-    """The bytes from `begin` to `end` as far as the device gives them, with their positions; the buffer is reused."""
+    """Yield (position, bytes) for bytes `begin` to `end`, up to the first unreadable byte. The buffer is reused."""
     buffer = memoryview(bytearray(min(_PIECE_BYTES, end - begin)))
     while begin < end:
         got, fault = read_readable(file, begin, buffer[: min(len(buffer), end - begin)])

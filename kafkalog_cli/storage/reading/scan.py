@@ -17,7 +17,7 @@ from kafkalog_cli.storage.kernels import LOADED_ROWS, KernelChoice
 
 CHUNK_BYTES = 2 << 20
 FIRST_CHUNK_BYTES = 128 << 10
-"""Enough to see how many batches or records a byte holds, and so which kernels shall do the rest."""
+"""Enough bytes to estimate the batches and records per byte, and so to choose the kernels for the rest."""
 DEVICE_BLOCK_BYTES = 4096
 SECTOR_BYTES = 512
 LINEAR_BLOCKS = 64
@@ -25,7 +25,7 @@ LINEAR_BLOCKS = 64
 
 @unique
 class Generation(Enum):
-    """How a segment's entries are laid out."""
+    """The layout of a segment's entries."""
 
     SEVEN = "0.7"
     SINCE_EIGHT = "0.8+"
@@ -33,10 +33,10 @@ class Generation(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Some consecutive batches and the bytes that they lie in.
+    """Consecutive batches and the bytes that contain them.
 
-    `view` holds the file from byte `position` on, and is overwritten when the scan goes on. `kernels` is the
-    module of compiled kernels where they made the columns.
+    `view` contains the file from byte `position` on. It is overwritten when the scan continues. `kernels` is the module
+    of compiled kernels if they made the columns, else None.
     """
 
     view: memoryview
@@ -47,10 +47,10 @@ class Chunk:
 
 
 class _Window:
-    """Reused buffers over a part of a file: bytes from `position` on; what is not consumed moves to the front.
+    """Reused buffers over a part of a file: bytes from `position` on. Bytes that are not consumed move to the front.
 
-    They are filled in turn: what was handed out may be overwritten when `advance` was called as often as
-    there are buffers. Whoever scans reads too, so that its processor has the bytes at hand.
+    The buffers are filled in turn. Bytes that `fill` returned may be overwritten after as many calls of `advance` as
+    there are buffers. The thread that scans also reads the file, so that its processor has the bytes in its cache.
     """
 
     def __init__(self, file: ReadableFile, position: int, end: int, chunk_bytes: int, buffers: int = 1) -> None:
@@ -65,7 +65,7 @@ class _Window:
         self._others: deque[bytearray] = deque(bytearray() for _ in range(buffers - 1))
 
     def fill(self, wanted: int) -> memoryview:
-        """The next `wanted` bytes as far as the file and the device give them."""
+        """Return the next `wanted` bytes, as far as the file has them and the device can read them."""
         wanted = min(wanted, self._end - self.position)
         if wanted > len(self._buffer):
             larger = bytearray(wanted)
@@ -79,7 +79,7 @@ class _Window:
         return memoryview(self._buffer)[: self._filled]
 
     def advance(self, consumed: int) -> None:
-        """Go on behind the first `consumed` bytes."""
+        """Continue after the first `consumed` bytes."""
         rest = memoryview(self._buffer)[consumed : self._filled]
         self.position += consumed
         self._filled = len(rest)
@@ -89,8 +89,8 @@ class _Window:
             self._buffer[: len(rest)] = bytes(rest)
 
     def _turn(self, rest: memoryview) -> None:
-        """Take the next buffer, with `rest` in front."""
-        # One that grew for a large batch is not kept.
+        """Switch to the next buffer, and copy `rest` to its front."""
+        # A buffer that grew for a large batch is not kept.
         self._others.append(self._buffer if len(self._buffer) <= self._chunk_bytes else bytearray())
         self._buffer = self._others.popleft()
         if len(self._buffer) < max(len(rest), min(self._chunk_bytes, self._end - self.position)):
@@ -99,13 +99,14 @@ class _Window:
 
 
 class Scan:
-    """The batches of one segment file from `start` to `end` (bytes; default: all of it), read in parts of
-    `chunk_bytes`, or as large as a batch that is larger.
+    """The batches of one segment file from byte `start` to byte `end` (default: the end of the file).
 
-    Iterate for chunks; afterwards `fault` says what ended the chain of batches (None: the end of the
-    file) and `valid_bytes` where (position in the file); `good_bytes` is where the last batch ends whose CRC holds
-    (`start`: there is none): a damaged length leads the chain across good batches. Mirrors FileRecords.batches.
-    Nothing is raised on damage; a device error is a fault with its range.
+    The file is read in parts of `chunk_bytes`, or larger ones for larger batches. Iterate over the scan for chunks.
+    Damage does not raise; a device error is a fault with its range. Mirrors FileRecords.batches.
+
+    After the iteration, `fault` is the reason why the chain of batches ended (None: the end of the file), and
+    `valid_bytes` the position where it ended. `good_bytes` is the end of the last batch with a right CRC (`start` if
+    there is none). It can be lower, because a damaged length leads the chain across good batches.
     """
 
     def __init__(  # noqa: PLR0913
@@ -131,7 +132,7 @@ class Scan:
         self._choice = choice or KernelChoice()
         self._deep = deep
         self.buffers = 1
-        """How many chunks may be looked at, with the one that is being scanned."""
+        """The number of chunks that may be in use at the same time, including the one that is being scanned."""
         self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._kernels: Any = None
         if seven_base_offset is None:
@@ -145,7 +146,7 @@ class Scan:
             view = window.fill(wanted)
             scanned = self._scan(view, window.position)
             if self._deep and not chosen and scanned.consumed_bytes and _has_many_records(scanned.batches):
-                # First batches with so many that those are worth a choice.
+                # The first batches have so many records that the choice pays off for these batches already.
                 self._choose(scanned, self.end - window.position, is_done=False)
                 if self._kernels is not None:
                     chosen, scanned = True, self._scan(view, window.position)
@@ -167,9 +168,9 @@ class Scan:
             window.advance(scanned.consumed_bytes)
 
     def _choose(self, scanned: Scanned, left: int, *, is_done: bool = True) -> None:
-        """Which kernels do the bytes that are left, by what the rows just scanned tell of the rows in them.
+        """Choose the kernels for the remaining `left` bytes, from the rows per byte of the batches just scanned.
 
-        `is_done`: these rows are not among those left.
+        `is_done`: these batches are not among the remaining ones.
         """
         if self._kernels is not None or self._seven_base_offset is not None:
             return
@@ -188,7 +189,7 @@ class Scan:
 
 
 def _good_end(batches: BatchColumns, before: int) -> int:
-    """Where the last of the batches ends whose CRC holds; `before` if none does."""
+    """Return the end of the last batch with a right CRC, or `before` if there is none."""
     for row in range(len(batches) - 1, -1, -1):
         if batches.valid[row]:
             return int(batches.position[row]) + int(batches.size_bytes[row])
@@ -196,14 +197,15 @@ def _good_end(batches: BatchColumns, before: int) -> int:
 
 
 def scan_of(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> Scan:
-    """The scan of one batch, of which position and size are known."""
+    """Return the scan of one batch, given its position and size."""
     return Scan(file, start=batch.position, end=batch.position + batch.size_bytes, limits=limits)
 
 
 def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tuple[int, Fault | None]:
-    """Read what the device gives from `position` on: (bytes, the fault with the range that it does not give).
+    """Read from `position` on as far as the device can: (number of bytes, fault with the unreadable range or None).
 
-    Where it fails is narrowed down by halves to a sector: few reads fail, which on a dying disk take seconds each.
+    The failing position is found by bisection, to a sector. So few reads fail: on a dying disk each failing read takes
+    seconds.
     """
     try:
         return file.read_into(position, buffer), None
@@ -224,7 +226,7 @@ def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tupl
         done += got
         if done < end:
             return done, None
-        if done == failed:  # it can be read now
+        if done == failed:  # the range can be read now
             failed = len(buffer)
     else:
         return done, None
@@ -233,7 +235,7 @@ def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tupl
 
 
 def unreadable_ranges(file: ReadableFile, begin: int, end: int) -> Iterator[Fault]:
-    """What the device does not give of bytes `begin` to `end`."""
+    """Yield a fault for each range of bytes `begin` to `end` that the device cannot read."""
     buffer = bytearray(max(0, min(CHUNK_BYTES, end - begin)))
     while begin < end:
         got, fault = read_readable(file, begin, memoryview(buffer)[: end - begin])
@@ -247,9 +249,10 @@ def unreadable_ranges(file: ReadableFile, begin: int, end: int) -> Iterator[Faul
 
 
 def _unreadable_bytes(file: ReadableFile, position: int) -> int:
-    """How many bytes from `position` on, which the device refuses, it refuses in a row.
+    """Return the size of the unreadable range that starts at `position`.
 
-    Block by block at first, then in leaps, which may pass over something; the end to a sector.
+    The search goes block by block at first, and then in growing leaps, which may skip readable blocks. The end is exact
+    to a sector.
     """
     bad, here, blocks = position, position, 0
     while here == position or not _is_readable(file, here):
@@ -275,7 +278,7 @@ def _is_readable(file: ReadableFile, position: int) -> bool:
 
 
 def _has_many_records(batches: BatchColumns) -> bool:
-    """Whether batches that may be few have more records than usual, if what they say of them can be trusted."""
+    """Whether any batch with a right CRC has unusually many records, even if the batches are few."""
     pairs = zip(batches.records_count, batches.valid, strict=True)
     return any(valid and count >= LOADED_ROWS for count, valid in pairs)
 

@@ -1,4 +1,4 @@
-"""The chunks of one segment, damage or not: behind it the scan goes on with the next good batch."""
+"""Scan one segment to its end, even if it is damaged: the scan continues with the next good batch after the damage."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.reading.scan import Generation, Scan
 
 ScanFrom = Callable[[int], Scan]
-"""The scan of a file from a byte on."""
+"""A function that returns the scan of a file from a byte position on."""
 
 
 class ScanOn:
-    """Iterate for the scans of a file one after the other; each is iterated to its end before the next is asked for.
+    """Iterate over the scans of a file. Each scan must be iterated to its end before the next is requested.
 
-    What follows a scan that damage ended begins with the next good batch below byte `end`, and behind the last good one
-    of that scan. `passed_over` is the damage before a scan, with all its bytes (None: it is the first). Afterwards
-    `fault` is the damage that nothing good follows (None: there is none) and `valid_bytes` where the last scan ended.
+    After a scan that ended at damage, the next scan starts at the next good batch that starts before byte `end`. The
+    search starts after the last good batch of the ended scan.
+
+    `passed_over` is the damage before the current scan, with the number of skipped bytes; None for the first scan.
+    After the iteration, `fault` is the damage after which no good batch follows (None: there is none), and
+    `valid_bytes` is the end position of the last scan.
     """
 
     def __init__(self, file: ReadableFile, start: int, end: int, limits: Limits, scan: ScanFrom) -> None:
@@ -46,7 +49,7 @@ class ScanOn:
             self.passed_over = _skipped(begin, start, scan.fault)
 
     def is_damage(self, fault: Fault) -> bool:
-        """Whether it was damage that ended a scan, not `end`, which a batch reaches across."""
+        """Whether a scan ended at damage, and not just at `end` in the middle of a batch."""
         return fault.kind is not FaultKind.TRAILING_BYTES or self._end >= self._file.size_bytes
 
     def _next_good(self, scan: Scan) -> int | None:

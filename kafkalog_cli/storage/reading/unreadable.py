@@ -1,4 +1,4 @@
-"""A file that cannot be opened or read at all, as a fault: what a listing goes on after."""
+"""A file that cannot be opened or read, as a fault after which a listing can continue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 
 
 def unreadable(error: KafkalogError | OSError) -> Fault:
-    """The fault that says what `open_read` or `read_all` raised."""
+    """Return the fault for an error that `open_read` or `read_all` raised."""
     if isinstance(error, KafkalogError):
         reason = str(error.details.get("reason", "is not there any more"))
     else:

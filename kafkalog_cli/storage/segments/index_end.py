@@ -1,4 +1,4 @@
-"""The end of an index file, without reading the whole: the last entries, before or after the unused zero tail."""
+"""Read the end of an index file only: its last entries, before or including the unused zero tail."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from kafkalog_cli.storage.reading.unreadable import unreadable
 IndexT = TypeVar("IndexT", bound=SegmentIndex[Any])
 
 WARM_ENTRIES = 8192 // 8 + 1
-"""As many as Kafka's search for the last entry looks at in a sound offset index (AbstractIndex.warmEntries)."""
+"""Number of entries that Kafka's search for the last entry reads in an undamaged offset index.
+
+See AbstractIndex.warmEntries.
+"""
 
 
 def entries_in_use(fs: Filesystem, path: str, kind: type[IndexT], base_offset: int) -> tuple[IndexT, list[Fault]]:
-    """The index without its unused zero tail, and a fault where it cannot be read (never raises).
+    """Return the index without its unused zero tail, and a fault if it cannot be read. Never raises.
 
-    The tail is found by bisection, so entries after a zero in a damaged index are not seen.
+    The tail is found by bisection, so entries after a zero in a damaged index are not found.
     """
     try:
         with fs.open_read(path) as file:
@@ -33,9 +36,10 @@ def entries_in_use(fs: Filesystem, path: str, kind: type[IndexT], base_offset: i
 def last_entries(
     fs: Filesystem, path: str, kind: type[IndexT], base_offset: int, *, in_use: bool
 ) -> tuple[IndexT, list[Fault]]:
-    """The last entries, at most `WARM_ENTRIES`: of those in use, or of all that the file's length holds.
+    """Return the last entries, at most `WARM_ENTRIES`, and a fault if they cannot be read. Never raises.
 
-    And a fault where they cannot be read (never raises).
+    `in_use`: the last entries before the zero tail. Otherwise they are the last entries in the file, whose length
+    decides.
     """
     try:
         with fs.open_read(path) as file:
@@ -46,7 +50,7 @@ def last_entries(
 
 
 def all_entries(fs: Filesystem, path: str, kind: type[IndexT], base_offset: int) -> tuple[IndexT, list[Fault]]:
-    """Every entry that the file's length holds, and a fault where they cannot be read (never raises)."""
+    """Return every entry in the file, including the zero tail, and a fault if the file cannot be read. Never raises."""
     try:
         return kind(read_all(fs, path), base_offset), []
     except (KafkalogError, OSError) as error:
@@ -61,7 +65,10 @@ def _read(file: ReadableFile, kind: type[IndexT], base_offset: int, first: int, 
 
 
 def _count_in_use(file: ReadableFile, layout: Layout) -> int:
-    """How many entries come before the first, after entry 0, whose relative offset is 0."""
+    """Return the number of entries before the zero tail.
+
+    The tail starts at the first entry, after entry 0, whose relative offset is 0. It is found by bisection.
+    """
     low, high = 1, file.size_bytes // layout.size
     if high <= low or not _is_unused(file, layout, high - 1):
         return high

@@ -1,4 +1,4 @@
-"""Where a segment ends: the last index entry, then the headers of the batches behind it (LogSegment.readNextOffset)."""
+"""Find the end of a segment: the last index entry, then the batch headers after it (LogSegment.readNextOffset)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kafkalog_cli.storage.segments.index_end import all_entries, last_entries
 
 
 class SegmentEnd(NamedTuple):
-    """Where a segment ends, by headers only: no CRC is looked at.
+    """The end of a segment according to headers only: no CRC is checked.
 
-    `next_offset` is the offset after the last batch, the base offset in an empty segment; `end_position` the byte
-    after it. `max_timestamp` is the largest of the headers read, in ms, -1 none. `faults` lie in the log,
-    `index_faults` in the index.
+    `next_offset` is the offset after the last batch, or the base offset in an empty segment. `end_position` is the byte
+    after the last batch. `max_timestamp` is the largest timestamp in the headers that were read, in ms, or -1. `faults`
+    are in the log, `index_faults` in the index.
     """
 
     next_offset: int
@@ -30,7 +30,11 @@ class SegmentEnd(NamedTuple):
 
 
 class HeaderChain:
-    """The headers of consecutive batches from byte `position` on; afterwards what ended the chain, and where."""
+    """The headers of consecutive batches from byte `position` on.
+
+    After the iteration, `position` is the end of the last batch, and `fault` the reason why the chain ended (None: the
+    end of the file).
+    """
 
     def __init__(self, file: ReadableFile, position: int = 0) -> None:
         self.position = position
@@ -53,7 +57,10 @@ class HeaderChain:
 
 
 class _Walk(NamedTuple):
-    """What a walk over headers came to: the last batch, the largest offset and timestamp, what ended it."""
+    """The result of a walk over headers.
+
+    It has the last batch, the end position, the largest offset and timestamp, and the fault that ended the walk.
+    """
 
     last: Batch | None
     end_position: int
@@ -63,11 +70,12 @@ class _Walk(NamedTuple):
 
 
 def segment_end(fs: Filesystem, segment: Segment, *, like_clean_start: bool) -> SegmentEnd:
-    """Where `segment` ends; not for 0.7. Batches before the last index entry are not looked at.
+    """Return the end of `segment`, which must not be of 0.7.
 
-    `like_clean_start`: as a broker takes it after a clean shutdown, which believes every byte of the index: an
-    index whose last entry is not in the log makes the segment end where it begins. Otherwise such an index
-    is passed over, and the chain of batches followed from the start. Raises what `open_read` raises for the log.
+    Batches before the last index entry are read only if that entry is not in the log. `like_clean_start`: the result is
+    what a broker finds after a clean shutdown, when it trusts the whole index. If the last index entry is not in the
+    log, the segment then ends at its base offset. Otherwise such an index is ignored, and the chain of batches is
+    followed from the start. Raises what `open_read` raises for the log.
     """
     if not segment.log.size_bytes:
         return SegmentEnd(segment.base_offset)
@@ -85,7 +93,7 @@ def segment_end(fs: Filesystem, segment: Segment, *, like_clean_start: bool) -> 
         faults = () if whole.fault is None else (whole.fault,)
         stale = lies if offset > segment.base_offset else index_faults
         return SegmentEnd(segment.base_offset, whole.end_position, whole.max_timestamp, faults, tuple(stale))
-    # A torn log explains an entry that points behind its end; without a tear it is the index that lies.
+    # An incomplete log explains an index entry after its end. If the log is complete, the index is wrong.
     return _end(segment, whole, index_faults if whole.fault is not None else lies)
 
 
@@ -115,9 +123,10 @@ def _walk(log: ReadableFile, position: int) -> _Walk:
 
 
 def last_indexed(fs: Filesystem, segment: Segment, *, believe: bool) -> tuple[int, int, list[Fault]]:
-    """Offset of the last index entry, and the position that Kafka's search finds for it; the base and 0 without.
+    """Return the offset of the last index entry, the position that Kafka's search finds for it, and faults.
 
-    `believe`: as a broker that takes every byte of the index; else what is unused, or no entry, is passed over.
+    Without an entry they are the base offset and 0. `believe`: all bytes of the index are entries, as for a broker.
+    Otherwise the zero tail and an incomplete last entry are ignored.
     """
     if segment.offset_index is None:
         return segment.base_offset, 0, []
@@ -126,7 +135,7 @@ def last_indexed(fs: Filesystem, segment: Segment, *, believe: bool) -> tuple[in
     offset = end.last_entry.offset
     is_whole = len(end) == segment.offset_index.size_bytes // end.layout.size
     if believe and len(end) and not is_whole and end[0].offset >= offset:
-        # Unsorted, or a zero tail: Kafka's search goes elsewhere.
+        # The entries are unsorted or end in zeros, so that Kafka's search needs the whole index.
         end, more = all_entries(fs, path, OffsetIndex, segment.base_offset)
         faults = faults or more
     return offset, end.lookup(offset).position, faults

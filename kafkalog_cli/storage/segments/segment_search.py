@@ -1,4 +1,4 @@
-"""Finding a batch in one segment through its indexes, which are believed only where the log bears them out."""
+"""Find a batch in one segment through its indexes. An index entry is used only if the log confirms it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from kafkalog_cli.storage.segments.log_end import HeaderChain
 
 
 class StartingPoint(NamedTuple):
-    """Where a search in a segment may begin. `entry` is the index entry that says so, None: the segment's start.
+    """The position at which a search in a segment can start.
 
-    `doubt` tells why an index was not used, empty if it was, or has nothing to say.
+    `entry` is the index entry that gave the position; None: the start of the segment. `doubt` is the reason why an
+    index was not used, "" if it was used or has no entry for the search.
     """
 
     position: int
@@ -28,11 +29,11 @@ class StartingPoint(NamedTuple):
 
 
 class SegmentIndexes:
-    """The two indexes of one segment, read when they are asked for.
+    """The two indexes of one segment, read on first use.
 
-    An entry of the offset index is believed if a batch starts at its position, and not behind the offset that is
-    looked for: then no batch before can reach that offset. An entry of the time index is believed if the batch with
-    its offset has its timestamp as the largest.
+    An entry of the offset index is used if a batch starts at its position whose first offset is not above the wanted
+    offset. Then no earlier batch can reach the wanted offset. An entry of the time index is used if the batch with its
+    offset has its timestamp as largest timestamp.
     """
 
     def __init__(self, fs: Filesystem, segment: Segment) -> None:
@@ -48,7 +49,7 @@ class SegmentIndexes:
 
     @property
     def whole_offset_index(self) -> OffsetIndex:
-        """All that the file's length holds, as a broker takes it; empty if there is none or it cannot be read."""
+        """All entries in the file, as a broker reads it; empty if the file is missing or cannot be read."""
         if self._offset_index is None:
             data, doubt = self._read(self._segment.offset_index)
             self.offset_doubt = self.offset_doubt or doubt
@@ -57,7 +58,7 @@ class SegmentIndexes:
 
     @property
     def whole_time_index(self) -> TimeIndex:
-        """All that the file's length holds, as a broker takes it; empty if there is none or it cannot be read."""
+        """All entries in the file, as a broker reads it; empty if the file is missing or cannot be read."""
         if self._time_index is None:
             data, doubt = self._read(self._segment.time_index)
             self.time_doubt = self.time_doubt or doubt
@@ -65,7 +66,7 @@ class SegmentIndexes:
         return self._time_index
 
     def before_offset(self, log: ReadableFile, offset: int) -> StartingPoint:
-        """Where to begin so that the first batch that ends at `offset` or above is not missed."""
+        """Return a starting point at or before the first batch whose last offset is `offset` or above."""
         if self._offset_index_used is None:
             self._offset_index_used = self.whole_offset_index.in_use()
         index = self._offset_index_used
@@ -80,9 +81,9 @@ class SegmentIndexes:
         return StartingPoint(entry.position, entry)
 
     def before_time(self, log: ReadableFile, timestamp_ms: int) -> tuple[int, TimeIndexEntry | None]:
-        """An offset up to which, it included, every record is older; and the entry that says so.
+        """Return (an offset, the index entry that gives it): every record up to and including this offset is older.
 
-        The base offset minus one, and None, where the time index cannot tell.
+        The result is the base offset minus one, and None, if the time index does not have such an entry.
         """
         nothing = (self._segment.base_offset - 1, None)
         index = self._time_index_in_use()
@@ -94,7 +95,11 @@ class SegmentIndexes:
         return entry.offset, entry
 
     def largest_timestamp(self, log: ReadableFile) -> int:
-        """The largest timestamp of the segment in ms, -1 if none: the time index, and the headers that it misses."""
+        """Return the segment's largest timestamp in ms, -1 if none.
+
+        Headers are read from the batch of the time index's last entry on. If the log does not confirm that entry, all
+        headers are read.
+        """
         index = self._time_index_in_use()
         batch = self._batch_of(log, index.last_entry) if len(index) else None
         chain = HeaderChain(log, 0 if batch is None else batch.position)
@@ -103,16 +108,17 @@ class SegmentIndexes:
     def _time_index_in_use(self) -> TimeIndex:
         if self._time_index_used is None:
             index = self.whole_time_index.in_use()
-            # Preallocated and never written: a single entry of zeroes.
+            # A preallocated index that was never written has a single entry of zeros.
             unused = len(index) == 1 and tuple(index[0]) == (0, self._segment.base_offset)
             self._time_index_used = TimeIndex(b"", self._segment.base_offset) if unused else index
         return self._time_index_used
 
     def _batch_of(self, log: ReadableFile, entry: TimeIndexEntry) -> Batch | None:
-        """The batch that bears out a time index entry: it has the timestamp, none that was looked at before has more.
+        """Return the batch that confirms a time index entry; None if there is none.
 
-        An index whose head was lost (a broker makes a missing time index anew, empty, and goes on) has no entry as
-        early as the offset index: then every batch before is looked at.
+        The batch has the entry's timestamp, and no batch read before it has a larger one. If a time index is missing, a
+        broker creates an empty one and continues, so that its first entry is after that of the offset index. In this
+        case all earlier batches are read.
         """
         start = 0 if self._begins_late() else self.before_offset(log, entry.offset).position
         for batch in HeaderChain(log, start):
@@ -130,7 +136,7 @@ class SegmentIndexes:
         return len(offsets) > 0 and self.whole_time_index[0].offset > offsets[0].offset
 
     def _first_offset_at(self, log: ReadableFile, position: int) -> int | None:
-        """The first offset of the batch at `position`; None where none starts there."""
+        """Return the first offset of the batch at `position`; None if no batch starts there."""
         if position not in self._first_offsets:
             self._first_offsets[position] = _first_offset_of_batch(log, position)
         return self._first_offsets[position]
@@ -145,14 +151,18 @@ class SegmentIndexes:
 
 
 def first_batch_reaching(log: ReadableFile, position: int, offset: int) -> Batch | None:
-    """The first batch from `position` on whose last offset is `offset` or above; None at the end or at damage."""
+    """Return the first batch from `position` on whose last offset is `offset` or above.
+
+    None if the chain of batches ends before, at the end of the log or at damage.
+    """
     return next((batch for batch in HeaderChain(log, position) if batch.last_offset >= offset), None)
 
 
 def _first_offset_of_batch(log: ReadableFile, position: int) -> int | None:
-    """The first offset of the batch that starts at `position`, None if none does.
+    """Return the first offset of the batch that starts at `position`, or None if no batch starts there.
 
-    Bytes that look like a header are not enough: the CRC must hold, or the chain from the segment's start lead there.
+    Bytes that look like a header are not enough. The CRC must be right, or the chain of batches from the segment's
+    start must lead to `position`.
     """
     header = header_at(log, position) if 0 < position < log.size_bytes else None
     if not isinstance(header, Batch):
@@ -160,7 +170,7 @@ def _first_offset_of_batch(log: ReadableFile, position: int) -> int | None:
     for chunk in scan_of(log, header):
         batch = chunk.batches.row(0)
         if batch.valid == CRC_GOOD:
-            if batch.base_offset == NO_OFFSET:  # a compressed message set: only its records tell where it begins
+            if batch.base_offset == NO_OFFSET:  # a compressed message set: its first offset is in its records
                 return next((int(b.records.offset[0]) for b in RecordReader().blocks(chunk) if len(b.records)),
                             batch.last_offset)  # fmt: skip
             return batch.base_offset

@@ -1,4 +1,4 @@
-"""The largest timestamp of a segment: what its time index says, and what the headers of its batches say."""
+"""The largest timestamp of a segment, from its time index and from the headers of its batches."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from kafkalog_cli.storage.segments.log_end import HeaderChain
 
 @unique
 class TimestampOrigin(Enum):
-    """Where a largest timestamp comes from. The value is the word that machine output uses."""
+    """The source of a largest timestamp. The value is the word in JSON output."""
 
     BATCHES = "batches"
-    TIME_INDEX = "time-index"  # and the batch that the entry speaks of has that timestamp
+    TIME_INDEX = "time-index"  # and the batch that the entry names has that timestamp
     MTIME = "mtime"  # no batch has a timestamp
 
 
 class LargestTimestamp(NamedTuple):
-    """The largest timestamp of a segment in ms, and where it is from.
+    """The largest timestamp of a segment in ms, and its source.
 
-    `believed_ms` is what a broker goes by after a clean start: the time index, or without entries the file's mtime.
-    `fault` is what kept the headers from being read to the end, `index_fault` what kept the time index from it.
+    `believed_ms` is the timestamp that a broker uses after a clean start: that of the time index, or the file's mtime
+    if the index has no entries. `fault` is the reason why the headers were not read to the end, and `index_fault` the
+    reason why the time index could not be read.
     """
 
     timestamp_ms: int
@@ -41,15 +42,16 @@ class LargestTimestamp(NamedTuple):
 
     @property
     def is_disputed(self) -> bool:
-        """Whether a broker goes by another timestamp (KAFKA-10207)."""
+        """Whether a broker uses another timestamp (KAFKA-10207)."""
         return self.index_fault is None and self.believed_ms != self.timestamp_ms
 
 
 def largest_timestamp(fs: Filesystem, segment: Segment, enough_ms: int | None = None) -> LargestTimestamp:
-    """The largest timestamp of `segment`, by the headers of all its batches; of a 0.7 segment the file's mtime.
+    """Return the largest timestamp of `segment`, from the headers of all its batches.
 
-    With `enough_ms` a time index whose last entry is that young is believed, if the batch that it names has the
-    timestamp: then the segment is at least as young. Raises what `open_read` raises for the log.
+    For a 0.7 segment it is the mtime. `enough_ms`: if the last entry of the time index is not older than this, its
+    timestamp is returned instead. The batch that the entry names must have that timestamp; then the segment is at least
+    as young. Raises what `open_read` raises for the log.
     """
     mtime_ms = segment.log.mtime_ms
     if segment.is_seven:
@@ -59,7 +61,7 @@ def largest_timestamp(fs: Filesystem, segment: Segment, enough_ms: int | None = 
     if enough_ms is not None and indexed_ms >= max(0, enough_ms) and _has(fs, segment, offset, indexed_ms):
         return LargestTimestamp(indexed_ms, TimestampOrigin.TIME_INDEX, believed_ms)
     largest, fault = _of_headers(fs, segment)
-    if fault is not None:  # nothing goes for being old of which a part cannot be read
+    if fault is not None:  # a segment that cannot be read in full must not look older than it is
         largest = max(largest, indexed_ms)
     if largest < 0:
         return LargestTimestamp(mtime_ms, TimestampOrigin.MTIME, believed_ms, fault, index_fault)
@@ -67,7 +69,7 @@ def largest_timestamp(fs: Filesystem, segment: Segment, enough_ms: int | None = 
 
 
 def _last_indexed(fs: Filesystem, segment: Segment) -> tuple[tuple[int, int], Fault | None]:
-    """The last entry of the time index: timestamp and offset; -1 and the base offset without one."""
+    """Return the timestamp and offset of the time index's last entry; -1 and the base offset if it has none."""
     if segment.time_index is None:
         return (NO_TIMESTAMP, segment.base_offset), None
     entries, faults = last_entries(fs, segment.time_index.path, TimeIndex, segment.base_offset, in_use=True)
@@ -75,10 +77,10 @@ def _last_indexed(fs: Filesystem, segment: Segment) -> tuple[tuple[int, int], Fa
 
 
 def _has(fs: Filesystem, segment: Segment, offset: int, timestamp: int) -> bool:
-    """Whether the batch that holds `offset` has that timestamp."""
+    """Whether the batch that contains `offset` has that timestamp."""
     if segment.offset_index is None:
         return False
-    # Sought from the last entries on: the largest timestamp is mostly near the end.
+    # The search starts at the last entries, because the largest timestamp is usually near the end.
     entries, _ = last_entries(fs, segment.offset_index.path, OffsetIndex, segment.base_offset, in_use=True)
     position = max(0, entries.lookup(offset).position) if len(entries) else 0
     with fs.open_read(segment.log.path) as log:
@@ -103,12 +105,12 @@ _TIMESTAMP = struct.Struct(">q")
 
 
 def _of_plain_headers(log: ReadableFile) -> tuple[int, int]:
-    """The largest timestamp of the v2 batches up to the first that is odd in any way, and where that begins.
+    """Return the largest timestamp of the v2 batches before the first unusual one, and the position of that one.
 
-    Many headers at a read where batches are small, a page a header where they are large.
+    It reads many headers at once if batches are small, and one page per header if they are large.
     """
     largest, position, buffer = NO_TIMESTAMP, 0, bytearray(_PIECE_BYTES)
-    at, got = 0, 0  # of the buffer, which ends at `position - at + got`
+    at, got = 0, 0  # position and size in the buffer, which ends at byte `position - at + got` of the file
     while True:
         if at + RECORD_BATCH.size > got:
             piece = _PAGE_BYTES if at - got > _PAGE_BYTES else _PIECE_BYTES

@@ -1,4 +1,4 @@
-"""The one rule by which a segment's offset and time index come to be: append, recovery and splits use it."""
+"""The single rule that creates a segment's offset and time index; append, recovery and splits use it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ IndexError_ = InvalidOffset | SegmentOverflow | LoadFailed
 
 
 class SegmentIndexes:
-    """Index entries of a segment, as its batches are put behind each other (LogSegment.append, recover).
+    """The index entries of a segment, created as batches are appended (LogSegment.append, recover).
 
-    A batch gets entries when more than `index_interval_bytes` lie between it and the last that got some, or
-    `position`, where the file was opened. `segment_index_bytes` is the size at which an index is full.
+    A batch gets entries if it starts more than `index_interval_bytes` after the last batch with entries. Before the
+    first entries, `position` counts, where the file was opened. `segment_index_bytes` is the size at which an index is
+    full.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class SegmentIndexes:
         return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def add(self, batches: BatchColumns, end_row: int) -> tuple[int, IndexError_ | None]:
-        """Take in the batches up to `end_row`: how many were, and what the next one made fail."""
+        """Add the batches up to `end_row`; return how many were added, and the error that the next one caused."""
         positions, last_offsets = _integers(batches.position, end_row), _integers(batches.last_offset, end_row)
         timestamps = _integers(batches.max_timestamp, end_row)
         end_row, error = self._rows_in_range(last_offsets)
@@ -57,21 +58,21 @@ class SegmentIndexes:
         return end_row, error
 
     def resume(self, offsets: OffsetIndex, times: TimeIndex, largest: tuple[int, int]) -> None:
-        """Go on behind the entries of a segment that is there; `largest`: its largest timestamp, with its offset."""
+        """Continue after the entries of an existing segment. `largest` is its largest timestamp, with its offset."""
         self.offset_entries = list(offsets)
         self.time_entries = list(times)
         self.max_timestamp, self.offset_of_max_timestamp = largest
 
     def begin_below(self, max_timestamp: int) -> None:
-        """Take in a first batch that ends below the base offset, which LogSegment.append allows with others behind it.
+        """Add a first batch that ends below the base offset, which LogSegment.append allows if other batches follow.
 
-        No entry can name its offset: its timestamp goes with the base offset.
+        No index entry can express its offset, so its timestamp is recorded with the base offset.
         """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.offset_of_max_timestamp = max_timestamp, self.base_offset
 
     def add_one(self, position: int, last_offset: int, max_timestamp: int) -> IndexError_ | None:
-        """Take in one batch: what that made fail (`add` does the same for many)."""
+        """Add one batch; return the error that it caused. `add` does the same for many batches."""
         if not self.is_in_range(last_offset):
             return SegmentOverflow(self.base_offset, last_offset)
         if max_timestamp > self.max_timestamp:
@@ -84,7 +85,10 @@ class SegmentIndexes:
         return failed
 
     def close(self) -> InvalidOffset | LoadFailed | None:
-        """Add the entry that a segment gets when it is closed, for which a place is kept; what made that fail."""
+        """Add the entry that a segment gets when it is closed; return the error that it caused.
+
+        A place is reserved for it.
+        """
         return self._append_time(skip_full_check=True)
 
     @property

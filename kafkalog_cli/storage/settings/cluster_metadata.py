@@ -1,4 +1,4 @@
-"""`__cluster_metadata` as a broker would read it at its start: the newest snapshot, and the log behind it."""
+"""Reads `__cluster_metadata` as a broker does when it starts: the newest snapshot, then the log after it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from kafkalog_cli.storage.settings.metadata_image import (
 
 _LEADER_CHANGE, _SNAPSHOT_HEADER, _SNAPSHOT_FOOTER, _VOTERS = 2, 3, 4, 6
 _TORN = (FaultKind.TRAILING_BYTES, FaultKind.HEADER_CUT_OFF)
-"""How a log ends that was cut off while it was written: a broker cuts it there and goes on."""
+"""Faults at the end of a log whose last write was interrupted: a broker truncates the log there and continues."""
 
 
 _Read = tuple[Batch, bytes | ControlRecord | None]
 
 
 class SnapshotId(NamedTuple):
-    """Which records a snapshot stands for: those below `end_offset`, the last of them of `epoch`."""
+    """The end of the records that a snapshot replaces: those below `end_offset`; the last of them has `epoch`."""
 
     end_offset: int
     epoch: int
@@ -49,11 +49,11 @@ class SnapshotId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """The state of a cluster as this replica of the metadata log has it.
+    """The state of a cluster in this replica of the metadata log.
 
-    `topics` are by name, `configs` by (resource type, resource name), `end_offset` is that of the next
-    record. Records at the log's end may not be committed where `voters` are several: nothing on the disk
-    tells. `faults` are (path, fault); only where `is_complete` is false may later records be missing.
+    `topics` are by name, `configs` by (resource type, resource name). `end_offset` is the offset of the next record.
+    With several `voters`, records at the log's end may be uncommitted: no file shows whether they are committed.
+    `faults` are pairs (path, fault). Later records may be missing only if `is_complete` is False.
     """
 
     path: str
@@ -68,36 +68,37 @@ class ClusterMetadata:
     is_complete: bool = True
 
     def topic_of_id(self, topic_id: str) -> TopicState | None:
-        """The topic with an id, None if there is none (any more)."""
+        """Return the topic with an id, None if it does not exist (any more)."""
         return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
     def partition(self, topic: str, partition: int) -> PartitionState | None:
-        """A partition by topic name and number, None if there is none (any more)."""
+        """Return a partition by topic name and number, None if it does not exist (any more)."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
     def topic_settings(self, topic: str) -> dict[str, str]:
-        """What was set for a topic."""
+        """Return the dynamic settings of a topic."""
         return self.configs.get((TOPIC_RESOURCE, topic), {})
 
     def broker_settings(self, broker_id: int | None) -> dict[str, str]:
-        """What was set for a broker."""
+        """Return the dynamic settings of a single broker; none if `broker_id` is None."""
         return {} if broker_id is None else self.configs.get((BROKER_RESOURCE, str(broker_id)), {})
 
     @property
     def has_broker_settings(self) -> bool:
-        """Whether anything was set for a single broker."""
+        """Whether any single broker has dynamic settings."""
         return any(kind == BROKER_RESOURCE and name and texts for (kind, name), texts in self.configs.items())
 
     def default_broker_settings(self) -> dict[str, str]:
-        """What was set for all brokers."""
+        """Return the dynamic settings of all brokers (the cluster-wide default)."""
         return self.configs.get((BROKER_RESOURCE, ""), {})
 
 
 def read_cluster_metadata(fs: Filesystem, path: str, choice: KernelChoice | None = None) -> ClusterMetadata:
-    """The state that `path` holds: `__cluster_metadata-0`, or the directory that it lies in.
+    """Read the cluster's state from `path`: the directory `__cluster_metadata-0`, or the directory that contains it.
 
-    Damage is in the result. Raises PathNotFound, NotKafkaLayout, Unreadable for the directory itself.
+    A damaged snapshot is skipped for the next older one. Damage is reported in the result. Raises PathNotFound,
+    NotKafkaLayout, Unreadable for the directory itself.
     """
     path = metadata_log_in(fs, path) or path
     partition = open_partition(fs, path)
@@ -116,7 +117,7 @@ def read_cluster_metadata(fs: Filesystem, path: str, choice: KernelChoice | None
 
 
 def metadata_log_in(fs: Filesystem, directory: str) -> str | None:
-    """The metadata log's partition directory in a log directory (or metadata.log.dir), None if it is not there."""
+    """Return the path of the metadata log in a log directory (or metadata.log.dir), None if it does not exist."""
     path = f"{directory.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
     status = fs.status(path)
     return path if status is not None and status.is_directory else None
@@ -127,7 +128,7 @@ def _snapshot_order(snapshot: PartitionFile) -> tuple[int, int]:
 
 
 class _Replay:
-    """One try: a snapshot, then the log behind it, into an image."""
+    """Replays a snapshot, then the log after it, into an image; each snapshot that is tried gets its own replay."""
 
     def __init__(self, fs: Filesystem, choice: KernelChoice, faults: list[tuple[str, Fault]]) -> None:
         self._fs = fs
@@ -138,7 +139,7 @@ class _Replay:
         self._next_offset = 0
 
     def snapshot(self, path: str) -> bool:
-        """Take in a snapshot; whether it is whole."""
+        """Replay a snapshot; return whether it is complete and undamaged."""
         control = []
         known = len(self._faults)
         for batch, record in self._records(path, 0):
@@ -153,7 +154,7 @@ class _Replay:
         return self._fault(path, Fault(FaultKind.INVALID_LENGTH, 0, "a snapshot without its header or footer"))
 
     def log(self, segments: Sequence[Segment], start: int) -> bool:
-        """Take in the log from the offset `start` on; whether nothing is missing up to its end."""
+        """Replay the log from the offset `start` on; return whether no record is missing up to its end."""
         self._next_offset = start
         parts = self._parts(segments, start)
         for at, (segment, position) in enumerate(parts, 1):
@@ -172,14 +173,17 @@ class _Replay:
         return bool(segments) or start > 0
 
     def _parts(self, segments: Sequence[Segment], start: int) -> list[Part]:
-        """Where the log is to be read: from the index's entry for `start` on."""
+        """Return the parts of the log to read, from the offset index's entry for `start` on.
+
+        If an index cannot be used, the segment is read from its beginning.
+        """
         try:
             return parts_to_replay(self._fs, segments, start)
         except (KafkalogError, OSError):
             return parts_to_replay(self._fs, [replace(segment, offset_index=None) for segment in segments], start)
 
     def result(self, path: str, snapshot: SnapshotId | None, *, is_complete: bool) -> ClusterMetadata:
-        """What has been taken in."""
+        """Return the state after the replay."""
         image = self._image
         return ClusterMetadata(
             path,
@@ -195,9 +199,9 @@ class _Replay:
         )
 
     def _records(self, path: str, start: int, position: int = 0) -> Iterator[_Read]:
-        """The values of the records of batches that reach `start`, each batch ended by None; stops at a fault.
+        """Yield the record values of all batches from the offset `start` on, and None after each batch.
 
-        `position` is that of a batch at or before them.
+        Stops at a fault. `position` is the position of a batch at or before the first of these batches.
         """
         try:
             with self._fs.open_read(path) as file:
@@ -247,7 +251,7 @@ class _Replay:
         return found
 
     def _apply(self, path: str, batch: Batch, value: bytes) -> bool:
-        """Take in a record of a known kind; whether it fits."""
+        """Replay a record if its type is known; return False, with a fault, if it is invalid or does not fit."""
         if _api_key(value) not in REPLAYED_TYPES:
             return True
         found = decode_api_message(CLUSTER_METADATA, value)
@@ -265,7 +269,7 @@ def _fault_of(batch: Batch, kind: FaultKind, message: str) -> Fault:
 
 
 def _api_key(value: bytes) -> int | None:
-    """The type of a record: after its frame version; None where there is none."""
+    """Return the type of a record, which follows its frame version; None if it cannot be decoded."""
     frame = decode_unsigned(value, 0)
     kind = frame if isinstance(frame, BadVarint) else decode_unsigned(value, frame[1])
     return None if isinstance(kind, BadVarint) else kind[0]

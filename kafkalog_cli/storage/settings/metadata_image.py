@@ -1,4 +1,4 @@
-"""What the records of `__cluster_metadata` add up to: topics, partitions, settings, features, brokers."""
+"""The state that the records of `__cluster_metadata` produce: topics, partitions, settings, features, brokers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 
 MIGRATING_DIRECTORY = ZERO_UUID
-"""A replica's directory that is not known: older metadata, or one log directory becoming several (DirectoryId)."""
+"""The id of an unknown directory: in older metadata, or while one log directory becomes several (DirectoryId)."""
 
 
 class PartitionState(NamedTuple):
-    """A partition as its controller has it (PartitionRegistration); `directories` are those of `replicas`."""
+    """A partition in the controller's state (PartitionRegistration); `directories` has an id per replica."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -55,18 +55,17 @@ class BrokerState(NamedTuple):
 
 
 class MetadataImage:
-    """The state that records add up to, one `replay` after the other (MetadataImage, MetadataDelta).
+    """The state after a `replay` of each record (Kafka's MetadataImage, MetadataDelta).
 
-    A record that does not fit is passed over, and `replay` says what is wrong; a broker treats that as fatal.
-    Records between the begin and the end of a metadata transaction (KIP-866)
-    count from its end on, or not at all.
+    A record that does not fit is skipped, and `replay` returns the reason; a broker treats it as fatal. Records in a
+    metadata transaction (KIP-866) are applied at its end, or not at all if it is aborted.
     """
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicState] = {}
         """By topic id."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
-        """By resource type and name; the settings of all brokers are those of a broker named ""."""
+        """By resource type and name; the settings that apply to all brokers are those of a broker named ""."""
         self.features: dict[str, int] = {}
         self.brokers: dict[int, BrokerState] = {}
         self.unknown_types: set[int] = set()
@@ -74,11 +73,11 @@ class MetadataImage:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether the records since the last begin do not count yet."""
+        """Whether a transaction is open, so that its records are not applied yet."""
         return self._pending is not None
 
     def replay(self, api_key: int, message: Message) -> str | None:
-        """Take a record in; what is wrong with it, None if nothing is."""
+        """Apply a record; return what is wrong with it, None if it fits."""
         if api_key in _TRANSACTION:
             return self._transaction(api_key)
         if self._pending is not None:
@@ -228,11 +227,11 @@ _HANDLERS: dict[int, Callable[[MetadataImage, Message], str | None]] = {
 }
 
 REPLAYED_TYPES = frozenset(_HANDLERS) | frozenset(_TRANSACTION)
-"""Record types that the image is made of; the others need not be decoded."""
+"""Record types that change the image; other types need not be decoded."""
 
 
 def _changed(old: PartitionState, message: Message) -> PartitionState:
-    """PartitionRegistration.merge."""
+    """Return the partition after a change (PartitionRegistration.merge)."""
     replicas = _either(message.get("replicas"), old.replicas)
     leader = message.get("leader", NO_LEADER_CHANGE)
     is_elected = leader != NO_LEADER_CHANGE
@@ -256,7 +255,7 @@ def _either(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _directories(found: Sequence[str], replicas: int) -> tuple[str, ...]:
-    """One a replica: what has none known is as in the time before directory ids."""
+    """Return a directory id per replica; without any known id, the id MIGRATING_DIRECTORY for each."""
     if all(directory == MIGRATING_DIRECTORY for directory in found):
         return (MIGRATING_DIRECTORY,) * replicas
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The settings that a topic's logs and its broker have: values, and where each comes from."""
+"""The settings of a topic's logs and of its broker: their values, and the source of each value."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _NOTHING: Texts = MappingProxyType({})
 
 @unique
 class Origin(Enum):
-    """Where a setting's value comes from, the strongest first. The value is the word that machine output uses.
+    """The source of a setting's value, the strongest source first. The value is the word in JSON output.
 
-    From TOPIC on they are Kafka's own (DescribeConfigsResponse.ConfigSource).
+    From TOPIC on these are Kafka's sources (DescribeConfigsResponse.ConfigSource).
     """
 
-    INTERNAL_TOPIC = "internal-topic"  # what Kafka's coordinators depend on, whatever was configured
+    INTERNAL_TOPIC = "internal-topic"  # Kafka's coordinators depend on this value, whatever is configured
     COMMAND_LINE = "command-line"
     TOPIC = "dynamic-topic-config"
     DYNAMIC_BROKER = "dynamic-broker-config"
@@ -46,12 +46,12 @@ class Origin(Enum):
 
     @property
     def strength(self) -> int:
-        """Greater is stronger."""
+        """The rank of the source: a greater number is a stronger source."""
         return -list(Origin).index(self)
 
     @property
     def words(self) -> str:
-        """For people."""
+        """The name of the source in text output."""
         return _WORDS[self]
 
 
@@ -67,9 +67,10 @@ _WORDS = {
 
 
 class Setting(NamedTuple):
-    """A setting with its origin. `given_name` is the name that it has there (log.retention.hours for retention.ms).
+    """A setting with its value and origin.
 
-    `is_known` is false for Kafka's default where a source that could override it was not read.
+    `given_name` and `given_text` are its name and value in that source (log.retention.hours for retention.ms).
+    `is_known` is False for Kafka's default if a source that could override it was not read.
     """
 
     name: str
@@ -86,14 +87,14 @@ class Setting(NamedTuple):
 
     @property
     def explanation(self) -> str:
-        """`name=value` and where it comes from, for people."""
+        """`name=value` and its source, for text output."""
         given = "" if self.given_name == self.name else f"{self.given_name}={self.given_text}, "
         assumed = "" if self.is_known else ", assumed: not every source was read"
         return f"{self.name}={self.text} ({given}{self.origin.words}{assumed})"
 
 
 class ConfigProblem(NamedTuple):
-    """A value in the metadata log that no broker of 4.2 takes; it counts as not there."""
+    """A value that no broker of 4.2 accepts, in the metadata log or server.properties; it counts as not set."""
 
     name: str
     origin: Origin
@@ -102,9 +103,9 @@ class ConfigProblem(NamedTuple):
 
 
 class UnreadSource(NamedTuple):
-    """A source of settings that was not read: why, and the option that names it.
+    """A source of settings that was not read: the reason, and the option that names the source.
 
-    `is_of_topic`: the topic's own settings; otherwise a source at the level of the broker.
+    `is_of_topic`: the source has the topic's own settings; otherwise it has broker-level settings.
     """
 
     why: str
@@ -113,9 +114,9 @@ class UnreadSource(NamedTuple):
 
 
 class ConfigLayers(NamedTuple):
-    """What was set, name to text, in each place: topic-level names in the first two, the broker's in the others.
+    """The configured settings of each source, name to text: topic-level names in the first two, else broker-level.
 
-    `unread` are the sources that were not looked at: what they could override is not known to be Kafka's default.
+    `unread` lists the sources that were not read; a default that they could override is not known to apply.
     """
 
     command_line: Texts = _NOTHING
@@ -127,7 +128,7 @@ class ConfigLayers(NamedTuple):
 
 
 class _Value(Generic[ValueT]):
-    """The value of a setting as an attribute of its type."""
+    """A descriptor that returns the value of a setting with its Python type."""
 
     def __init__(self, name: str, kind: type[ValueT]) -> None:
         self._name = name
@@ -143,9 +144,9 @@ class _Value(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class Settings(Mapping[str, Setting]):
-    """Settings by Kafka's name; attributes have the values in Kafka's units. `problems`: values passed over.
+    """Settings by Kafka's name; attributes have the values in Kafka's units.
 
-    `unread` are the sources that were not read.
+    `problems` lists the values that were ignored, `unread` the sources that were not read.
     """
 
     settings: dict[str, Setting]
@@ -162,17 +163,17 @@ class Settings(Mapping[str, Setting]):
         return len(self.settings)
 
     def is_configured(self, name: str) -> bool:
-        """Whether somebody has set it: its origin is above Kafka's default."""
+        """Whether a source sets it: its origin is stronger than Kafka's default."""
         return self.settings[name].origin is not Origin.DEFAULT
 
     def is_known(self, name: str) -> bool:
-        """Whether a broker has this value: somebody has set it, or every source was read and none sets it."""
+        """Whether the value is certain: a source sets it, or every source was read and none sets it."""
         return self.settings[name].is_known
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings(Settings):
-    """What concerns all logs of a broker (BROKER_KEYS)."""
+    """The settings that concern all logs of a broker (BROKER_KEYS)."""
 
     cleaner_dedupe_buffer_bytes = _Value("log.cleaner.dedupe.buffer.size", int)
     cleaner_enable = _Value("log.cleaner.enable", bool)
@@ -213,52 +214,55 @@ class TopicConfig(Settings):
 
     @property
     def segment_size(self) -> Setting:
-        """The setting that limits a segment: internal.segment.bytes where it is set, and no weaker than the other."""
+        """The setting that limits a segment's size, segment.bytes or internal.segment.bytes.
+
+        The latter is used if it is set, and its origin is at least as strong as that of segment.bytes.
+        """
         internal, public = self.settings[INTERNAL_SEGMENT_BYTES], self.settings["segment.bytes"]
         is_set = internal.value is not None and internal.origin.strength >= public.origin.strength
         return internal if is_set else public
 
     @property
     def segment_bytes(self) -> int:
-        """LogConfig.segmentSize."""
+        """The largest size of a segment (LogConfig.segmentSize)."""
         return cast(int, self.segment_size.value)
 
     @property
     def is_compacted(self) -> bool:
-        """Whether the cleaner compacts it."""
+        """Whether the cleaner compacts the topic."""
         return COMPACT in self.cleanup_policy
 
     @property
     def is_deleted(self) -> bool:
-        """Whether size and time limits are kept."""
+        """Whether retention limits apply: cleanup.policy contains "delete"."""
         return DELETE in self.cleanup_policy
 
     @property
     def local_retention_ms(self) -> int:
-        """The time limit of what a tiered topic keeps here (LogConfig.localRetentionMs)."""
+        """Retention time of a tiered topic's local segments, in ms (LogConfig.localRetentionMs)."""
         local = cast(int, self.settings["local.retention.ms"].value)
         return self.retention_ms if local == _AS_RETENTION else local
 
     @property
     def local_retention_bytes(self) -> int:
-        """The size limit of what a tiered topic keeps here (LogConfig.localRetentionBytes)."""
+        """Retention size of a tiered topic's local segments (LogConfig.localRetentionBytes)."""
         local = cast(int, self.settings["local.retention.bytes"].value)
         return self.retention_bytes if local == _AS_RETENTION else local
 
     @property
     def max_segment_ms(self) -> int:
-        """After how long a segment is rolled, without jitter (LogConfig.maxSegmentMs)."""
+        """The age in ms at which a segment is rolled, without jitter (LogConfig.maxSegmentMs)."""
         lag = self.max_compaction_lag_ms if self.is_compacted and self.max_compaction_lag_ms > 0 else self.segment_ms
         return min(lag, self.segment_ms)
 
     @property
     def initial_file_bytes(self) -> int:
-        """To how much a new log file is preallocated (LogConfig.initFileSize)."""
+        """The size to which a new log file is preallocated, 0 without preallocation (LogConfig.initFileSize)."""
         return self.segment_bytes if self.preallocate else 0
 
 
 def resolve_topic_config(topic: str, layers: ConfigLayers) -> TopicConfig:
-    """The settings of a topic: for each the strongest layer that has a legal value."""
+    """Return the settings of a topic, each from the strongest layer with a legal value."""
     problems: list[ConfigProblem] = []
     settings = {}
     for name, row in TOPIC_KEYS.items():
@@ -274,7 +278,7 @@ def resolve_topic_config(topic: str, layers: ConfigLayers) -> TopicConfig:
 
 
 def resolve_broker_settings(layers: ConfigLayers) -> BrokerSettings:
-    """The settings of a broker as a whole."""
+    """Return the settings of a broker that concern all its logs."""
     problems: list[ConfigProblem] = []
     settings = {
         name: _as_known(_strongest(row.key, _broker_places(layers, (row,)), problems), is_read=not layers.unread)
@@ -284,7 +288,7 @@ def resolve_broker_settings(layers: ConfigLayers) -> BrokerSettings:
 
 
 def parse_topic_settings(options: Sequence[str]) -> dict[str, str]:
-    """`name=value` of each --config; of one given twice the last counts. Raises UsageError."""
+    """Parse the `name=value` of each --config; the last value of a repeated name counts. Raises UsageError."""
     found = {}
     for option in options:
         name, equals, text = option.partition("=")
@@ -301,9 +305,10 @@ def parse_topic_settings(options: Sequence[str]) -> dict[str, str]:
 
 
 def read_broker_properties(fs: Filesystem, path: str) -> dict[str, str]:
-    """A server.properties. Raises UsageError where a broker could not take a setting that concerns logs.
+    """Read a server.properties file.
 
-    Raises PathNotFound, NotKafkaLayout (not a regular file), Unreadable, and OSError when the device fails.
+    Raises UsageError if the file is malformed, or if a broker would reject a setting that concerns logs. Raises
+    PathNotFound, NotKafkaLayout (not a regular file), Unreadable, and OSError when the device fails.
     """
     try:
         properties = parse_properties(read_all(fs, path))
@@ -346,12 +351,12 @@ def _strongest(key: ConfigKey, places: Sequence[Place], problems: list[ConfigPro
 
 
 def _as_known(setting: Setting, *, is_read: bool) -> Setting:
-    """The setting; not known where it is Kafka's default and a source that could override it was not read."""
+    """Set `is_known`: False for Kafka's default unless all sources that could override it were read (`is_read`)."""
     return setting._replace(is_known=is_read or setting.origin is not Origin.DEFAULT)
 
 
 def _hint(name: str) -> str:
-    """Which topic-level name is meant where a broker's was given."""
+    """Return a hint with the topic-level name if `name` is a broker-level name, else an empty text."""
     for topic_name, row in TOPIC_KEYS.items():
         if any(name == broker_name.key.name for broker_name in row.broker_names):
             return f" (a broker's; the topic's is {topic_name})"

@@ -1,4 +1,4 @@
-"""The settings of Kafka 4.2 that concern logs, as tables: LogConfig's, and the broker's that stand behind them."""
+"""The settings of Kafka 4.2 that concern logs, as tables: LogConfig's, and the broker settings for their defaults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 _WEEK_MS = 7 * 24 * _HOUR_MS
 
-# Since 4.1 the least is 1 MiB (KIP-1030); older brokers' logs, and tests, have smaller segments.
+# Since 4.1 the minimum is 1 MiB (KIP-1030), but logs of older brokers, and tests, have smaller segments.
 _SEGMENT_BYTES = Range(14)
 _POLICIES = OneOf(("compact", "delete"))
 _CODECS = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"))
@@ -39,10 +39,11 @@ INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
 
 class BrokerName(NamedTuple):
-    """A broker-level name whose value is a topic setting's default: its unit in ms (1: the setting's own).
+    """A broker-level setting; in `TopicKey.broker_names`, its value is the default of the topic setting.
 
-    `is_dynamic`: it can stand in the metadata log, not only in server.properties. `below_zero_is_unlimited`: any
-    negative value means -1 (KafkaConfig.logRetentionTimeMillis).
+    `unit` is its unit in ms, or 1 for the unit of the topic setting. `is_dynamic`: the setting may be in the metadata
+    log, not only in server.properties. `below_zero_is_unlimited`: any negative value means -1
+    (KafkaConfig.logRetentionTimeMillis).
     """
 
     key: ConfigKey
@@ -51,14 +52,14 @@ class BrokerName(NamedTuple):
     below_zero_is_unlimited: bool = False
 
     def in_topic_units(self, value: ConfigValue) -> ConfigValue:
-        """What `value` is for the topic's setting."""
+        """Convert `value` to the unit of the topic setting."""
         if isinstance(value, bool) or not isinstance(value, int):
             return value
         return -1 if self.below_zero_is_unlimited and value < 0 else value * self.unit
 
 
 class TopicKey(NamedTuple):
-    """A topic-level setting and the broker-level names behind it, the strongest first."""
+    """A topic-level setting and the broker-level settings that give its default, the strongest first."""
 
     key: ConfigKey
     broker_names: tuple[BrokerName, ...] = ()
@@ -66,7 +67,7 @@ class TopicKey(NamedTuple):
 
 
 def _behind(name: str, key: ConfigKey) -> BrokerName:
-    """A broker-level name with the type, the default and the legal values of the topic's."""
+    """Return a broker-level setting with the type, the default and the legal values of the topic setting `key`."""
     return BrokerName(key._replace(name=name))
 
 
@@ -146,10 +147,10 @@ TOPIC_KEYS: dict[str, TopicKey] = {row.key.name: row for row in _ROWS}
 FIXED_SETTINGS: dict[str, dict[str, ConfigValue]] = {
     "__consumer_offsets": {"cleanup.policy": ("compact",)},
     "__transaction_state": {"cleanup.policy": ("compact",)},
-    # Its updates are differences, which compaction would lose: the coordinator deletes records itself (KIP-932).
+    # Its records are incremental updates, which compaction would lose; the coordinator deletes records (KIP-932).
     "__share_group_state": {"cleanup.policy": ("delete",), "retention.ms": -1},
 }
-"""What Kafka's coordinators make their topics with and depend on."""
+"""Settings with which Kafka's coordinators create their internal topics, and on which they depend."""
 
 
 def _broker(name: str, kind: ConfigType, default: ConfigValue, least: int | None = None) -> BrokerName:
@@ -169,4 +170,4 @@ BROKER_KEYS: dict[str, BrokerName] = {
         _broker("remote.log.storage.system.enable", BOOLEAN, False)._replace(is_dynamic=False),
     )
 }
-"""Settings that only a broker as a whole has, as far as its logs depend on them."""
+"""Settings of a broker as a whole, without a topic-level name, on which its logs depend."""

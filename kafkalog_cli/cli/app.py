@@ -53,7 +53,7 @@ class CommandGroup(TyperGroup):
             return None
         command = typer.main.get_command(importlib.import_module(module).command)
         command.name = cmd_name
-        command.rich_help_panel = next(group for group, names in GROUPS.items() if cmd_name in names)
+        command.rich_help_panel = next(group for group, names in GROUPS.items() if cmd_name in names)  # type: ignore[attr-defined]
         convert_without_pydantic(command)
         return command
 

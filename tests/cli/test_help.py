@@ -53,3 +53,19 @@ def test_a_name_that_is_none(name, meant):
 
 def test_the_version():
     assert kafkalog("-V") == kafkalog("--version") == (0, f"kafkalog {__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", ["verify", "ls", "recover", "dump-log", "purge"])
+def test_a_topic_that_is_not_there(tmp_path, command):
+    for name in ("customers-0", "orders-0", "orders-1", "payments-3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{0:020d}.log").touch()
+    code, out, err = kafkalog(command, str(tmp_path), "--topic", "order")
+    assert (code, out) == (10, "")
+    assert f"under {tmp_path} matches --topic order. These topics are there: orders, customers, payments" in err
+    code, out, err = kafkalog(command, str(tmp_path), "--topic", "orders", "--partition", "7")
+    assert (code, out) == (10, "")
+    assert "matches --topic orders --partition 7. These partitions are there: orders (0, 1)" in err
+    code, out, err = kafkalog(command, str(tmp_path), "--topic-pattern", "x.*")
+    assert (code, out) == (10, "")
+    assert "matches --topic-pattern x.*. These topics are there: customers, orders, payments" in err

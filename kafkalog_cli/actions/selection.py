@@ -5,10 +5,12 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
-from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, PathNotFound
+from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.logdir import PartitionPath, Takes, open_logdir
@@ -22,6 +24,8 @@ from kafkalog_cli.storage.partition import (
 )
 
 _GLOB = re.compile(r"[*?\[]")
+_MOST_LISTED = 10
+_RESEMBLES = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +42,30 @@ class Selection:
         return not self.topics and not self.partitions and self.topic_pattern is None
 
     @property
+    def option_words(self) -> str:
+        """The options of a command line that make this choice."""
+        words = [f"--topic {topic}" for topic in sorted(self.topics)]
+        words += [] if self.topic_pattern is None else [f"--topic-pattern {self.topic_pattern.pattern}"]
+        return " ".join([*words, *(f"--partition {number}" for number in sorted(self.partitions))])
+
+    @property
     def text(self) -> str:
         """A text that identifies the selection, equal in every process (unlike the order of a set)."""
         pattern = None if self.topic_pattern is None else self.topic_pattern.pattern
         return json.dumps([sorted(self.topics), sorted(self.partitions), pattern])
 
     def takes(self, directory: DirectoryName) -> bool:
-        """Whether the partition with this directory name is selected."""
-        topic = directory.topic if directory.topic is not None else directory.name
-        if self.topics or self.topic_pattern is not None:
-            by_pattern = self.topic_pattern is not None and self.topic_pattern.fullmatch(topic) is not None
-            if topic not in self.topics and not by_pattern:
-                return False
+        """Whether the partition with this directory name is chosen."""
+        if not self.takes_topic(directory.topic if directory.topic is not None else directory.name):
+            return False
         return not self.partitions or directory.partition in self.partitions
+
+    def takes_topic(self, topic: str) -> bool:
+        """Whether partitions of the topic are chosen."""
+        if not self.topics and self.topic_pattern is None:
+            return True
+        by_pattern = self.topic_pattern is not None and self.topic_pattern.fullmatch(topic) is not None
+        return topic in self.topics or by_pattern
 
 
 def expand(fs: Filesystem, paths: list[str]) -> list[str]:
@@ -79,8 +94,45 @@ def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) ->
     """
     found = partitions_taken(fs, paths, selection.takes)
     if not found:
-        raise NothingSelected(reason="no partition directory under the given paths fits")
+        raise nothing_selected(fs, paths, selection)
     return found
+
+
+def nothing_selected(
+    fs: Filesystem, paths: list[str], selection: Selection, what: str = "partition"
+) -> NothingSelected:
+    """The error where no partition under `paths` is chosen: it names the topics and partitions that are there."""
+    names = ", ".join(paths)
+    found: dict[str, set[int]] = {}
+    with suppress(KafkalogError, OSError):
+        for path in expand(fs, paths):
+            for partition in partition_paths(fs, path):
+                topic, number = partition.directory.topic, partition.directory.partition
+                if topic is not None and number is not None:
+                    found.setdefault(topic, set()).add(number)
+    if selection.is_everything or not found:
+        return NothingSelected(reason=f"there is no {what} under {names}")
+    chosen = [topic for topic in sorted(found) if selection.takes_topic(topic)]
+    if chosen:
+        numbers = (f"{topic} ({_listed(sorted(found[topic]))})" for topic in chosen[:_MOST_LISTED])
+        there = f"These partitions are there: {', '.join(numbers)}"
+    else:
+        topics = sorted(found, key=partial(_distance, selection))
+        there = f"These topics are there: {_listed(topics)}"
+    return NothingSelected(reason=f"no {what} under {names} matches {selection.option_words}. {there}")
+
+
+def _listed(names: Sequence[object]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"{', '.join(map(str, names[:_MOST_LISTED]))}{more}"
+
+
+def _distance(selection: Selection, topic: str) -> tuple[float, str]:
+    """Topics that resemble a chosen topic come first, then by name."""
+    from difflib import SequenceMatcher  # no other run needs it
+
+    resemblance = max((SequenceMatcher(None, topic, wanted).ratio() for wanted in selection.topics), default=0)
+    return (-resemblance if resemblance > _RESEMBLES else 0, topic)
 
 
 def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
@@ -112,7 +164,7 @@ def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list
             if selection.takes(partition.directory):
                 found += [segment.log.path for segment in open_partition(fs, partition.path).segments]
     if not found:
-        raise NothingSelected(reason="no segment under the given paths fits")
+        raise nothing_selected(fs, paths, selection, "segment")
     return found
 
 

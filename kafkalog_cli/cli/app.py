@@ -21,28 +21,22 @@ from kafkalog_cli.cli.terminal import styles_as_wanted
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, next_step
 from kafkalog_cli.output.messages import Messages
 
+GROUPS = {
+    "Look": ("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read"),
+    "Check and repair": ("verify", "recover"),
+    "Change": ("roll", "retain", "compact", "truncate", "delete-records", "append"),
+    "Undo": ("undo", "purge"),
+    "Move data": ("export", "import"),
+    "Query with Spark": ("sql", "audit"),
+    "Set up": ("warmup",),
+}
+"""Subcommands as the help lists them."""
+
+_MODULES = {"import": "import_"}
 COMMANDS = {
-    "dump-log": "kafkalog_cli.cli.dump_log",
-    "dump-index": "kafkalog_cli.cli.dump_index",
-    "ls": "kafkalog_cli.cli.ls",
-    "lookup-offset": "kafkalog_cli.cli.lookup_offset",
-    "lookup-time": "kafkalog_cli.cli.lookup_time",
-    "read": "kafkalog_cli.cli.read",
-    "verify": "kafkalog_cli.cli.verify",
-    "recover": "kafkalog_cli.cli.recover",
-    "roll": "kafkalog_cli.cli.roll",
-    "retain": "kafkalog_cli.cli.retain",
-    "compact": "kafkalog_cli.cli.compact",
-    "truncate": "kafkalog_cli.cli.truncate",
-    "delete-records": "kafkalog_cli.cli.delete_records",
-    "append": "kafkalog_cli.cli.append",
-    "export": "kafkalog_cli.cli.export",
-    "import": "kafkalog_cli.cli.import_",
-    "undo": "kafkalog_cli.cli.undo",
-    "purge": "kafkalog_cli.cli.purge",
-    "sql": "kafkalog_cli.cli.sql",
-    "audit": "kafkalog_cli.cli.audit",
-    "warmup": "kafkalog_cli.cli.warmup",
+    name: f"kafkalog_cli.cli.{_MODULES.get(name, name.replace('-', '_'))}"
+    for names in GROUPS.values()
+    for name in names
 }
 """The module of each subcommand; its `command` is a Typer application."""
 
@@ -59,8 +53,23 @@ class CommandGroup(TyperGroup):
             return None
         command = typer.main.get_command(importlib.import_module(module).command)
         command.name = cmd_name
+        command.rich_help_panel = next(group for group, names in GROUPS.items() if cmd_name in names)  # type: ignore[attr-defined]
         convert_without_pydantic(command)
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: D102
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"there is no command {name}. {_did_you_mean(name)}")
+        return super().resolve_command(ctx, args)
+
+
+def _did_you_mean(name: str) -> str:
+    """A question about the commands whose names begin with `name`, or are close to it; else where they are listed."""
+    from difflib import get_close_matches
+
+    close = [command for command in COMMANDS if command.startswith(name)] or get_close_matches(name, COMMANDS, 2)
+    return f"Did you mean {' or '.join(close)}?" if close else "kafkalog help lists the commands"
 
 
 app = typer.Typer(
@@ -80,7 +89,8 @@ def _print_version(value: bool) -> None:
 @app.callback()
 def _kafkalog(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Read, check and repair Apache Kafka log directories, with no broker running."""
@@ -103,8 +113,7 @@ def _run(argv: list[str], environment: Environment) -> int:
     command = typer.main.get_command(app)
     convert_without_pydantic(command)
     environment.kernels.complain = partial(_complain, environment, argv)
-    if argv[:1] == ["sql"]:  # an SQL comment before the query is not an option
-        argv = [f" {word}" if word.startswith("-- ") else word for word in argv]
+    argv = _for_the_parser(argv)
     try:
         result = command.main(
             args=argv,
@@ -134,6 +143,15 @@ def _run(argv: list[str], environment: Environment) -> int:
     except Exception as error:
         return _unexpected(error, environment, argv)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
+
+
+def _for_the_parser(argv: list[str]) -> list[str]:
+    """`help COMMAND` is `COMMAND --help`; a comment before a query is no option."""
+    if argv[:1] == ["help"]:
+        return [*argv[1:2], "--help"]
+    if argv[:1] == ["sql"]:
+        return [f" {word}" if word.startswith("-- ") else word for word in argv]
+    return argv
 
 
 def _complain(environment: Environment, argv: list[str], text: str, step: str) -> None:

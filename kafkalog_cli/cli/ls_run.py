@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from kafkalog_cli.actions.listing.paths import Lister, Listing
 from kafkalog_cli.actions.listing.reads import LocatedFault
 from kafkalog_cli.actions.listing.root import RootState
-from kafkalog_cli.actions.selection import Selection, expand
+from kafkalog_cli.actions.selection import Selection, expand, nothing_selected
 from kafkalog_cli.actions.session.lock_warnings import lock_sentence
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.output.listing import ListingText
 from kafkalog_cli.output.listing_json import ListingJson
 from kafkalog_cli.output.ndjson import JsonLines
@@ -58,6 +58,7 @@ class LsRun:
         self._lister = Lister(
             environment.fs, request.selection, segments=request.segments, transactions=request.transactions
         )
+        self._selection = request.selection
         self._codes: list[ExitCode] = []
         self._counts = _Counts()
         self._warned: set[str] = set()
@@ -74,7 +75,7 @@ class LsRun:
                 self._fail(error)
         self._printer.end()
         if not self._codes:
-            self._fail(NothingSelected(reason="no partition under the given paths fits"))
+            self._fail(nothing_selected(self._fs, paths, self._selection))
         code = combined_exit_code(self._codes)
         if self._json is not None:
             counts = {name: getattr(self._counts, name) for name in _Counts.__slots__}

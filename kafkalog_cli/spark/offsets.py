@@ -11,7 +11,7 @@ from kafkalog_cli.actions.broker_view import BrokerView, BrokerViews, LogBounds,
 from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.read.growing_end import growing_end
 from kafkalog_cli.actions.read.request import Isolation
-from kafkalog_cli.actions.selection import Selection, expand, partitions_taken
+from kafkalog_cli.actions.selection import Selection, expand, nothing_selected, partitions_taken
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
@@ -75,7 +75,7 @@ def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | N
     """
     found = _served(fs, paths, (selection or Selection()).takes)
     if not found:
-        raise NothingSelected(reason="no partition directory under the given paths fits")
+        raise nothing_selected(fs, paths, selection or Selection())
     return found
 
 

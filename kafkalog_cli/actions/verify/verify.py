@@ -11,7 +11,7 @@ from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.listing.root import RootState, read_root, root_above
 from kafkalog_cli.actions.reports.fresh_looks import FreshLooks
 from kafkalog_cli.actions.reports.segment_reports import Means
-from kafkalog_cli.actions.selection import Selection, expand, partition_paths
+from kafkalog_cli.actions.selection import Selection, expand, nothing_selected, partition_paths
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.against import Comparison, ReplicaPolicy
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, with_path
@@ -20,7 +20,7 @@ from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verificat
 from kafkalog_cli.actions.verify.places import GivenPolicy, Places, TopicFacts, read_topic_id, topic_facts
 from kafkalog_cli.actions.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.actions.verify.settled import removed, settled_findings, settled_verification
-from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.logdir import PartitionPath
@@ -159,7 +159,7 @@ class Verifier:
         across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
         yield from self._failed
         if not targets and not self._failed:
-            yield Failed("", NothingSelected(reason="no partition under the given paths fits"))
+            yield Failed("", nothing_selected(self._means.fs, list(paths), self._request.selection))
         for target in targets:
             yield self._part(target, settings, across)
 

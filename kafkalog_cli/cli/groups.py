@@ -135,7 +135,6 @@ def session_options(  # noqa: PLR0913
     pacing: Pacing | None = None,
     spark: Spark = Spark(),
     single_replica: bool = False,
-    changes: bool = True,
 ) -> SessionOptions:
     """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError."""
     from kafkalog_cli.actions.selection import Selection
@@ -157,6 +156,6 @@ def session_options(  # noqa: PLR0913
         pace=Pace() if pacing is None else pace_of(jobs, pacing.time_budget, limit),
         engine=engine_of(
             *(spark.engine, spark.master, spark.conf, jobs),
-            changes=changes, io_bytes_per_s=limit, assume_offline=safety.assume_offline,
+            changes=True, io_bytes_per_s=limit, assume_offline=safety.assume_offline,
         ),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.session.interruptions import Interruptions
 from kafkalog_cli.actions.session.observer import Note
 from kafkalog_cli.actions.session.options import SessionOptions
@@ -190,7 +191,7 @@ class Printer:
     def consent_to_all(self, verb: str, partitions: int) -> None:
         """See Observer."""
         if self._consent is not None:
-            how_many = f"{partitions} partition{'' if partitions == 1 else 's'}"
+            how_many = counted(partitions, "partition", "partitions")
             self._consent.need(how_many, f"{verb} in tasks of Spark, which do not ask before valid records go")
 
     # -- the end

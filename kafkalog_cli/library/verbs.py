@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.session.interruptions import Interruptions
 from kafkalog_cli.actions.session.observer import Note, SilentObserver
 from kafkalog_cli.actions.session.options import Context, Pace, SessionOptions
 from kafkalog_cli.actions.session.session import Session
@@ -87,9 +85,6 @@ class _Listener(SilentObserver):
         self.errors: list[KafkalogError] = []
         self.notes: list[Note] = []
 
-    def working(self) -> AbstractContextManager[object]:
-        return nullcontext()
-
     def report(self, note: Note) -> None:
         self.notes.append(note)
         where = "" if note.path is None else f"{note.path}: "
@@ -113,11 +108,8 @@ class _Call:
     def __init__(self, verb: Verb[Any], paths: Paths, options: VerbOptions) -> None:
         self.paths = _texts(paths)
         self._listener = _Listener()
-        interruptions = Interruptions()
         argv = ("kafkalog_cli", verb.name, *self.paths)
-        self.session = Session(
-            verb, Context(), _session_options(options), self._listener, interruptions=interruptions, argv=argv
-        )
+        self.session = Session(verb, Context(), _session_options(options), self._listener, argv=argv)
 
     def run(self, request: Any, partitions: Sequence[Partition]) -> Run[Any]:
         """Run the verb. Raises KeyboardInterrupt after Ctrl-C, once the partitions that were being changed are done."""

@@ -18,7 +18,7 @@ def _nothing(_out: ResultStream) -> None:
     """Write nothing: the default of `last`."""
 
 
-def _everything(_result: Any) -> bool:
+def _never_idle(_result: Any) -> bool:
     return False
 
 
@@ -36,7 +36,7 @@ class View(Generic[ResultT]):
     lines: Callable[[ResultT], Iterable[str]]
     names: tuple[str, ...] = ()
     counts: Callable[[ResultT], Mapping[str, int]] = lambda _: {}
-    is_idle: Callable[[ResultT], bool] = _everything
+    is_idle: Callable[[ResultT], bool] = _never_idle
     question: Callable[[Any], str] = str
     last: Callable[[ResultStream], None] = _nothing
 

@@ -366,11 +366,15 @@ class Session:
 
     # -- results, in order
 
+    def unreported(self, notes: Sequence[Note]) -> list[Note]:
+        """Return the notes that no earlier call had, each once: every partition brings its log directory's notes."""
+        new = [note for note in dict.fromkeys(notes) if note not in self._reported]
+        self._reported.update(new)
+        return new
+
     def _take(self, outcome: Outcome[Any]) -> None:
-        for note in outcome.work.take_notes():
-            if note not in self._reported:  # each partition of a log directory brings the directory's note
-                self.observer.report(note)
-            self._reported.add(note)
+        for note in self.unreported(outcome.work.take_notes()):
+            self.observer.report(note)
         if outcome.error is not None:
             self._codes.append(outcome.error.exit_code)
             self._failed += 1

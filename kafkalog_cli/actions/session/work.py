@@ -65,7 +65,6 @@ class Work:
         self.must_finish = False
         self._session: Session
         self._notes: list[Note] = []
-        self._reported: set[tuple[str, str, str | None]] = set()
 
     def bind(self, session: Session, fs: WritableFilesystem) -> None:
         """Set the session that runs this work in this process, and its metered filesystem."""
@@ -128,15 +127,12 @@ class Work:
     # -- what there is to say
 
     def note(self, kind: str, message: str, path: str | None) -> None:
-        """Add a note to report with the partition's result; a note that was already added is ignored."""
-        told = {(note.kind, note.message, note.path) for note in self._notes}
-        if (kind, message, path) not in told | self._reported:
-            self._notes.append(Note(kind, message, path))
+        """Add a note to report with the partition's result; the session reports equal notes once."""
+        self._notes.append(Note(kind, message, path))
 
     def take_notes(self) -> list[Note]:
-        """Return the notes added since the last call, and mark them as reported."""
+        """Return the notes added since the last call."""
         notes, self._notes = self._notes, []
-        self._reported.update((note.kind, note.message, note.path) for note in notes)
         return notes
 
     def warn(self, verdicts: Sequence[Verdict]) -> None:
@@ -146,7 +142,7 @@ class Work:
 
     def report_now(self) -> None:
         """Report the notes now, before the partition is changed and while the user can still stop the change."""
-        self._session.observer.report_now(self.take_notes())
+        self._session.observer.report_now(self._session.unreported(self.take_notes()))
 
     def confirm(self, plan: Any) -> None:
         """Ask the user before valid records are removed, except in a dry run. Raises NotChanged, KeyboardInterrupt."""

@@ -8,6 +8,7 @@ import pytest
 from evidence import evidence, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 fixture and hooks
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from sampling import pytest_addoption, pytest_collection_modifyitems, pytest_report_collectionfinish  # noqa: F401 hooks
 
 # A red check is of the change at hand, so these two try the same examples each time; `make test-fuzz` tries new ones.
 # Hypothesis takes constants out of whatever modules are loaded by then, which is another set in each worker of xdist and
@@ -17,7 +18,7 @@ settings.register_profile(
     "default", max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("nightly", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 if settings.default.derandomize:
     providers.is_local_module_file = lambda path: False
 

@@ -87,11 +87,13 @@ def test_the_undamaged_log_has_no_damage(log):
     assert {told.kind for told in Tried(log, Level.NORMAL).before} == set()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_bits_of_headers_are_seen_or_on_the_list(log):
     assert unseen_of(log, header_bits(log)) <= unseen_bits(kind_of(log))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_one_bit_in_every_sixteenth_byte_is_seen_or_on_the_list(log):
     rng = random.Random(log.name)
@@ -99,6 +101,7 @@ def test_one_bit_in_every_sixteenth_byte_is_seen_or_on_the_list(log):
     assert unseen_of(log, bits) <= unseen_bits(kind_of(log))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_every_bit_is_seen_or_on_the_list(log, evidence):

@@ -96,21 +96,25 @@ def windows(log: SmallLog, step: int) -> None:
         agree(log, log.data[:start] + bytes(end - start) + log.data[end:])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_truncations(log):
     truncations(log, 1 if log.name in ALL_BYTES else 9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_zeros_from_a_byte_on(log):
     zeros(log, 1 if log.name in ALL_BYTES else 9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_a_window_of_zeros(log):
     windows(log, 3 if log.name in ALL_BYTES else 17)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_every_byte(log):
@@ -138,6 +142,7 @@ def test_zeros_behind_the_log(log):
         assert [(one.kind, one.position) for one in found] == [(kind, len(log.data))], size
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 @pytest.mark.parametrize("size", [HEADER_BYTES, 61])
 def test_one_zeroed_header(log, size):
@@ -150,6 +155,7 @@ def test_one_zeroed_header(log, size):
         assert (found.kind, found.position) == (Kind.ZERO_TAIL if is_tail else Kind.ZEROED_RANGE, start)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_the_quick_level_tells_torn_chains_alike(log):
     """It looks at no CRC of the chain, so that only what breaks the chain counts."""

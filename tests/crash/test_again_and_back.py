@@ -60,24 +60,28 @@ def without(tree, paths):
     return {path: tree[path] for path in tree.keys() - paths}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
 def test_run_again(writer, fixture, evidence):
     assert is_quiet(writer, writer.disk(fixture))
     evidence("R20", 1, len(CASES) + len(ON_CORPUS))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "writer"), ON_CORPUS, ids=NAMES)
 def test_run_again_on_what_a_broker_left(name, writer, corpus, evidence):
     assert is_quiet(writer, load(corpus, name))
     evidence("R20", 1, len(CASES) + len(ON_CORPUS))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), UNDOABLE, ids=ids(UNDOABLE))
 def test_taken_back(writer, fixture, evidence):
     assert comes_back(writer, writer.disk(fixture))
     evidence("R22", 1, len(UNDOABLE) + len(ON_CORPUS))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "writer"), ON_CORPUS, ids=NAMES)
 def test_taken_back_on_what_a_broker_left(name, writer, corpus, evidence):
     assert comes_back(writer, load(corpus, name))

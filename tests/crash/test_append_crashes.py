@@ -27,6 +27,7 @@ from kafkalog_cli.storage.appending import growing_run
 IMAGES, FAULTS_A_CASE = 12, 10
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), APPENDS, ids=ids(APPENDS))
 def test_a_power_cut_after_any_call(writer, fixture):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
@@ -40,6 +41,7 @@ def test_a_power_cut_after_any_call(writer, fixture):
         matrix.look(image)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), APPENDS, ids=ids(APPENDS))
 def test_calls_that_fail(writer, fixture):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))

@@ -101,6 +101,7 @@ def verified(command):
     return kafkalog(disk, "verify", ROOT).code
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_signal_at_any_call(command, number, evidence):

@@ -13,6 +13,7 @@ from kafkalog_cli.storage.changing.manifest import read_manifest
 NAMES = list(PLANS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_a_power_cut_leaves_what_undo_completes(name):
     matrix = Matrix()
@@ -94,6 +95,7 @@ EQUIVALENT = {("cut, then dropped", DropSync, "run"): [("sync", f"{PARTITION}/50
 QUICK = {"recovery", "swap", "moved, then cut", "ring of moves", "two replaced", "new"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("part", ["run", "undo"])
 @pytest.mark.parametrize("mutant", [DropSync, SwapRenames])
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in NAMES])

@@ -36,6 +36,7 @@ from kafkalog_cli.storage.fs import RealFilesystem
 SYNCS = ("sync", "sync_directory")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", list(PLANS))
 def test_a_failed_call_leaves_what_was_or_can_be_undone(name):
     before = the_tree(partition())
@@ -87,6 +88,7 @@ def same_but_for_own_directory(found, before):
     return {p: v for p, v in found.items() if p != PARTITION} == {p: v for p, v in before.items() if p != PARTITION}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["recovery", "swap", "two cuts", "moved and made anew"])
 def test_a_failed_call_of_undo_leaves_what_another_completes(name):
     before = the_tree(partition())
@@ -233,6 +235,7 @@ class NoHardLinks(MemoryFilesystem):
         raise OSError(errno.EPERM, os.strerror(errno.EPERM), old)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", list(PLANS))
 def test_a_disk_without_hard_links(name):
     disk = partition()
@@ -245,6 +248,7 @@ def test_a_disk_without_hard_links(name):
     assert the_tree(disk) == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", list(PLANS))
 def test_discarded_is_not_kept_and_not_undone(name):
     disk = partition()

@@ -157,6 +157,7 @@ def kill_at_times(name, evidence, kill):
     evidence("R5", kills, GROUPS + len(CHANGERS) + 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_killed_at_any_time(group, whole, tmp_path, evidence):
     kill_at_times(group, evidence, lambda n, share: kill_at(tmp_path / f"log-{n}", share, whole))

@@ -86,6 +86,7 @@ def read(fs, reader):
     return kafkalog(fs, *READERS[reader], now_ms=NOW_MS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_reader_of_a_log_that_changes(reader, change, evidence):
@@ -303,6 +304,7 @@ def read_wide(fs, reader, disk):
     return kafkalog(fs, *argv, now_ms=NOW_MS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "step by step"])
 @pytest.mark.parametrize("disk", ["killed", "committed"])
 @pytest.mark.parametrize("done", DONE)
@@ -337,6 +339,7 @@ def topic_deletion(disk):
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "step by step"])
 @pytest.mark.parametrize("reader", ["ls", "verify", "verify quick", "dump-index"])
 def test_a_topic_is_deleted_while_its_log_directory_is_read(reader, at_once):

@@ -70,6 +70,7 @@ MOST_ALIVE = {COMPACT: 9 / 10}
 """Of all: its renames come in threes and fours."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mutant", [DropSync, SwapRenames])
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
 def test_each_is_found(writer, fixture, mutant, evidence):

@@ -104,6 +104,7 @@ APPENDS = 6
 PARTS = len(SIGNALS) * (len(COMMANDS) + APPENDS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_signal_at_any_call(command, number, evidence):

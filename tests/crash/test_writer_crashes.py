@@ -27,6 +27,7 @@ A_CHANGE = 7
 """So many distinct images of a command that changes a sound log; those of all others are all looked at."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
 def test_a_power_cut_after_any_call(writer, fixture, evidence):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
@@ -55,6 +56,7 @@ FIRST, FIRST_OF_A_CHANGE, SECOND = 3, 1, 20
 """So many images of the first run, and of the run on each of those so many; those alike are looked at once."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), NESTED_CASES, ids=ids(NESTED_CASES))
 def test_a_power_cut_while_a_power_cut_is_put_right(writer, fixture, evidence):
     chance = random.Random(f"{writer.name} {fixture} {SCALE}")

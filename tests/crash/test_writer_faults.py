@@ -92,6 +92,7 @@ def files(tree):
     return {path: facts[:4] for path, facts in tree.items() if ".kafka_cleanshutdown" not in path}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
 def test_calls_that_fail(writer, fixture, evidence):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
@@ -113,6 +114,7 @@ def syncs_of(writer, fixture):
     return [n for n, call in enumerate(fs.passed) if call.name in SYNCS]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), SYNC_CASES, ids=ids(SYNC_CASES))
 def test_syncs_that_fail(writer, fixture, evidence):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))

@@ -234,16 +234,15 @@ def loop(busy, reading, seconds, seed, only="", with_spark=False):
     """Runs readers for so long: of those whose name and path match the pattern `only`."""
     rng = random.Random(seed)
     deadline = time.monotonic() + seconds
+    chance = 1 / 150 if with_spark else 0
     while time.monotonic() < deadline:
-        every = [each for data in busy.data for each in commands(data, rng) if is_wanted(only, each)]
-        rng.shuffle(every)
-        if with_spark:
-            every.insert(len(every) // 2, rng.choice([*spark_commands(rng.choice(busy.data))]))
-        for name, arguments in every:
-            if time.monotonic() > deadline:
-                break
-            is_heavy = name in ("audit", "sql", "verify spark")
-            reading.attempt(name, arguments, not is_heavy and rng.random() < 0.8)
+        data = rng.choice(busy.data)
+        if rng.random() < chance:
+            reading.attempt(*rng.choice([*spark_commands(data)]), False)
+            continue
+        wanted = [each for each in commands(data, rng) if is_wanted(only, each)]  # anew: of segments that are there now
+        if wanted:
+            reading.attempt(*rng.choice(wanted), rng.random() < 0.8)
 
 
 def is_wanted(only, each):

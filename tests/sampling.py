@@ -1,0 +1,69 @@
+"""Which cases of the tests marked `exhaustive` a run has: a share of each test function, at least one case of it.
+
+`--share 3/12` (or TEST_SHARE=3/12) runs the fourth of twelve shares; the twelve together are all cases. Without the option a
+run has the first share; it has all cases where a test file is named, or with `--share all`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections import defaultdict
+
+import pytest
+
+SHARES = 12
+FORM = re.compile(r"(\d+)/([1-9]\d*)")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--share",
+        metavar="K/N|all",
+        default=os.environ.get("TEST_SHARE"),
+        help="which share of the exhaustive tests runs (default: all of a file that is named, else 0/12)",
+    )
+
+
+def share_of(config):
+    """(share, number of shares) that a run has."""
+    text = config.getoption("share")
+    if text is None:
+        is_named = any(".py" in argument for argument in config.invocation_params.args)
+        text = "all" if is_named else f"0/{SHARES}"
+    if text == "all":
+        return 0, 1
+    match = FORM.fullmatch(text)
+    if not match or int(match[1]) >= int(match[2]):
+        raise pytest.UsageError(f"--share {text}: wanted is K/N with K below N, or all")
+    return int(match[1]), int(match[2])
+
+
+def sampled(names, function, share, shares):
+    """The names of a function's cases that a share has: every n-th, from a place that differs from function to function."""
+    start = (zlib.crc32(function.encode()) + share) % shares
+    return set(names[start::shares] or [names[start % len(names)]])
+
+
+def pytest_collection_modifyitems(config, items):
+    share, shares = share_of(config)
+    cases = defaultdict(list)
+    for item in items:
+        if shares > 1 and item.get_closest_marker("exhaustive"):
+            cases[item.nodeid.partition("[")[0]].append(item.nodeid)
+    left_out = set()
+    for function, names in cases.items():
+        left_out.update(set(names) - sampled(names, function, share, shares))
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
+    config.stash[LEFT_OUT] = len(left_out), f"{share}/{shares}"
+
+
+LEFT_OUT = pytest.StashKey[tuple[int, str]]()
+
+
+def pytest_report_collectionfinish(config):
+    count, share = config.stash.get(LEFT_OUT, (0, ""))
+    return [f"share {share}: {count} cases of exhaustive tests are left out; --share all runs them"] if count else []

@@ -1,0 +1,77 @@
+"""The shares of the exhaustive tests: together they are all cases, and none leaves a test function out."""
+
+import pytest
+from sampling import SHARES, sampled
+
+TESTS = """
+import pytest
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("n", range(30))
+def test_many(n):
+    pass
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("n", range(3))
+def test_few(n):
+    pass
+
+@pytest.mark.exhaustive
+def test_alone():
+    pass
+
+@pytest.mark.parametrize("n", range(30))
+def test_not_marked(n):
+    pass
+"""
+COUNT = 30 + 3 + 1 + 30
+
+
+@pytest.fixture
+def suite(pytester):
+    pytester.makeini("[pytest]\nmarkers =\n  exhaustive: very many cases\n")
+    pytester.makeconftest("from sampling import pytest_addoption, pytest_collection_modifyitems")
+    (pytester.mkdir("suite") / "test_it.py").write_text(TESTS)
+    return pytester
+
+
+def ran(suite, *arguments):
+    """Names of the tests that ran and passed."""
+    result = suite.inline_run("-p", "no:cacheprovider", "-p", "no:randomly", *arguments)
+    passed, skipped, failed = result.listoutcomes()
+    assert not skipped
+    assert not failed
+    return {report.nodeid.rpartition("::")[2] for report in passed}
+
+
+@pytest.mark.parametrize("count", [1, 2, 11, 12, 13, 100])
+@pytest.mark.parametrize("function", ["a.py::test_a", "b.py::test_b", "c.py::test_c"])
+def test_the_shares_together_are_all_cases(function, count):
+    names = [f"{function}[{n}]" for n in range(count)]
+    shares = [sampled(names, function, share, SHARES) for share in range(SHARES)]
+    assert set().union(*shares) == set(names)
+    assert all(shares)
+    assert max(map(len, shares)) <= -(-count // SHARES)
+
+
+def test_a_share_has_some_cases_of_each_function(suite):
+    names = ran(suite, "suite", "--share", "1/12")
+    functions = [name.partition("[")[0] for name in names]
+    assert functions.count("test_not_marked") == 30
+    assert 2 <= functions.count("test_many") <= 3
+    assert functions.count("test_few") == functions.count("test_alone") == 1
+
+
+def test_all_shares_of_a_suite(suite):
+    assert len(set().union(*(ran(suite, "suite", "--share", f"{n}/12") for n in range(12)))) == COUNT
+    assert len(ran(suite, "suite", "--share", "all")) == COUNT
+
+
+def test_a_named_file_runs_whole(suite):
+    assert len(ran(suite, "suite/test_it.py")) == COUNT
+    assert ran(suite, "suite") == ran(suite, "suite", "--share", f"0/{SHARES}")
+
+
+@pytest.mark.parametrize("share", ["12/12", "1/0", "x", "-1/12", "1"])
+def test_a_share_that_is_none(suite, share):
+    assert suite.inline_run("suite", f"--share={share}").ret == pytest.ExitCode.USAGE_ERROR

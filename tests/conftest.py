@@ -10,13 +10,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from sampling import pytest_addoption, pytest_collection_modifyitems, pytest_report_collectionfinish  # noqa: F401 hooks
 
-# A red check is of the change at hand, so these two try the same examples each time; `make test-fuzz` tries new ones.
-# Hypothesis takes constants out of whatever modules are loaded by then, which is another set in each worker of xdist and
-# made other examples of it: not for these two.
-settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
-settings.register_profile(
-    "default", max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+# `make test-all` takes "default". Both try the same examples each time, as a red check is of the change at hand; `make test-fuzz`
+# tries new ones. Hypothesis takes constants out of whatever modules are loaded by then, which is another set in each
+# worker of xdist and made other examples of it: not for these two.
+TOO_SLOW = [HealthCheck.too_slow]
+settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True, suppress_health_check=TOO_SLOW)
+settings.register_profile("default", max_examples=100, deadline=None, derandomize=True, suppress_health_check=TOO_SLOW)
 settings.register_profile("nightly", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 if settings.default.derandomize:

@@ -1,6 +1,11 @@
 """The shares of the exhaustive tests: together they are all cases, and none leaves a test function out."""
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
+from evidence import PAGE
 from sampling import SHARES, sampled
 
 TESTS = """
@@ -75,3 +80,26 @@ def test_a_named_file_runs_whole(suite):
 @pytest.mark.parametrize("share", ["12/12", "1/0", "x", "-1/12", "1"])
 def test_a_share_that_is_none(suite, share):
     assert suite.inline_run("suite", f"--share={share}").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def rows_of_tests():
+    """(row of docs/reliability.md, whether the test is exhaustive) of each test that tells how much it tried."""
+    for path in Path(__file__).parent.rglob("test_*.py"):
+        functions = [each for each in ast.parse(path.read_text()).body if isinstance(each, ast.FunctionDef)]
+        exhaustive = [each for each in functions if "pytest.mark.exhaustive" in map(ast.unparse, each.decorator_list)]
+        sampled_names = {each.name for each in exhaustive} | {name for each in exhaustive for name in called(each)}
+        for function in functions:
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "evidence":
+                    yield ast.literal_eval(call.args[0]), function.name in sampled_names
+
+
+def called(function):
+    return {ast.unparse(call.func) for call in ast.walk(function) if isinstance(call, ast.Call)}
+
+
+def test_the_page_says_of_which_rows_a_run_has_a_share():
+    found = set(rows_of_tests())
+    told = dict(re.findall(r"^\| (R\d+|corpus) \|.*\| (all|a share) \|$", PAGE.read_text(), re.MULTILINE))
+    assert set(told) == {row for row, _ in found}
+    assert {row for row, said in told.items() if said == "a share"} == {row for row, exhaustive in found if exhaustive}

@@ -4,7 +4,9 @@ The number of cases: KAFKALOG_LOADER_CASES, `make fuzz-loader` for many. That th
 is shown with what real brokers left in the corpus.
 """
 
+import itertools
 import os
+import struct
 
 import damage
 import pytest
@@ -20,6 +22,11 @@ from loader_cases import (
     random_source,
     write,
 )
+from log_directories import batch
+
+from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.storage.segments.log_end import segment_end
 
 pytestmark = pytest.mark.xdist_group("loader")  # what its fixtures make is made once
 
@@ -59,6 +66,21 @@ def test_every_kind_of_damage_is_tried(real, corpus, tmp_path):
             tried |= {one[0]} if after != files else set()
             files = after
     assert tried == {*damage.KINDS, *damage.LATER_KINDS}
+
+
+@pytest.mark.parametrize("entry", [*itertools.product((-1, 0, 1), (-8, -1, 0, 7, 1 << 20))], ids=str)
+def test_the_end_after_a_clean_stop_goes_by_the_last_index_entry(real, tmp_path, entry):
+    """However the entry lies: the two ends are the same, and where a broker's is too early there is a fault."""
+    logs = {0: batch(0, 14)[0], 14: batch(14, 1)[0]}
+    files = {f"{base:020d}.{kind}": b"" for base in logs for kind in ("index", "timeindex")}
+    files |= {f"{base:020d}.log": data for base, data in logs.items()}
+    directory = write(files | {f"{14:020d}.index": struct.pack(">ii", *entry)}, tmp_path / "t-0")
+    segment = open_partition(RealFilesystem(), str(directory)).segments[-1]
+    end = segment_end(RealFilesystem(), segment, like_clean_start=True)
+    assert bool(end.index_faults) == (end.next_offset != 15)
+    real.begin(directory, Start(True, 14, 0), stops=False)
+    outcome = real.outcome(directory)
+    assert (outcome.thrown, outcome.offsets[1]) == (None, end.next_offset)
 
 
 # -- the driver

@@ -136,6 +136,17 @@ def test_an_index_that_lies(tmp_path, entries, clean_end):
     assert bool(recovered.index_faults) == bool(clean.index_faults) == bool(entries)
 
 
+@pytest.mark.parametrize(
+    ("entry", "clean_end"),
+    [((-1, -1), 15), ((-1, -8), 15), ((0, -8), 15), ((-1, 7), 14), ((-1, 1 << 20), 14), ((0, 1 << 20), 14)],
+)
+def test_an_entry_at_or_below_the_base_offset(tmp_path, entry, clean_end):
+    """The ends are the real loader's (tests/interop/test_loader_fuzz.py). A log whose end is hidden is faulty."""
+    segment = segment_of(tmp_path, batch(14), [(14 + entry[0], entry[1])], base=14)
+    end = segment_end(FS, segment, like_clean_start=True)
+    assert (end.next_offset, bool(end.index_faults)) == (clean_end, clean_end == 14)
+
+
 def test_an_empty_segment_ends_where_it_begins(tmp_path):
     assert segment_end(FS, segment_of(tmp_path, b"", base=7), like_clean_start=True) == (7, 0, -1, (), ())
 

@@ -91,7 +91,7 @@ def segment_end(fs: Filesystem, segment: Segment, *, like_clean_start: bool) -> 
     lies = [*index_faults, Fault(FaultKind.INVALID_ENTRY, 0, lost, base_offset=offset, last_offset=offset)]
     if whole.last is None or like_clean_start:
         faults = () if whole.fault is None else (whole.fault,)
-        stale = lies if offset > segment.base_offset else index_faults
+        stale = index_faults if whole.last is None and offset <= segment.base_offset else lies
         return SegmentEnd(segment.base_offset, whole.end_position, whole.max_timestamp, faults, tuple(stale))
     # An incomplete log explains an index entry after its end. If the log is complete, the index is wrong.
     return _end(segment, whole, index_faults if whole.fault is not None else lies)
@@ -138,4 +138,4 @@ def last_indexed(fs: Filesystem, segment: Segment, *, believe: bool) -> tuple[in
         # The entries are unsorted or end in zeros, so that Kafka's search needs the whole index.
         end, more = all_entries(fs, path, OffsetIndex, segment.base_offset)
         faults = faults or more
-    return offset, end.lookup(offset).position, faults
+    return offset, max(0, end.lookup(offset).position), faults  # LogSegment.translateOffset starts at 0 or later

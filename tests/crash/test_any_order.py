@@ -23,7 +23,7 @@ from writers import KEPT, MONTH_MS, NOW_MS, OUT, ROOT, SETTINGS, kafkalog, runs_
 
 from kafkalog_cli.storage.changing import journal_undo
 
-GROUPS, RUNS_OF_A_GROUP, STEPS = 12, 10 if SCALE == 1 else 17 * SCALE, 50
+GROUPS, RUNS_OF_A_GROUP, STEPS = 12, 12 if SCALE == 1 else 17 * SCALE, 50
 MODES = ((), ("--like-broker",), ("--indexes-only",))
 SIDECARS = (".index", ".timeindex", ".snapshot", ".txnindex", "leader-epoch-checkpoint")
 GARBAGE = (b"", b"\xff" * 24, b"\0" * 12, b"garbage")

@@ -8,7 +8,7 @@ import pytest
 from evidence import evidence, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 fixture and hooks
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
-from sampling import pytest_addoption, pytest_collection_modifyitems, pytest_report_collectionfinish  # noqa: F401 hooks
+from sampling import pytest_addoption, pytest_collection_modifyitems, pytest_configure, pytest_report_collectionfinish  # noqa: F401 hooks
 
 # `make test-all` takes "default". Both try the same examples each time, as a red check is of the change at hand; `make test-fuzz`
 # tries new ones. Hypothesis takes constants out of whatever modules are loaded by then, which is another set in each

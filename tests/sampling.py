@@ -14,6 +14,8 @@ from collections import defaultdict
 import pytest
 
 SHARES = 12
+PART = 4
+RUN = {"is whole": True}
 FORM = re.compile(r"(\d+)/([1-9]\d*)")
 
 
@@ -38,6 +40,15 @@ def share_of(config):
     if not match or int(match[1]) >= int(match[2]):
         raise pytest.UsageError(f"--share {text}: wanted is K/N with K below N, or all")
     return int(match[1]), int(match[2])
+
+
+def pytest_configure(config):
+    RUN["is whole"] = share_of(config)[1] == 1
+
+
+def part_of(count):
+    """How many random cases of so many a run has: a quarter, or all where it has all shares."""
+    return count if RUN["is whole"] else -(-count // PART)
 
 
 def sampled(names, function, share, shares):

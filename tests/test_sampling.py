@@ -35,7 +35,7 @@ COUNT = 30 + 3 + 1 + 30
 @pytest.fixture
 def suite(pytester):
     pytester.makeini("[pytest]\nmarkers =\n  exhaustive: very many cases\n")
-    pytester.makeconftest("from sampling import pytest_addoption, pytest_collection_modifyitems")
+    pytester.makeconftest("from sampling import pytest_addoption, pytest_collection_modifyitems, pytest_configure")
     (pytester.mkdir("suite") / "test_it.py").write_text(TESTS)
     return pytester
 
@@ -75,6 +75,14 @@ def test_all_shares_of_a_suite(suite):
 def test_a_named_file_runs_whole(suite):
     assert len(ran(suite, "suite/test_it.py")) == COUNT
     assert ran(suite, "suite") == ran(suite, "suite", "--share", f"0/{SHARES}")
+
+
+def test_a_quarter_of_a_fuzz(suite):
+    (suite.path / "suite" / "test_it.py").write_text(
+        "from sampling import part_of\nCASES = part_of(30)\ndef test_count(request):\n"
+        "    assert CASES == (30 if request.config.getoption('share') == 'all' else 8)\n"
+    )
+    assert ran(suite, "suite", "--share", "0/12") == ran(suite, "suite", "--share", "all") == {"test_count"}
 
 
 @pytest.mark.parametrize("share", ["12/12", "1/0", "x", "-1/12", "1"])

@@ -105,6 +105,7 @@ def compacted(log_dir, topic, config, now_ms, *, compiled=False, **more):
     return plan, apply_compact(FS, plan, RunInfo("r1", "compact", (), now_ms), request, held=None)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage[0])

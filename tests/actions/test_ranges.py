@@ -43,11 +43,13 @@ def check(tmp_path, seed, forced):
         assert shown == [r for r in whole if r["offset"] >= low and r["key"]["data"] == key][:3]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(20))
 def test_plain(tmp_path, seed):
     check(tmp_path, seed, forced=False)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_compiled(tmp_path, seed):

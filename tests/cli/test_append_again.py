@@ -102,6 +102,7 @@ BROKERS = (
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", BROKERS)
 @pytest.mark.parametrize("verb", ["read", "dump-log"])
 def test_what_a_broker_wrote(corpus, tmp_path, case, verb):

@@ -141,6 +141,7 @@ STEPS = ((False, 3), (True, 4))
 """Every so manyth call fails once, or from it on all do; the crash matrix has each of them, in memory."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ROOM)
 def test_no_room_at_many_a_call(corpus, tmp_path, name, evidence):
     """ENOSPC where room is taken: 13, nothing of a broker's is lost, and once there is room the command goes through."""

@@ -52,6 +52,7 @@ def places(fs):
     return None if record is None else {one.staged: one.path for one in record.coming}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("with_empty", [False, True])
 def test_a_power_cut_after_any_call(with_empty):
     """Both commands tell what is left; purge takes the one and never the other, and the next import goes on."""

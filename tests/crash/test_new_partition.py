@@ -15,6 +15,7 @@ from kafkalog_cli.storage.appending import new_partition
 FIXTURES = MAKE.fixtures
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fixture", FIXTURES)
 def test_a_power_cut_after_any_call(fixture):
     matrix = WriterMatrix(MAKE, fixture)

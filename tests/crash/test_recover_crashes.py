@@ -70,6 +70,7 @@ def batches(fs: MemoryFilesystem, name: str) -> list[tuple[int, int]]:
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "options"), CASES, ids=lambda value: value if isinstance(value, str) else "".join(value)
 )

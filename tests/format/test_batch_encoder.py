@@ -141,6 +141,7 @@ def test_batches_larger_than_the_room_that_is_there(compiled):
     assert encoded(log, compiled)[0] == log
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("codec", range(5))
 def test_a_large_batch_comes_in_parts(compiled, codec):

@@ -69,8 +69,8 @@ sys.stdout.write(json.dumps([len(names), sum(asked), len(made), "numba" in sys.m
 
 
 @pytest.mark.slow
-def test_a_warm_run_reads_with_machine_code_and_without_numba(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+def test_a_warm_run_reads_with_machine_code_and_without_numba():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     # Whoever needs a kernel first compiles those of all layers.
     first = "from kafkalog_cli.storage.kernels import KernelChoice; KernelChoice(forced=True).from_the_start()"
     subprocess.run([sys.executable, "-c", first], env=environment, check=True, cwd=ROOT)

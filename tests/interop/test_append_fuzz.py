@@ -10,10 +10,11 @@ import pytest
 from append_cases import compare_append, make_append
 from change_cases import RealLogs
 from fuzz_changes import settled_logs
+from sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-CASES = int(os.environ.get("KAFKALOG_APPEND_CASES", "120"))
+CASES = int(os.environ.get("KAFKALOG_APPEND_CASES") or part_of(120))
 
 
 def test_the_same_files(real_kafka, corpus, tmp_path, capsys):

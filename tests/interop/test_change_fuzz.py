@@ -8,10 +8,11 @@ import os
 import pytest
 from change_cases import VERBS, Changed, RealLogs, compare_killed, differences, make_change
 from fuzz_changes import fuzz_changes, killed_logs, settled_logs
+from sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-CASES = int(os.environ.get("KAFKALOG_CHANGE_CASES", "200"))
+CASES = int(os.environ.get("KAFKALOG_CHANGE_CASES") or part_of(200))
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,11 @@ import os
 import pytest
 from clean_cases import Cleaned, RealCleaner, differences
 from fuzz_cleaner import fuzz_cleaner
+from sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-LOGS = int(os.environ.get("KAFKALOG_CLEAN_LOGS", "20"))
+LOGS = int(os.environ.get("KAFKALOG_CLEAN_LOGS") or part_of(20))
 
 
 def test_the_same_files(real_kafka, tmp_path, capsys):

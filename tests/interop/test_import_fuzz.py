@@ -14,8 +14,9 @@ from import_cases import expected, make_case, rows_of, run_case
 from importing import import_into, new_log_dir
 from loader_cases import RealLoader
 from recovering import complaints
+from sampling import part_of
 
-LOGS = int(os.environ.get("KAFKALOG_IMPORT_LOGS", "60"))
+LOGS = int(os.environ.get("KAFKALOG_IMPORT_LOGS") or part_of(60))
 TOPICS = [f"t{number:02d}" for number in range(10)]
 
 

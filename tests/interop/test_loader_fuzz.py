@@ -23,6 +23,7 @@ from loader_cases import (
     write,
 )
 from log_directories import batch
+from sampling import part_of
 
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.partition import open_partition
@@ -30,7 +31,7 @@ from kafkalog_cli.storage.segments.log_end import segment_end
 
 pytestmark = pytest.mark.xdist_group("loader")  # what its fixtures make is made once
 
-CASES = int(os.environ.get("KAFKALOG_LOADER_CASES", "500"))
+CASES = int(os.environ.get("KAFKALOG_LOADER_CASES") or part_of(500))
 CORPUS_NOW_MS = 1_800_000_000_000
 REFUSED = {"crash-flip-offset", "clean-zero-tail"}
 

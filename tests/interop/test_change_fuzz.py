@@ -48,7 +48,7 @@ def test_the_same_logs_where_a_broker_was_killed(real, tmp_path):
         killed,
         tmp_path,
         seed=2,
-        count=CASES // 8,
+        count=max(CASES // 8, 25),
         show=lambda case, found: different.append(f"{case}: {found}"),
         compare=compare_killed,
     )

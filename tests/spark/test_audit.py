@@ -10,6 +10,7 @@ from auditing import NOW_MS, audit, statistics, tasks_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, R, batch_v2, end_marker, message_set
+from sampling import part_of
 from strategies import logs as any_logs
 from test_spark_rows import log_dir
 
@@ -43,6 +44,7 @@ def verify(path, level):
     return list(Verifier(Means(FS), VerifyRequest(Selection(), level, NOW_MS)).run([str(path)]))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", Level)
 def test_what_verify_says_of_every_case_of_the_corpus(corpus, level):
     kinds = Counter()
@@ -65,6 +67,7 @@ def of_the_library(folder):
     return counts, damage
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", [Level.QUICK, Level.DEEP])
 def test_the_counts_of_the_core(corpus, level):
     """Records by the headers, or read; batches, codecs and times by the headers of all batches."""
@@ -117,7 +120,7 @@ def test_the_dirty_ratio_of_compact(corpus):
     assert len(set(ratios)) > 3
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=part_of(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(log=any_logs())
 def test_counts_of_any_log(log, tmp_path_factory):
     folder = log_dir(tmp_path_factory.mktemp("any"), log.data, base=log.base_offset)
@@ -318,7 +321,7 @@ def same_keys(found, wanted, top):
         assert (one.records, one.bytes) == (records[one.key], size_bytes[one.key])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=part_of(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(log=any_logs())
 def test_keys_of_any_log(log, tmp_path_factory):
     folder = log_dir(tmp_path_factory.mktemp("any"), log.data, base=log.base_offset)

@@ -30,6 +30,7 @@ def schemas():
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("level", "options"), [("quick", ()), ("normal", ("--keys",)), ("deep", ("--keys", "--top", "3"))]
 )

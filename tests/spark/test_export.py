@@ -128,6 +128,7 @@ def records():
     return [R(0, -1, None, None), R(1, BASE_TIME_MS, b"", b""), R(2, BASE_TIME_MS, b"k", b"v", headers)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("codec", CODECS)
 def test_null_and_empty_and_headers(tmp_path, codec):
     folder = log_dir(tmp_path / "log", batch_v2(records(), CODECS.index(codec), producer=(7, 2, 11), epoch=5))
@@ -147,6 +148,7 @@ def test_null_and_empty_and_headers(tmp_path, codec):
 
 
 @pytest.mark.filterwarnings("ignore::kafkalog_cli.LogWarning")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("file_format", [FileFormat.PARQUET, FileFormat.ARROW])
 @pytest.mark.parametrize("codec", CODECS)
 def test_it_goes_back_by_the_library(tmp_path, codec, file_format):

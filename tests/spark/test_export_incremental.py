@@ -79,6 +79,7 @@ def test_retention_was_there_first(tmp_path):
     assert export(tmp_path / "log", out, state).exit_code is ExitCode.OK
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("parts", "topic_id", "message"),
     [
@@ -195,6 +196,7 @@ class CutAfter(WatchedFilesystem):
         return super().perform(call, action)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("with_state", [True, False])
 def test_cut_off_after_any_change(tmp_path, with_state):
     """At each step of the driver: nothing is lost and nothing comes twice, and what is left is removed."""

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from importing import NOW_MS, import_into, new_log_dir, records, seen
 from logs import BASE_TIME_MS, LOG_APPEND_TIME, TRANSACTIONAL, R, batch_v2, end_marker
+from sampling import part_of
 from strategies import contents, headers
 from test_export import CODECS
 from test_export import records as odd_records
@@ -35,6 +36,7 @@ def batches_of(partition):
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("file_format", list(FileFormat))
 @pytest.mark.parametrize("codec", CODECS)
 def test_there_and_back(tmp_path, codec, file_format):
@@ -69,7 +71,7 @@ BATCHES = st.lists(
 
 
 @given(BATCHES, st.integers(0, 1 << 40), st.booleans(), st.sampled_from([100, 16_384]))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=part_of(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_records(tmp_path_factory, made, first, compiled, batch_bytes):
     """Of batches of all codecs, by either clock, with gaps: what goes in by columns is what comes out."""
     tmp_path = tmp_path_factory.mktemp("any")
@@ -215,6 +217,7 @@ def test_digests_tell_records_apart(tmp_path):
     assert all(len(bytes.fromhex(one)) == hashlib.sha256().digest_size for one in digests.values())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("wrong", ["value", "lost", "more"])
 def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
     folder = log_dir(tmp_path / "log", batch_v2([R(i, 1, b"k%d" % i, b"v") for i in range(5)]))

@@ -118,6 +118,7 @@ def test_lines(tmp_path):
     assert seen(new) == ["orders-3", "x-0"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("columns", "request_", "message"),
     [

@@ -96,6 +96,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_taken(tmp_path, monkeypatch, name, compiled):
@@ -110,6 +111,7 @@ def test_what_is_taken(tmp_path, monkeypatch, name, compiled):
     assert result.done[0].proof.records == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused(tmp_path, name):
     columns, kind, message = REFUSED[name]
@@ -130,6 +132,7 @@ def test_a_column_twice(tmp_path):
         import_into(new_log_dir(tmp_path / "new"), tmp_path / "a.parquet", topic="t")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -207,6 +210,7 @@ def test_keys_that_are_all_null(tmp_path):
     assert sum(len(records(new / name)) for name in seen(new)) == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS"])
 def test_what_spark_writes_of_its_kafka_source(spark, tmp_path, times):
     """The columns of that source, as Spark's Parquet has them, and its marks in the directory."""

@@ -62,6 +62,7 @@ def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
     assert seen(new) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("options", "mode", "message"),
     [

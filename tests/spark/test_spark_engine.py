@@ -63,6 +63,7 @@ def logs_of(corpus, pattern):
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("form", "level"), [("text", "quick"), ("json", "deep")])
 def test_verify_says_the_same(corpus, tmp_path, form, level):
     cases = logs_of(corpus, "*/data") | logs_of(corpus, "crash-*/before")
@@ -74,6 +75,7 @@ def test_verify_says_the_same(corpus, tmp_path, form, level):
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("form", "more"), [("text", ()), ("json", ()), ("text", ("--dry-run",)), ("json", ("--like-broker",))]
 )
@@ -88,6 +90,7 @@ def test_recover_says_and_does_the_same(corpus, tmp_path, form, more):
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("form", "more"), [("text", ()), ("json", ()), ("json", ("--dry-run", "--estimate")), ("text", ("--delay", "0s"))]
 )
@@ -111,6 +114,7 @@ if any("pyspark.daemon" in word for word in sys.orig_argv):
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", [("recover",), ("compact", *COMPACT), ("verify",)])
 def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, spark, command):
     """Workers get a verb, its request and a partition: what prints stays with whoever planned."""

@@ -125,6 +125,7 @@ def test_no_reader_takes_filters(folder):
         assert type(made.reader(made.schema())).pushFilters is filters.DataSourceReader.pushFilters
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -47,6 +47,7 @@ def of_the_root(fs, folder):
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("wanted", [Range(), Range(since_ms=BASE_TIME_MS + 5)], ids=["all", "since"])
 def test_an_export_is_planned_with_one_look_at_the_log_directory(folder, wanted):
     fs = Counting()
@@ -65,6 +66,7 @@ def test_an_export_is_planned_with_one_look_at_the_log_directory(folder, wanted)
     assert all(count <= 3 for call, count in seen.items() if call[0] == "status"), seen
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("options", "count"),
     [({}, MANY * 10 - 7), ({"startingTimestamp": BASE_TIME_MS + 5, "endingTimestamp": BASE_TIME_MS + 8}, MANY * 3 - 2)],

@@ -103,6 +103,7 @@ def at(ms):
     return f"timestamp_millis({BASE_TIME_MS + ms})"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("text", "partitions", "records"),
     [

@@ -119,6 +119,7 @@ def test_each_offset_once_in_any_range(tmp_path_factory, data):
         assert len(parts) >= min(size, stop - first)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("columns", "times"), [(("partition", "offset", "value"), 1), (("partition", "offset"), 4)])
 def test_small_partitions_go_together(small, tmp_path, columns, times):
     for number in range(12):
@@ -162,6 +163,7 @@ def told(table):
     return sorted(row["_fault"] for row in table.to_pylist() if row["_fault"] is not None)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("beside", [-1, 70])
 def test_damage_beside_a_cut(small, tmp_path, beside):
     """In the batch that ends at the cut, and in the one that begins there."""

@@ -279,6 +279,7 @@ def test_tables_of_a_real_broker(corpus):
     assert rows(data, "select count(*) from __consumer_offsets", "--include-control") == [(89,)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
 def test_a_table_has_the_columns_of_its_rows(table):
     from pyspark.sql.types import StructType

@@ -164,6 +164,18 @@ class PartlyRemoved(KafkalogError):
     """{path}: not all was removed: {reason}; the same command goes on with it"""
 
 
+class HalfDiscarded(KafkalogError):
+    """{path}: stopped half way: {reason}; what went was not kept, so that it cannot be undone; the same command goes on with it"""  # noqa: E501
+
+
+class PartitionLeft(KafkalogError):
+    """{path}: this partition was made, and is left there: {reason}; the same command goes on with it"""
+
+
+class NotRecorded(KafkalogError):
+    """{path}: segments were unlinked, but the files that remember them could not be changed: {reason}; once the disk works, `kafkalog recover {path}` changes them"""  # noqa: E501
+
+
 class HalfPublished(KafkalogError):
     """{path}: the run is committed, but not all of its files are in their places: {reason}; the same command goes on"""
 

@@ -187,7 +187,7 @@ class NotSame(KafkalogError):
 
 
 class MarkerLeftAway(KafkalogError):
-    """{path}: all is done, but the marker of the clean shutdown is away and could not be put back: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `{command}` puts it back"""  # noqa: E501
+    """{path}: all is done, but the marker of the clean shutdown is away and could not be put back: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `{command}` {effect}"""  # noqa: E501
 
 
 class MarkerKept(KafkalogError):

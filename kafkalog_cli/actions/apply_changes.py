@@ -101,14 +101,17 @@ def marker_after(
     """
     if plan.log_dir is None:
         return Marker.NONE
+    is_checked = False
     try:
         if not is_sound(fs, plan.path, settings, since):
             return Marker.AWAY
+        is_checked = True
         also = followed_runs(fs, plan.path, plan.name, plan.log_dir, manifest) if since is None else ()
         is_back = release_marker(fs, plan.log_dir, manifest.run.run_id, [plan.name], also=also)
         return Marker.BACK if is_back else Marker.NONE
     except (OSError, KafkalogError) as error:
-        raise marker_left_away(plan.log_dir, f"kafkalog recover {quote(plan.path)}", error) from error
+        command = f"kafkalog recover {quote(plan.path)}"
+        raise marker_left_away(plan.log_dir, command, error, is_checked=is_checked) from error
 
 
 def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:

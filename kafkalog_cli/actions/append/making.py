@@ -11,7 +11,7 @@ from shlex import quote
 from kafkalog_cli.actions.append.append import AppendPlan
 from kafkalog_cli.actions.log_plan import RECOVER_FIRST
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
 from kafkalog_cli.storage.changing.durable import is_half_changed, partition_left, tells_nothing_changed
@@ -66,8 +66,9 @@ def made_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
             if not is_half_changed(error):
                 remove_partition(fs, path, error)
             raise
-    except KafkalogError as error:
-        if tells_nothing_changed(error) and _is_there(fs, path):
+    except (OSError, KafkalogError) as error:
+        is_io = isinstance(error, (OSError, SyncFailed, Unreadable)) or tells_nothing_changed(error)
+        if is_io and _is_there(fs, path):
             raise partition_left(path, error) from error
         raise
 

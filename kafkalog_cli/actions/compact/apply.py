@@ -16,8 +16,8 @@ from kafkalog_cli.storage.changing import journal
 from kafkalog_cli.storage.changing.changes import Change, Drop, Move, Put, Staged
 from kafkalog_cli.storage.changing.journal import CheckpointEdits, StagingArea
 from kafkalog_cli.storage.changing.manifest import Manifest, RunInfo
-from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.changing.removal import partly
+from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.cleaning.explaining import explain_key
 from kafkalog_cli.storage.cleaning.log import Damaged
 from kafkalog_cli.storage.cleaning.marking import mark

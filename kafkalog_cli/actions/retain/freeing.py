@@ -26,6 +26,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncF
 from kafkalog_cli.storage.changing.durable import not_recorded
 from kafkalog_cli.storage.changing.lock import lock_log_dir, lock_partition
 from kafkalog_cli.storage.changing.manifest import read_manifest
+from kafkalog_cli.storage.changing.removal import partly
 from kafkalog_cli.storage.fs import FileStatus, LockHandle
 
 
@@ -158,7 +159,8 @@ class Freeing:
         if not self.dry_run:
             fs = self.session.context.fs
             try:
-                unlink_segment(fs, plan, segment)
+                with partly(plan.path, is_begun=bool(freed.segments or freed.old_files)):
+                    unlink_segment(fs, plan, segment)
             except (KafkalogError, OSError):
                 freed.add(segment, [file for file in _files(plan, segment) if fs.status(file.path) is None])
                 raise

@@ -307,9 +307,15 @@ def partly_removed(path: str, gone: int, error: OSError | SyncFailed | Unreadabl
     return _told(PartlyRemoved, path, error) if gone or isinstance(error, SyncFailed) else not_changed(path, error)
 
 
-def marker_left_away(path: str, command: str, error: OSError | KafkalogError) -> KafkalogError:
-    """Return the error to raise if all changes were made but the marker is away. `command` puts it back."""
-    return _told(MarkerLeftAway, path, error, command=command)
+def marker_left_away(
+    path: str, command: str, error: OSError | KafkalogError, *, is_checked: bool = True
+) -> KafkalogError:
+    """Return the error to raise if all changes were made but the marker is away. `command` puts it back.
+
+    Unless the log `is_checked`, the command checks it first.
+    """
+    effect = "puts it back" if is_checked else "checks the log, and puts it back if no bytes have to go"
+    return _told(MarkerLeftAway, path, error, command=command, effect=effect)
 
 
 def marker_kept(path: str, partition: str, run_id: str, error: OSError | KafkalogError) -> KafkalogError:
@@ -319,13 +325,18 @@ def marker_kept(path: str, partition: str, run_id: str, error: OSError | Kafkalo
 
 def not_recorded(path: str, error: OSError | KafkalogError) -> KafkalogError:
     """Return the error to raise if segments were unlinked, but epochs and checkpoint lines are as they were."""
-    return _told(NotRecorded, path, error)
+    return _told(NotRecorded, path, _cause(error))
 
 
-def partition_left(path: str, error: KafkalogError) -> KafkalogError:
+def partition_left(path: str, error: OSError | KafkalogError) -> KafkalogError:
     """Return the error to raise if a partition was made for an append that failed, and could not be removed."""
-    cause = error.__cause__ if tells_nothing_changed(error) else error
-    return _told(PartitionLeft, path, cause if isinstance(cause, (OSError, KafkalogError)) else error)
+    return _told(PartitionLeft, path, _cause(error))
+
+
+def _cause(error: OSError | KafkalogError) -> OSError | KafkalogError:
+    """Return what an error of `not_changed` was made from: something was changed before it."""
+    cause = error.__cause__ if isinstance(error, KafkalogError) and tells_nothing_changed(error) else None
+    return cause if isinstance(cause, (OSError, KafkalogError)) else error
 
 
 def half_published(path: str, error: OSError | SyncFailed) -> KafkalogError:

@@ -69,7 +69,8 @@ class Told:
             self._run_named(command)
         if GOES_ON in text and not named:
             self._run_again()
-        is_partial = self.is_of_a_read and self.outcome.code == 3  # what it could not read is told, and stays
+        # What could not be read is told, and stays.
+        is_partial = self.is_of_a_read and (self.outcome.code == 3 or self.writer.kind is Kind.FREES)
         is_told = named or GOES_ON in text or self.writer.kind is Kind.COPIES or is_partial or self.is_made_only
         assert is_told or not changed, f"{changed} changed, and nothing tells what to do: {self.where}"
         return bool(changed)

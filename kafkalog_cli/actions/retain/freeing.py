@@ -130,9 +130,11 @@ class Freeing:
             try:
                 gone_bytes = self._unlink(plan, segment)
             except (KafkalogError, OSError) as error:
-                self._fail(plan, error)
-                if isinstance(error.__cause__, SyncFailed):  # the disk's contents are unknown, so no change may follow
+                cause = error.__cause__
+                if isinstance(cause, SyncFailed):  # the disk's contents are unknown, so no change may follow
                     self._unsynced.add(plan.path)
+                    error = not_recorded(plan.path, cause) if self.freed[plan.path].segments else error
+                self._fail(plan, error)
                 continue
             room = room + gone_bytes if self.dry_run else fs.room(plan.path).free_bytes
         if room < self.wanted_bytes:

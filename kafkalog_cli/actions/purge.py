@@ -192,15 +192,21 @@ class _Runs:
             except KafkalogError as error:
                 self._unreadable[run_id] = str(error)
 
+        newest = max(self.manifests, default="")
+        last = self.manifests.get(newest)
+        self.cut_off = newest if last is not None and _has_an_undo(last) else None
+        """The last run if it was cut off: an undo needs all files as it left them. Any later run repaired the log."""
+
     def older_than(self, time_ms: int) -> tuple[list[OldRun], list[KeptRun], int]:
         """Return the runs that can be removed, the runs that must be kept, and the number of younger runs.
 
-        A run can be removed if it ended at `time_ms` or before, and is neither interrupted nor foreign.
+        A run can be removed if it ended at `time_ms` or before and is not foreign; the last one only if it was not
+        interrupted.
         """
         old, young = [], 0
         kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]
         for run_id, manifest in self.manifests.items():
-            if manifest is not None and _has_an_undo(manifest):
+            if run_id == self.cut_off:
                 command = f"kafkalog undo {self._path} {run_id}"
                 kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` puts back what was"))
             elif manifest is None and not is_ours(self._fs, self._path, run_id):
@@ -229,7 +235,7 @@ def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms
             continue
         ctime_ms = fs.attributes(leftover.status.path).ctime_ns // 1_000_000
         due_ms = ctime_ms + DEFAULT_DELAY_MS if by is None else _ended_ms(by) + _delay_ms(by)
-        if due_ms <= now_ms:
+        if due_ms <= now_ms and runs.cut_off is None:
             due.append(DueFile(leftover.status, due_ms, None if by is None else by.run.run_id))
         else:
             waiting += 1

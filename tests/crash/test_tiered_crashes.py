@@ -42,13 +42,14 @@ CHANGES = [(tiered(ROLL), "tiered_sound"), (tiered(APPEND), "tiered_sound"), (ti
 UNKNOWN = [(RECOVER, "tiered"), (UNDO, "tiered"), (ROLL, "tiered_sound"), (APPEND, "remote_only")]
 """No source says that the topic is tiered."""
 CASES = [*REPAIRS, *CHANGES, *UNKNOWN]
+TRUNCATE_AT_18 = replace(TRUNCATE, argv=tuple("18" if word == "6" else word for word in TRUNCATE.argv))
 REFUSED = [
     (writer, fixture)
     for writer in (
         tiered(replace(RETAIN, argv=(*RETAIN.argv, *LOCAL_MS))),
         tiered(replace(FREE, argv=tuple(word for word in FREE.argv if word not in NOT_TIERED[1:]) + TIERED[1:])),
-        tiered(TRUNCATE),
-        TRUNCATE,
+        tiered(TRUNCATE_AT_18),
+        TRUNCATE_AT_18,
         tiered(DELETE_RECORDS),
         DELETE_RECORDS,
         tiered(COMPACT),

@@ -164,6 +164,18 @@ class PartlyRemoved(KafkalogError):
     """{path}: not all was removed: {reason}; the same command goes on with it"""
 
 
+class HalfDiscarded(KafkalogError):
+    """{path}: stopped half way: {reason}; what went was not kept, so that it cannot be undone; the same command goes on with it"""  # noqa: E501
+
+
+class PartitionLeft(KafkalogError):
+    """{path}: this partition was made, and is left there: {reason}; the same command goes on with it"""
+
+
+class NotRecorded(KafkalogError):
+    """{path}: segments were unlinked, but the files that remember them could not be changed: {reason}; once the disk works, `kafkalog recover {path}` changes them"""  # noqa: E501
+
+
 class HalfPublished(KafkalogError):
     """{path}: the run is committed, but not all of its files are in their places: {reason}; the same command goes on"""
 
@@ -175,7 +187,7 @@ class NotSame(KafkalogError):
 
 
 class MarkerLeftAway(KafkalogError):
-    """{path}: all is done, but the marker of the clean shutdown is away and could not be put back: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `{command}` puts it back"""  # noqa: E501
+    """{path}: all is done, but the marker of the clean shutdown is away and could not be put back: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `{command}` {effect}"""  # noqa: E501
 
 
 class MarkerKept(KafkalogError):

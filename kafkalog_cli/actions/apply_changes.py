@@ -14,6 +14,7 @@ from kafkalog_cli.storage.changing.clean_marker import hold_marker, is_away, rel
 from kafkalog_cli.storage.changing.durable import is_half_changed, is_of_a_sync, marker_kept, marker_left_away
 from kafkalog_cli.storage.changing.journal import CheckpointEdits
 from kafkalog_cli.storage.changing.manifest import Manifest, RunInfo
+from kafkalog_cli.storage.changing.waiting_runs import followed_runs
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.partition import open_partition
 
@@ -86,25 +87,31 @@ def apply_changes(  # noqa: PLR0913
     assert manifest is not None
     if is_held and marker is MarkerUse.DROPPED:
         return Applied(manifest, Marker.AWAY)
-    return Applied(manifest, marker_after(fs, plan, run.run_id, settings) if is_held else Marker.NONE)
+    return Applied(manifest, marker_after(fs, plan, manifest, settings) if is_held else Marker.NONE)
 
 
 def marker_after(
-    fs: WritableFilesystem, plan: ChangePlan, run_id: str, settings: LoadSettings, *, since: int | None = None
+    fs: WritableFilesystem, plan: ChangePlan, manifest: Manifest, settings: LoadSettings, *, since: int | None = None
 ) -> Marker:
     """Restore the clean shutdown marker that a run removed, if the partition is sound and the run lost no record.
 
     `since` (an offset): segments that end before it are not checked, as the run did not change them. Damage in them is
-    no worse than before, and a broker that finds the marker does not check them either. Raises MarkerLeftAway, NoSpace.
+    no worse than before, and a broker that finds the marker does not check them either. Without it, the marker need
+    not be away because of the runs before either. Raises MarkerLeftAway, NoSpace.
     """
     if plan.log_dir is None:
         return Marker.NONE
+    is_checked = False
     try:
         if not is_sound(fs, plan.path, settings, since):
             return Marker.AWAY
-        return Marker.BACK if release_marker(fs, plan.log_dir, run_id, [plan.name]) else Marker.NONE
+        is_checked = True
+        also = followed_runs(fs, plan.path, plan.name, plan.log_dir, manifest) if since is None else ()
+        is_back = release_marker(fs, plan.log_dir, manifest.run.run_id, [plan.name], also=also)
+        return Marker.BACK if is_back else Marker.NONE
     except (OSError, KafkalogError) as error:
-        raise marker_left_away(plan.log_dir, f"kafkalog recover {quote(plan.path)}", error) from error
+        command = f"kafkalog recover {quote(plan.path)}"
+        raise marker_left_away(plan.log_dir, command, error, is_checked=is_checked) from error
 
 
 def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:

@@ -25,7 +25,7 @@ from kafkalog_cli.storage.changing.manifest import (
     run_directory,
     run_ids,
 )
-from kafkalog_cli.storage.changing.removal import remove_directory, remove_files, remove_run_directory
+from kafkalog_cli.storage.changing.removal import partly, remove_directory, remove_files, remove_run_directory
 from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.storage.names import WorkState
@@ -135,14 +135,19 @@ def plan_purge(
 
 
 def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
-    """Remove the planned files and runs, under the partition's lock. Raises Refused, NotChanged, SyncFailed."""
-    log_dir = log_dir_of(fs, plan.path)
+    """Remove the planned files and runs, under the partition's lock. Raises Refused, NotChanged, PartlyRemoved."""
+    log_dir, is_begun = log_dir_of(fs, plan.path), False
     for run in plan.runs:
         if log_dir is not None:
-            keep_marker_away(fs, log_dir, run.run_id, plan.path.rpartition("/")[2])
-    remove_files(fs, plan.path, [due.file for due in plan.files])
+            with partly(plan.path, is_begun=is_begun):
+                is_begun |= keep_marker_away(fs, log_dir, run.run_id, plan.path.rpartition("/")[2])
+    with partly(plan.path, is_begun=is_begun):
+        remove_files(fs, plan.path, [due.file for due in plan.files])
+    is_begun |= bool(plan.files)
     for run in plan.runs:
-        remove_run_directory(fs, plan.path, run.run_id)
+        with partly(plan.path, is_begun=is_begun):
+            remove_run_directory(fs, plan.path, run.run_id)
+        is_begun = True
 
 
 def apply_leftover(fs: WritableFilesystem, plan: PurgePlan, policy: LockPolicy) -> None:
@@ -187,15 +192,21 @@ class _Runs:
             except KafkalogError as error:
                 self._unreadable[run_id] = str(error)
 
+        newest = max(self.manifests, default="")
+        last = self.manifests.get(newest)
+        self.cut_off = newest if last is not None and _has_an_undo(last) else None
+        """The last run if it was cut off: an undo needs all files as it left them. Any later run repaired the log."""
+
     def older_than(self, time_ms: int) -> tuple[list[OldRun], list[KeptRun], int]:
         """Return the runs that can be removed, the runs that must be kept, and the number of younger runs.
 
-        A run can be removed if it ended at `time_ms` or before, and is neither interrupted nor foreign.
+        A run can be removed if it ended at `time_ms` or before and is not foreign; the last one only if it was not
+        interrupted.
         """
         old, young = [], 0
         kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]
         for run_id, manifest in self.manifests.items():
-            if manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING):
+            if run_id == self.cut_off:
                 command = f"kafkalog undo {self._path} {run_id}"
                 kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` puts back what was"))
             elif manifest is None and not is_ours(self._fs, self._path, run_id):
@@ -224,11 +235,16 @@ def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms
             continue
         ctime_ms = fs.attributes(leftover.status.path).ctime_ns // 1_000_000
         due_ms = ctime_ms + DEFAULT_DELAY_MS if by is None else _ended_ms(by) + _delay_ms(by)
-        if due_ms <= now_ms:
+        if due_ms <= now_ms and runs.cut_off is None:
             due.append(DueFile(leftover.status, due_ms, None if by is None else by.run.run_id))
         else:
             waiting += 1
     return due, waiting
+
+
+def _has_an_undo(manifest: Manifest) -> bool:
+    """Whether a run stopped half way, and kept what an undo needs to complete it."""
+    return manifest.state in (RunState.STARTED, RunState.UNDOING) and not manifest.discard
 
 
 def _filled(change: PlannedChange) -> str | None:

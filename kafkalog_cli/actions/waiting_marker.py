@@ -6,29 +6,14 @@ from shlex import quote
 
 from kafkalog_cli.actions.apply_changes import is_sound
 from kafkalog_cli.errors import KafkalogError, NotChanged
-from kafkalog_cli.storage.changing.clean_marker import release_marker, runs_waiting
+from kafkalog_cli.storage.changing.clean_marker import release_marker
 from kafkalog_cli.storage.changing.durable import error_text, is_of_a_sync
-from kafkalog_cli.storage.changing.manifest import ChangeKind, Manifest, RunState, read_manifest
+from kafkalog_cli.storage.changing.manifest import ChangeKind, Manifest, RunState
 from kafkalog_cli.storage.changing.partition_state import difference_of_files, first_difference, snapshot
-from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
+from kafkalog_cli.storage.changing.waiting_runs import followed_runs, settled_runs
+from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.log.loaded_segment import LoadSettings
 from kafkalog_cli.storage.partition import Partition
-
-
-def settled_runs(fs: Filesystem, partition: Partition, log_dir: str) -> list[Manifest]:
-    """Return the runs for which the marker is still removed, though they ended and lost no record, or were undone.
-
-    A run without a manifest is not returned: the leftovers of a truncation may have been removed.
-    """
-    found = []
-    for run_id in runs_waiting(fs, log_dir, partition.name):
-        try:
-            manifest = read_manifest(fs, partition.path, run_id)
-        except (OSError, KafkalogError):  # reported by commands that work with that run
-            continue
-        if manifest is not None and manifest.run.holds_marker and _may_be_settled(manifest):
-            found.append(manifest)
-    return found
 
 
 def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, now_ms: int) -> str | None:
@@ -39,9 +24,11 @@ def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, no
     command = f"kafkalog recover {quote(partition.path)}"
     try:
         is_back = False
-        for manifest in settled_runs(fs, partition, log_dir):
+        for manifest in settled_runs(fs, partition.path, partition.name, log_dir):
             if _is_as_left(fs, partition.path, log_dir, manifest, now_ms):
-                is_back |= release_marker(fs, log_dir, manifest.run.run_id, [partition.name])
+                is_whole = manifest.state is RunState.DONE and _first_touched(manifest) is None
+                also = followed_runs(fs, partition.path, partition.name, log_dir, manifest) if is_whole else []
+                is_back |= release_marker(fs, log_dir, manifest.run.run_id, [partition.name], also=also)
     except (OSError, KafkalogError) as error:
         reason = error_text(error) if isinstance(error, OSError) else str(error)
         told = (
@@ -53,10 +40,6 @@ def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, no
     return (
         "the marker of the clean shutdown, which an earlier run could not put back, is there again" if is_back else None
     )
-
-
-def _may_be_settled(manifest: Manifest) -> bool:
-    return manifest.state is RunState.UNDONE or (manifest.state is RunState.DONE and manifest.run.keeps_records)
 
 
 def _is_as_left(fs: WritableFilesystem, path: str, log_dir: str, manifest: Manifest, now_ms: int) -> bool:

@@ -30,8 +30,8 @@ def purge(  # noqa: PLR0913
     """Remove for good: files named .deleted that are due, what old runs keep for undo, what killed imports left.
 
     A file is due file.delete.delay.ms after the run that renamed it, or a minute after it was renamed if no run of
-    kafkalog did; so is what an import left, unless one is at work. Runs that were cut off half way stay until they are
-    undone, and partitions of an import that was committed until it is completed.
+    kafkalog did; so is what an import left, unless one is at work. The last run, if it was cut off half way, stays
+    until it is undone, and partitions of an import that was committed until it is completed.
     """
     from kafkalog_cli.actions.purge import PURGE, PurgeRequest
     from kafkalog_cli.actions.time_spec import parse_duration_ms

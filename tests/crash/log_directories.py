@@ -279,11 +279,36 @@ def keyed() -> Files:
     return found | {"leader-epoch-checkpoint": b"0\n1\n0 0\n", "partition.metadata": METADATA}
 
 
+def tiered() -> Files:
+    """Of a tiered topic: what lies below offset 14 is in remote storage, and the log starts at 3. A torn end."""
+    parts = [batch(at, epoch=2 if at < 18 else 3) for at in range(14, 22, 2)]
+    found = segment(14, parts[:2]) | segment(18, parts[2:])
+    found[_name(18, "log")] += batch(22, epoch=3)[0][:-9]
+    found[_name(14, "index")] = b"\x55" * 8
+    for base in (14, 18, END):
+        found[_name(base, "snapshot")] = producer_snapshot([])
+    return found | {"leader-epoch-checkpoint": b"0\n4\n0 3\n1 8\n2 14\n3 18\n", "partition.metadata": METADATA}
+
+
+def tiered_sound() -> Files:
+    """The same, stopped cleanly."""
+    last = [batch(18, epoch=3), batch(20, epoch=3)]
+    return tiered() | segment(14, [batch(14, epoch=2), batch(16, epoch=2)]) | segment(18, last)
+
+
+def remote_only() -> Files:
+    """Of a tiered topic: all records are in remote storage."""
+    found = segment(END, []) | {_name(END, "snapshot"): producer_snapshot([]), "partition.metadata": METADATA}
+    return found | {"leader-epoch-checkpoint": b"0\n3\n0 3\n1 8\n2 14\n"}
+
+
+TIERED: dict[str, Callable[[], Files]] = {maker.__name__: maker for maker in (tiered, tiered_sound, remote_only)}
+"""Logs that start below their first segment here."""
 KEYED: dict[str, Callable[[], Files]] = {"keyed": keyed}
 """The same, where a cleaner finds much to do."""
 SOUND: dict[str, Callable[[], Files]] = {maker.__name__: maker for maker in (sound, committed, compacted, old, killed)}
 TIMELESS = ("/lock", "/.lock", "/manifest.json", ".kafkalog.tmp")
-WITH_MARKER = ("deleted", "torn", "three", "sound", "committed", "old", "keyed")
+WITH_MARKER = ("deleted", "torn", "three", "sound", "committed", "old", "keyed", "tiered_sound", "remote_only")
 """The log directories that a broker stopped cleanly, as their marker says."""
 
 
@@ -292,16 +317,18 @@ def log_directory(name: str) -> MemoryFilesystem:
     fs = MemoryFilesystem()
     fs.add(f"{ROOT}/meta.properties", b"version=1\nnode.id=1\n")
     fs.add(f"{ROOT}/.lock", b"")
-    recovered, replicated = (END, END) if name in SOUND or name in KEYED else (900, 4)
-    recovered = 14 if name == "killed" else recovered
+    recovered, replicated = (END, END) if name in SOUND or name in KEYED or name in TIERED else (900, 4)
+    recovered = 14 if name in ("killed", "tiered") else recovered
     fs.add(RECOVERY_POINT, b"0\n2\nother 3 44\nt 0 %d\n" % recovered, FileAttributes(0o640, 5, 6, START_NS + 3))
-    fs.add(f"{ROOT}/log-start-offset-checkpoint", b"0\n1\nt 0 3\n" if name == "compacted" else b"0\n0\n")
+    fs.add(
+        f"{ROOT}/log-start-offset-checkpoint", b"0\n1\nt 0 3\n" if name == "compacted" or name in TIERED else b"0\n0\n"
+    )
     fs.add(f"{ROOT}/replication-offset-checkpoint", b"0\n1\nt 0 %d\n" % replicated)
     if name in SOUND or name in KEYED:
         fs.add(f"{ROOT}/cleaner-offset-checkpoint", b"0\n1\nt 0 6\n")
     if name in WITH_MARKER:
         fs.add(MARKER, MARKER_BYTES, FileAttributes(0o604, 7, 8, START_NS + 1_000_000_003))
-    for at, (file, data) in enumerate((FIXTURES | SOUND | KEYED)[name]().items()):
+    for at, (file, data) in enumerate((FIXTURES | SOUND | KEYED | TIERED)[name]().items()):
         xattrs = (("user.x", b"%d" % at),) * (at % 2)
         fs.add(f"{PARTITION}/{file}", data, FileAttributes(0o600 + at % 60, 100 + at, 200, START_NS + at, xattrs))
     for path in (ROOT, PARTITION):

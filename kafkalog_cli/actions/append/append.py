@@ -313,7 +313,7 @@ class _Append:
             give_marker_back(self._fs, plan, self._info.run_id, error)
             raise
         settings, since = self._request.load_settings(plan.log_dir, plan.topic), self._target.base_offset
-        left = marker_after(self._fs, plan, self._info.run_id, settings, since=since) if is_held else Marker.NONE
+        left = marker_after(self._fs, plan, manifest, settings, since=since) if is_held else Marker.NONE
         return AppendResult(appended, Applied(manifest, left), self._is_whole)
 
     def _grow(

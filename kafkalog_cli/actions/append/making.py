@@ -11,9 +11,10 @@ from shlex import quote
 from kafkalog_cli.actions.append.append import AppendPlan
 from kafkalog_cli.actions.log_plan import RECOVER_FIRST
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.errors import HalfChanged
+from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
+from kafkalog_cli.storage.changing.durable import is_half_changed, partition_left, tells_nothing_changed
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
@@ -55,16 +56,28 @@ def topic_id_for(partition: Partition, wanted: str | None, settings: SettingsSou
 def made_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int) -> Iterator[Partition]:
     """Make the partition, and remove it if the body fails, unless the body left it half changed.
 
-    Raises as `make_partition` does.
+    Raises as `make_partition` does, and PartitionLeft if the partition cannot be removed.
     """
-    make_partition(fs, path, topic_id, now_ms)
     try:
-        yield open_partition(fs, path)
-    except HalfChanged:
+        make_partition(fs, path, topic_id, now_ms)
+        try:
+            yield open_partition(fs, path)
+        except BaseException as error:
+            if not is_half_changed(error):
+                remove_partition(fs, path, error)
+            raise
+    except (OSError, KafkalogError) as error:
+        is_io = isinstance(error, (OSError, SyncFailed, Unreadable)) or tells_nothing_changed(error)
+        if is_io and _is_there(fs, path):
+            raise partition_left(path, error) from error
         raise
-    except BaseException as error:
-        remove_partition(fs, path, error)
-        raise
+
+
+def _is_there(fs: WritableFilesystem, path: str) -> bool:
+    try:
+        return fs.status(path) is not None
+    except OSError:
+        return True
 
 
 def refused_to_make(plan: AppendPlan) -> AppendPlan:

@@ -43,7 +43,8 @@ from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Changed, Work
-from kafkalog_cli.errors import HalfChanged, NotChanged, UsageError
+from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
+from kafkalog_cli.storage.changing.durable import is_half_changed
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.names import FileKind, segment_file_name
 from kafkalog_cli.storage.partition import Partition
@@ -198,13 +199,12 @@ class Appending:
                 changed = self._append_to(work)
                 if changed.plan.is_refused:
                     raise _RefusedError(replace(changed, plan=refused_to_make(changed.plan)))
-        except HalfChanged:
-            raise
         except _RefusedError as refused:
             return refused.changed
-        except BaseException:
+        except BaseException as error:
             with suppress(OSError):
-                if work.fs.status(path) is not None:
+                is_told = isinstance(error, PartitionLeft) or is_half_changed(error)
+                if not is_told and work.fs.status(path) is not None:
                     work.note("new-partition", "this partition was made, and is left there", path)
             raise
         told = "empty" if changed.done is None else "undo takes it away"

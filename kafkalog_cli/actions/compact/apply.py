@@ -10,12 +10,13 @@ from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
 from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan, CompactRequest, Estimate
 from kafkalog_cli.actions.purge import DELAY, apply_purge
-from kafkalog_cli.actions.retain.retain import partly, unlink_at_once
+from kafkalog_cli.actions.retain.retain import unlink_at_once
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.storage.changing import journal
 from kafkalog_cli.storage.changing.changes import Change, Drop, Move, Put, Staged
 from kafkalog_cli.storage.changing.journal import CheckpointEdits, StagingArea
 from kafkalog_cli.storage.changing.manifest import Manifest, RunInfo
+from kafkalog_cli.storage.changing.removal import partly
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.cleaning.explaining import explain_key
 from kafkalog_cli.storage.cleaning.log import Damaged

@@ -15,7 +15,7 @@ from kafkalog_cli.actions.compact.erasure import Erasure
 from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain.plan import RetainRequest
-from kafkalog_cli.actions.retain.retain import apply_retain, partly, plan_retain
+from kafkalog_cli.actions.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
@@ -23,6 +23,7 @@ from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id
+from kafkalog_cli.storage.changing.removal import partly
 from kafkalog_cli.storage.cleaning.log import Damaged
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition, open_partition

@@ -46,11 +46,6 @@ class FreeSegment:
     next_offset: int
     files: tuple[FileStatus, ...]
 
-    @property
-    def disk_bytes(self) -> int:
-        """The size of the files on disk."""
-        return sum(file.allocated_bytes or file.size_bytes for file in self.files)
-
 
 @dataclass(frozen=True, slots=True)
 class FreePlan(LogPlan):
@@ -89,6 +84,19 @@ class Freed:
     disk_bytes: int = 0
     run_id: str = ""
     is_dry_run: bool = False
+
+    def add(self, segment: FreeSegment | None, gone: Sequence[FileStatus]) -> int:
+        """Count the files of a segment (None: leftovers) that are gone, and return their bytes.
+
+        A segment without its log counts as removed, whatever else is left of it.
+        """
+        gone_bytes = sum(file.allocated_bytes or file.size_bytes for file in gone)
+        if segment is None:
+            self.old_files += len(gone)
+        elif segment.segment.log in gone:
+            self.segments.append(segment)
+        self.disk_bytes += gone_bytes
+        return gone_bytes
 
     @property
     def log_start_offset(self) -> int | None:

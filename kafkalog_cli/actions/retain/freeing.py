@@ -23,9 +23,11 @@ from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code
+from kafkalog_cli.storage.changing.durable import not_recorded
 from kafkalog_cli.storage.changing.lock import lock_log_dir, lock_partition
 from kafkalog_cli.storage.changing.manifest import read_manifest
-from kafkalog_cli.storage.fs import LockHandle
+from kafkalog_cli.storage.changing.removal import partly
+from kafkalog_cli.storage.fs import FileStatus, LockHandle
 
 
 def _run(work: Work, request: FreeRequest) -> FreePlan:
@@ -46,6 +48,10 @@ def _check_finished(work: Work) -> None:
     if manifest is not None and not manifest.discard:
         path = work.partition.path
         raise Refused(path=path, reason=f"run {run_id} was cut off half way: kafkalog undo {path} {run_id}")
+
+
+def _files(plan: FreePlan, segment: FreeSegment | None) -> tuple[FileStatus, ...]:
+    return plan.leftovers if segment is None else segment.files
 
 
 FREE = Verb(Action.RETAIN.value, _run)
@@ -124,9 +130,11 @@ class Freeing:
             try:
                 gone_bytes = self._unlink(plan, segment)
             except (KafkalogError, OSError) as error:
-                self._fail(plan, error)
-                if isinstance(error.__cause__, SyncFailed):  # the disk's contents are unknown, so no change may follow
+                cause = error.__cause__
+                if isinstance(cause, SyncFailed):  # the disk's contents are unknown, so no change may follow
                     self._unsynced.add(plan.path)
+                    error = not_recorded(plan.path, cause) if self.freed[plan.path].segments else error
+                self._fail(plan, error)
                 continue
             room = room + gone_bytes if self.dry_run else fs.room(plan.path).free_bytes
         if room < self.wanted_bytes:
@@ -151,15 +159,14 @@ class Freeing:
             self._lock_one(plan)
         freed = self.freed.setdefault(plan.path, Freed(plan))
         if not self.dry_run:
-            unlink_segment(self.session.context.fs, plan, segment)
-        if segment is None:
-            freed.old_files += len(plan.leftovers)
-            gone_bytes = sum(file.allocated_bytes or file.size_bytes for file in plan.leftovers)
-        else:
-            freed.segments.append(segment)
-            gone_bytes = segment.disk_bytes
-        freed.disk_bytes += gone_bytes
-        return gone_bytes
+            fs = self.session.context.fs
+            try:
+                with partly(plan.path, is_begun=bool(freed.segments or freed.old_files)):
+                    unlink_segment(fs, plan, segment)
+            except (KafkalogError, OSError):
+                freed.add(segment, [file for file in _files(plan, segment) if fs.status(file.path) is None])
+                raise
+        return freed.add(segment, _files(plan, segment))
 
     def _record(self, freed: Freed) -> None:
         plan, session = freed.plan, self.session
@@ -172,7 +179,7 @@ class Freeing:
                 self._report("epochs", remark.message, remark.path)
                 self._failures.append(remark.code)
         except (KafkalogError, OSError) as error:
-            self._fail(plan, error)
+            self._fail(plan, not_recorded(plan.path, error) if freed.segments else error)
 
     def _lockable(self) -> list[FreePlan]:
         """Lock the log directories, and return the plans of those that could be locked."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
@@ -18,11 +16,11 @@ from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Changed, Work
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
+from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.storage.changing.change_order import in_log_order, keeping
 from kafkalog_cli.storage.changing.changes import Change, Drop
-from kafkalog_cli.storage.changing.durable import partly_removed, tells_nothing_changed
 from kafkalog_cli.storage.changing.manifest import RunInfo
+from kafkalog_cli.storage.changing.removal import partly
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.storage.log.draft import Draft
@@ -120,18 +118,6 @@ def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
     """
     with partly(path, is_begun=True):
         apply_purge(fs, plan_purge(fs, open_partition(fs, path), NEVER_MS, Clock(now_ms, is_given=True)))
-
-
-@contextmanager
-def partly(path: str, *, is_begun: bool) -> Iterator[None]:
-    """Re-raise an I/O error as PartlyRemoved if files were already removed (`is_begun`). A later run continues."""
-    try:
-        yield
-    except (KafkalogError, OSError) as error:
-        cause = error.__cause__ if isinstance(error, KafkalogError) and tells_nothing_changed(error) else error
-        if not is_begun or not isinstance(cause, (OSError, SyncFailed)):
-            raise
-        raise partly_removed(path, 1, cause) from error
 
 
 class _Planning:

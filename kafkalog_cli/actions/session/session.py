@@ -24,7 +24,7 @@ from kafkalog_cli.actions.session.options import Context, SessionOptions
 from kafkalog_cli.actions.session.verb import SharedState, Summary, Verb
 from kafkalog_cli.actions.session.work import Outcome, Work
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.actions.waiting_marker import settle_marker, settled_runs
+from kafkalog_cli.actions.waiting_marker import settle_marker
 from kafkalog_cli.errors import (
     ExitCode,
     KafkalogError,
@@ -40,6 +40,7 @@ from kafkalog_cli.storage.changing.lock import (
     log_dir_of,
 )
 from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id, odd_entries, run_directory
+from kafkalog_cli.storage.changing.waiting_runs import settled_runs
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.io_rate import IoRate
 from kafkalog_cli.storage.metered_fs import MeteredFilesystem
@@ -328,7 +329,7 @@ class Session:
     def _settle_marker(self, work: Work) -> None:
         """Restore the clean shutdown marker that an earlier run on the partition could not restore."""
         fs, partition, log_dir = work.fs, work.partition, work.log_dir
-        if self.only_reads or log_dir is None or not settled_runs(fs, partition, log_dir):
+        if self.only_reads or log_dir is None or not settled_runs(fs, partition.path, partition.name, log_dir):
             return
         with lock_partition(fs, partition.path, self.lock_policy) or Unlocked():
             told = settle_marker(fs, partition, log_dir, self.shared.clock.now_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 
-from kafkalog_cli.errors import PathNotFound, SyncFailed
+from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.storage.changing.durable import (
@@ -87,7 +87,7 @@ def remove_partition(fs: WritableFilesystem, path: str, error: BaseException, ba
     try_to_remove(fs, f"{path}/{OWN_DIRECTORY}/lock")
     with suppress(OSError):
         fs.remove_directory(f"{path}/{OWN_DIRECTORY}")
-    with suppress(OSError, PathNotFound, SyncFailed):
+    with suppress(OSError, KafkalogError):
         if not any(entry.is_directory for entry in fs.list_directory(path)):
             for name in (_METADATA, *_files(base_offset)):
                 try_to_remove(fs, f"{path}/{name}")

@@ -82,20 +82,25 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
         raise not_changed(log_dir, error) from error
 
 
-def release_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: Collection[str]) -> bool:
+def release_marker(
+    fs: WritableFilesystem, log_dir: str, run_id: str, partitions: Collection[str], *, also: Collection[str] = ()
+) -> bool:
     """Remove the reasons of a run for `partitions`, which are whole again. Return whether the marker is there now.
 
-    The marker is put back if no reason is left. Call this last, when the changes are on the disk, and leave out
-    partitions that lost records or are not finished.
-    Raises OSError and SyncFailed as the disk reports them, Unreadable, Locked; the marker may be away then.
+    `also`: ids of earlier runs, whose reasons for these partitions go with it. The marker is put back if no reason is
+    left. Call this last, when the changes are on the disk, and leave out partitions that lost records or are not
+    finished. Raises OSError and SyncFailed as the disk reports them, Unreadable, Locked; the marker may be away then.
     """
     path, held_path = _paths(log_dir)
     with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
         held = read_held_marker(fs, log_dir)
         if fs.status(path) is not None or held is None:
             return fs.status(path) is not None
-        left = tuple(name for name in held.reasons.get(run_id, ()) if name not in partitions)
-        reasons = {run: names for run, names in {**held.reasons, run_id: left}.items() if names}
+        left = {
+            run: tuple(name for name in names if name not in partitions or run not in {run_id, *also})
+            for run, names in held.reasons.items()
+        }
+        reasons = {run: names for run, names in left.items() if names}
         if reasons:
             replace_file(fs, held_path, _encode(replace(held, reasons=reasons)), None)
             return False
@@ -136,21 +141,23 @@ def runs_waiting(fs: Filesystem, log_dir: str, partition: str) -> list[str]:
     return [] if held is None else sorted(run for run, names in held.reasons.items() if partition in names)
 
 
-def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partition: str) -> None:
+def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partition: str) -> bool:
     """Record that a run on a partition is about to be purged: a marker that waits for it then stays away for good.
 
-    Call this before the first file that the run kept is removed. If only the directory of the run is left, the run
-    looks as if it had never begun. Raises NotChanged, NoSpace, SyncFailed, Unreadable, Locked.
+    Return whether a marker waited for it. Call this before the first file that the run kept is removed. If only the
+    directory of the run is left, the run looks as if it had never begun. Raises NotChanged, NoSpace, SyncFailed,
+    Unreadable, Locked.
     """
     try:
         with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
             held = read_held_marker(fs, log_dir)
             if held is None or partition not in held.reasons.get(run_id, ()):
-                return
+                return False
             left = tuple(name for name in held.reasons[run_id] if name != partition)
             lost = tuple(sorted({*held.reasons.get(PURGED, ()), partition}))
             reasons = {run: names for run, names in {**held.reasons, run_id: left, PURGED: lost}.items() if names}
             replace_file(fs, _paths(log_dir)[1], _encode(replace(held, reasons=reasons)), None)
+            return True
     except OSError as error:
         raise not_changed(log_dir, error) from error
 

@@ -11,15 +11,19 @@ from secrets import token_hex
 
 from kafkalog_cli.errors import (
     HalfChanged,
+    HalfDiscarded,
     HalfPublished,
     KafkalogError,
     MarkerKept,
     MarkerLeftAway,
     NoSpace,
     NotChanged,
+    NotRecorded,
+    PartitionLeft,
     PartlyRemoved,
     SyncFailed,
     SyncFoundNoSpace,
+    Unreadable,
 )
 from kafkalog_cli.storage.fs import FileAttributes, FileStatus, Filesystem, WritableFile, WritableFilesystem
 from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
@@ -295,7 +299,7 @@ def not_changed(path: str, error: Exception) -> KafkalogError:
     return NotChanged(path=path, reason=reason)
 
 
-def partly_removed(path: str, gone: int, error: OSError | SyncFailed) -> KafkalogError:
+def partly_removed(path: str, gone: int, error: OSError | SyncFailed | Unreadable) -> KafkalogError:
     """Return the error to raise after `gone` files were removed: PartlyRemoved, or NotChanged if nothing has changed.
 
     It is NoSpace in both cases if the disk is full.
@@ -303,14 +307,36 @@ def partly_removed(path: str, gone: int, error: OSError | SyncFailed) -> Kafkalo
     return _told(PartlyRemoved, path, error) if gone or isinstance(error, SyncFailed) else not_changed(path, error)
 
 
-def marker_left_away(path: str, command: str, error: OSError | KafkalogError) -> KafkalogError:
-    """Return the error to raise if all changes were made but the marker is away. `command` puts it back."""
-    return _told(MarkerLeftAway, path, error, command=command)
+def marker_left_away(
+    path: str, command: str, error: OSError | KafkalogError, *, is_checked: bool = True
+) -> KafkalogError:
+    """Return the error to raise if all changes were made but the marker is away. `command` puts it back.
+
+    Unless the log `is_checked`, the command checks it first.
+    """
+    effect = "puts it back" if is_checked else "checks the log, and puts it back if no bytes have to go"
+    return _told(MarkerLeftAway, path, error, command=command, effect=effect)
 
 
 def marker_kept(path: str, partition: str, run_id: str, error: OSError | KafkalogError) -> KafkalogError:
     """Return the error to raise if no log was changed, but the marker was removed and could not be put back."""
     return _told(MarkerKept, path, error, partition=partition, run=run_id)
+
+
+def not_recorded(path: str, error: OSError | KafkalogError) -> KafkalogError:
+    """Return the error to raise if segments were unlinked, but epochs and checkpoint lines are as they were."""
+    return _told(NotRecorded, path, _cause(error))
+
+
+def partition_left(path: str, error: OSError | KafkalogError) -> KafkalogError:
+    """Return the error to raise if a partition was made for an append that failed, and could not be removed."""
+    return _told(PartitionLeft, path, _cause(error))
+
+
+def _cause(error: OSError | KafkalogError) -> OSError | KafkalogError:
+    """Return what an error of `not_changed` was made from: something was changed before it."""
+    cause = error.__cause__ if isinstance(error, KafkalogError) and tells_nothing_changed(error) else None
+    return cause if isinstance(cause, (OSError, KafkalogError)) else error
 
 
 def half_published(path: str, error: OSError | SyncFailed) -> KafkalogError:
@@ -323,21 +349,23 @@ def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError, 
     return NoSpace(path=path, reason=str(told)) if is_no_room(error) else told
 
 
-def half_changed(path: str, run_id: str, error: BaseException, *, without_marker: bool = False) -> KafkalogError:
+def half_changed(
+    path: str, run_id: str, error: BaseException, *, without_marker: bool = False, discard: bool = False
+) -> KafkalogError:
     """Return the error to raise if a run or an undo stopped half way. An undo completes it.
 
-    `without_marker`: the clean shutdown marker is away until then.
+    `without_marker`: the clean shutdown marker is away until then. `discard`: the run kept nothing for an undo.
     """
     reason = error_text(error) if isinstance(error, OSError) else str(error)
     if without_marker:
         reason += ", and the marker of the clean shutdown is away"
-    half = HalfChanged(path=path, run=run_id, reason=reason)
+    half = (HalfDiscarded if discard else HalfChanged)(path=path, run=run_id, reason=reason)
     return NoSpace(path=path, reason=str(half), run=run_id) if is_no_room(error) else half
 
 
 def is_half_changed(error: BaseException) -> bool:
     """Whether `half_changed` made this error."""
-    return isinstance(error, HalfChanged) or (isinstance(error, NoSpace) and "run" in error.details)
+    return isinstance(error, (HalfChanged, HalfDiscarded)) or (isinstance(error, NoSpace) and "run" in error.details)
 
 
 def error_text(error: OSError) -> str:

@@ -166,9 +166,7 @@ class _Application:
             self._make(manifest)
             return self._finish(manifest)
         except SyncFailed as error:  # the state of the disk is unknown: write nothing more
-            raise half_changed(
-                self._directory, self._info.run_id, error, without_marker=self._info.holds_marker
-            ) from error
+            raise self._half(error) from error
         except BaseException as error:
             self._take_back(manifest, error)
             if isinstance(error, (OSError, KafkalogError)):
@@ -389,10 +387,12 @@ class _Application:
         try:
             restore(self._fs, self._directory, manifest, log_dir)
         except (OSError, EOFError, KafkalogError) as second:
-            raise half_changed(
-                self._directory, self._info.run_id, error, without_marker=self._info.holds_marker
-            ) from second
+            raise self._half(error) from second
         remove_run(self._fs, self._run_directory)
+
+    def _half(self, error: BaseException) -> KafkalogError:
+        is_away = self._info.holds_marker
+        return half_changed(self._directory, self._info.run_id, error, without_marker=is_away, discard=self._discard)
 
 
 def _as_told(changes: Sequence[Change], area: StagingArea) -> Sequence[Change]:

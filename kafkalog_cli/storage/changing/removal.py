@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-from kafkalog_cli.errors import Refused, SyncFailed
-from kafkalog_cli.storage.changing.durable import partly_removed, remove_if_there, sync_directory
+from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable
+from kafkalog_cli.storage.changing.durable import (
+    partly_removed,
+    remove_if_there,
+    sync_directory,
+    tells_nothing_changed,
+)
 from kafkalog_cli.storage.changing.manifest import MANIFEST, run_directory, runs_directory
 from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
+
+
+@contextmanager
+def partly(path: str, *, is_begun: bool) -> Iterator[None]:
+    """Re-raise an I/O error as PartlyRemoved if files were already removed (`is_begun`). A later run continues."""
+    try:
+        yield
+    except (KafkalogError, OSError) as error:
+        cause = error.__cause__ if isinstance(error, KafkalogError) and tells_nothing_changed(error) else error
+        if not is_begun or not isinstance(cause, (OSError, SyncFailed, Unreadable)):
+            raise
+        raise partly_removed(path, 1, cause) from error
 
 
 def remove_files(fs: WritableFilesystem, directory: str, files: Iterable[FileStatus]) -> None:
@@ -26,7 +44,7 @@ def remove_files(fs: WritableFilesystem, directory: str, files: Iterable[FileSta
             gone += remove_if_there(fs, file.path)
         if found:
             sync_directory(fs, directory)
-    except (OSError, SyncFailed) as error:
+    except (OSError, SyncFailed, Unreadable) as error:
         raise partly_removed(directory, gone, error) from error
 
 
@@ -49,7 +67,7 @@ def remove_run_directory(fs: WritableFilesystem, directory: str, run_id: str) ->
         gone += remove_if_there(fs, f"{path}/{MANIFEST}")
         fs.remove_directory(path)
         sync_directory(fs, runs_directory(directory))
-    except (OSError, SyncFailed) as error:
+    except (OSError, SyncFailed, Unreadable) as error:
         raise partly_removed(path, gone, error) from error
 
 
@@ -70,5 +88,5 @@ def remove_directory(fs: WritableFilesystem, path: str) -> None:
                 gone += remove_if_there(fs, entry.path)
         fs.remove_directory(path)
         sync_directory(fs, path.rpartition("/")[0] or "/")
-    except (OSError, SyncFailed) as error:
+    except (OSError, SyncFailed, Unreadable) as error:
         raise partly_removed(path, gone, error) from error

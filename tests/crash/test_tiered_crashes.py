@@ -1,0 +1,126 @@
+"""Logs of tiered topics under power cuts and failing calls: what speaks of records in remote storage stays as it is."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import watched_fs
+from evidence import SCALE
+from log_directories import PARTITION, ROOT
+from told import READ_ONLY, Told, candidates
+from watched_fs import FailingFilesystem
+from writer_matrix import WriterMatrix, own_tree
+from writers import (
+    APPEND,
+    COMPACT,
+    DELETE_RECORDS,
+    FREE,
+    INDEXES_ONLY,
+    LIKE_BROKER,
+    NOT_TIERED,
+    RECOVER,
+    RETAIN,
+    ROLL,
+    TRUNCATE,
+    UNDO,
+    ids,
+)
+
+TIERED = ("--config", "remote.storage.enable=true")
+LOCAL_MS = ("--config", "local.retention.ms=1", "--config", "local.retention.bytes=1")
+REMOTE_EPOCHS = b"\n0 3\n1 8\n2 14\n"
+LOG_START = b"\nt 0 3\n"
+IMAGES, FAULTS_A_CASE = 6, 6
+
+
+def tiered(writer, *more):
+    return replace(writer, name=f"{writer.name}-tiered", argv=(*writer.argv, *TIERED, *more))
+
+
+REPAIRS = [(tiered(one), "tiered") for one in (RECOVER, INDEXES_ONLY)]
+CHANGES = [(tiered(ROLL), "tiered_sound"), (tiered(APPEND), "tiered_sound"), (tiered(APPEND), "remote_only")]
+UNKNOWN = [(RECOVER, "tiered"), (UNDO, "tiered"), (ROLL, "tiered_sound"), (APPEND, "remote_only")]
+"""No source says that the topic is tiered."""
+CASES = [*REPAIRS, *CHANGES, *UNKNOWN]
+TRUNCATE_AT_18 = replace(TRUNCATE, argv=tuple("18" if word == "6" else word for word in TRUNCATE.argv))
+REFUSED = [
+    (writer, fixture)
+    for writer in (
+        tiered(replace(RETAIN, argv=(*RETAIN.argv, *LOCAL_MS))),
+        tiered(replace(FREE, argv=tuple(word for word in FREE.argv if word not in NOT_TIERED[1:]) + TIERED[1:])),
+        tiered(TRUNCATE_AT_18),
+        TRUNCATE_AT_18,
+        tiered(DELETE_RECORDS),
+        DELETE_RECORDS,
+        tiered(COMPACT),
+    )
+    for fixture in ("tiered_sound", "remote_only")
+]
+
+
+@pytest.fixture(autouse=True)
+def _read_only(monkeypatch):
+    monkeypatch.setitem(watched_fs.FAULTS, "EROFS", READ_ONLY)
+
+
+def check_remote(disk, where):
+    """The epochs of what is in remote storage, and the start of the log there."""
+    tree = own_tree(disk)
+    assert REMOTE_EPOCHS in tree[f"{PARTITION}/leader-epoch-checkpoint"][0], where
+    assert LOG_START in tree[f"{ROOT}/log-start-offset-checkpoint"][0], where
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
+def test_a_power_cut_after_any_call(writer, fixture, evidence):
+    matrix = WriterMatrix(writer, fixture)
+    found = matrix.images()
+    for image in found:
+        check_remote(image.disk, image.where)
+    last = [image for image in found if image.is_over]
+    others = [image for image in found if not image.is_over]
+    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
+    for image in [*last, *chance.sample(others, min(IMAGES * SCALE, len(others)))]:
+        matrix.look(image)
+        check_remote(image.disk, image.where)
+    evidence("R35", len(found), len(CASES) + 1)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
+def test_calls_that_fail(writer, fixture):
+    found = candidates(writer, fixture)
+    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
+    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * SCALE, len(found))):
+        told = Told(writer, fixture, fault, for_ever, n)
+        told.check()
+        check_remote(told.disk, told.where)
+
+
+def test_like_a_broker_all_the_way(evidence):
+    """A broker keeps the line of the log start and the snapshot at the first segment (UnifiedLog with remote logs)."""
+    writer = tiered(LIKE_BROKER)
+    matrix = WriterMatrix(writer, "tiered")
+    found = matrix.images()
+    for image in found:
+        check_remote(image.disk, image.where)
+        assert f"{PARTITION}/{14:020d}.snapshot" in own_tree(image.disk), image.where
+    evidence("R35", len(found), len(CASES) + 1)
+
+
+@pytest.mark.parametrize(("writer", "fixture"), REFUSED, ids=ids(REFUSED))
+def test_what_is_refused_changes_nothing_when_calls_fail_too(writer, fixture):
+    disk = writer.disk(fixture)
+    before = own_tree(disk)
+    outcome = writer.act(disk)
+    is_outside = writer.argv[0] == "truncate" and fixture == "remote_only"  # no offset of it is here
+    assert outcome.code in ((1, 14) if is_outside else (13, 14)), outcome
+    assert "tiered" in outcome.out + outcome.err or is_outside or "cleaner-offset" in outcome.out + outcome.err, outcome
+    assert own_tree(disk) == before, outcome
+    found = candidates(writer, fixture)
+    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
+    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * SCALE, len(found))):
+        disk = writer.disk(fixture)
+        outcome = writer.act(FailingFilesystem(disk, fault, n, for_ever=for_ever))
+        assert outcome.code != 0, outcome
+        assert own_tree(disk) == before, outcome

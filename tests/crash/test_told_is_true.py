@@ -1,0 +1,63 @@
+"""What every command tells when a call fails is true of the disk, and each command that it names does what is told."""
+
+import random
+
+import pytest
+import watched_fs
+from evidence import SCALE
+from told import READ_ONLY, Told, candidates
+from writers import APPENDS, CASES, FREE, RETAIN_AT_ONCE, ROLL, ids
+
+from kafkalog_cli.actions import apply_changes
+from kafkalog_cli.actions.retain import freeing
+from kafkalog_cli.storage.changing import removal
+
+ALL = (*CASES, *APPENDS)
+A_CASE = 7
+"""So many faults of each command on each log directory."""
+
+
+@pytest.fixture(autouse=True)
+def _read_only(monkeypatch):
+    monkeypatch.setitem(watched_fs.FAULTS, "EROFS", READ_ONLY)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("writer", "fixture"), ALL, ids=ids(ALL))
+def test_what_is_told_is_true(writer, fixture, evidence):
+    found = candidates(writer, fixture)
+    tried = random.Random(f"{writer.name} {fixture} {SCALE}").sample(found, min(A_CASE * SCALE, len(found)))
+    for fault, for_ever, n in tried:
+        Told(writer, fixture, fault, for_ever, n).check()
+    evidence("R34", len(tried), len(ALL))
+
+
+# -- what it finds
+
+
+def is_noticed(writer, fixture):
+    for fault, for_ever, n in candidates(writer, fixture, ("EIO",)):
+        try:
+            Told(writer, fixture, fault, for_ever, n).check()
+        except AssertionError:
+            return True
+    return False
+
+
+def test_segments_that_were_unlinked_and_not_told_of_are_noticed(monkeypatch):
+    assert not is_noticed(FREE, "killed")
+    monkeypatch.setattr(freeing, "not_recorded", lambda _, error: error)
+    assert is_noticed(FREE, "killed")
+
+
+def test_a_removal_that_says_that_nothing_was_changed_is_noticed(monkeypatch):
+    assert not is_noticed(RETAIN_AT_ONCE, "compacted")
+    monkeypatch.setattr(removal, "partly_removed", lambda _path, _gone, error: error)
+    assert is_noticed(RETAIN_AT_ONCE, "compacted")
+
+
+def test_a_marker_that_does_not_come_back_as_told_is_noticed(monkeypatch):
+    """Recover has something to change in this log, so that it is no more as the run before left it."""
+    assert not is_noticed(ROLL, "sound")
+    monkeypatch.setattr(apply_changes, "followed_runs", lambda *_: [])
+    assert is_noticed(ROLL, "sound")

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+BOMBS = 40
+"""Tests in test_bombs.py and test_memory.py; row R9 of docs/reliability.md counts them."""
+
 _FORKS = """
 import os, sys
 from kafkalog_cli.cli.app import run

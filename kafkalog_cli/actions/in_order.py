@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkalog_cli.storage.reading.heap import keep_large_buffers_apart
+from kafkalog_cli.storage.reading.large_turn import LARGE_TURN
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -78,7 +79,7 @@ class InOrder(Generic[T]):
             task = next(self._tasks, None)
             if task is None:
                 return
-            self._running.append(self._pool.submit(task))
+            self._running.append(self._pool.submit(_as_job, task))
 
     def _wait(self, future: Future[T]) -> T:
         """Return the result. A task that failed is removed; an interrupt while waiting leaves it in the queue."""
@@ -88,3 +89,8 @@ class InOrder(Generic[T]):
             if future.done() and (future.cancelled() or future.exception() is error):
                 self._running.popleft()
             raise
+
+
+def _as_job(task: Callable[[], T]) -> T:
+    with LARGE_TURN.job():
+        return task()

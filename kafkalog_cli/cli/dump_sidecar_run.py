@@ -18,6 +18,7 @@ from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.java_path import java_absolute_path
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.pair_spool import PairSpool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,14 @@ class SidecarDump:
                 return None
             if self._options.sanity_only:
                 return self._sanity(path, index.sanity_message(java_absolute_path(path)))
-            mismatches: list[tuple[int, int]] = []
-            self._reports.index_mismatches.setdefault(self._shown(java_absolute_path(path)), mismatches)
+            absolute = self._shown(java_absolute_path(path))
+            self._reports.index_mismatches[absolute] = PairSpool()
             for checked in check_offset_index(index, log, self._options.max_message_bytes):
                 if isinstance(checked, GivesUp):
                     return checked
                 if checked.log_offset != checked.offset:
-                    mismatches.append((checked.offset, checked.log_offset))
+                    pair = (checked.offset, checked.log_offset)
+                    self._reports.add(self._reports.index_mismatches, absolute, pair)
                 if not self._options.verify_only:
                     self._out.write(f"offset: {checked.offset} position: {checked.position}\n")
         return None
@@ -94,14 +96,14 @@ class SidecarDump:
                 if isinstance(checked, GivesUp):
                     return checked
                 if not checked.is_found:
-                    self._reports.add(self._reports.not_found, absolute, [(checked.offset, checked.log_offset)])
+                    self._reports.add(self._reports.not_found, absolute, (checked.offset, checked.log_offset))
                 else:
                     if checked.log_timestamp != checked.timestamp:
                         pair = (checked.timestamp, checked.log_timestamp)
-                        self._reports.add(self._reports.time_mismatches, absolute, [pair])
+                        self._reports.add(self._reports.time_mismatches, absolute, pair)
                     if checked.previous_timestamp >= checked.timestamp:
                         pair = (checked.timestamp, checked.previous_timestamp)
-                        self._reports.add(self._reports.out_of_order, absolute, [pair])
+                        self._reports.add(self._reports.out_of_order, absolute, pair)
                 if not self._options.verify_only:
                     self._out.write(f"timestamp: {checked.timestamp} offset: {checked.offset}\n")
         return None

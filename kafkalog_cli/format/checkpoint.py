@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 VERSION = 0
 
+MOST_ENTRIES = 250_000
+"""The most lines that are read: with more partitions in one log directory, no broker is known to run.
+
+A file of 16 MiB may have three million, which would take 500 MiB as objects.
+"""
+
 _MAX_MALFORMED_LINES = 100
 """After this many malformed lines the file is not a checkpoint, and reading stops."""
 
@@ -173,6 +179,9 @@ def _decode(data: bytes, parse: Callable[[str], EntryT | None]) -> tuple[list[En
         else:
             entry = parse(line) if line is not None else None
         if entry is not None:
+            if len(entries) == MOST_ENTRIES:
+                faults.append(_too_many(position))
+                return entries, faults
             entries.append(entry)
         elif number > 1 or expected_count is None:
             faults.append(_malformed_line(position, raw))
@@ -204,6 +213,11 @@ def _version_faults(line: str | None, raw: bytes) -> list[Fault]:
 def _malformed_line(position: int, raw: bytes) -> Fault:
     message = f"malformed line: {raw[:200].decode(errors='backslashreplace')}"
     return Fault(FaultKind.INVALID_ENTRY, position, message, len(raw))
+
+
+def _too_many(position: int) -> Fault:
+    message = f"more entries than are read (limit {MOST_ENTRIES})"
+    return Fault(FaultKind.INVALID_COUNT, position, message, 0, f"at most {MOST_ENTRIES}", "more")
 
 
 def _wrong_count(position: int, expected: int, got: int) -> Fault:

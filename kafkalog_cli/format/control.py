@@ -59,7 +59,7 @@ class ControlRecord(NamedTuple):
         return self.type_id in (ABORT, COMMIT)
 
 
-def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | Fault:
+def decode_control(key: bytes | memoryview | None, value: bytes | memoryview | None) -> ControlRecord | Fault:
     """Decode the control record of `key` and `value`; return a fault without a position if Kafka's reader throws.
 
     The fault has the message of Java's exception if that has a message. Bytes after the fields of a key or marker are
@@ -84,7 +84,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | Fa
     return ControlRecord(type_id, {})
 
 
-def control_type(key: bytes | None) -> int | None:
+def control_type(key: bytes | memoryview | None) -> int | None:
     """Return the type in the key of a control record, whatever its value is; None if the key has no readable type."""
     if key is None or len(key) < CONTROL_RECORD_KEY.size:
         return None
@@ -92,7 +92,7 @@ def control_type(key: bytes | None) -> int | None:
     return None if version < 0 else int(type_id)
 
 
-def control_object(key: bytes | None, value: bytes | None) -> dict[str, Any]:
+def control_object(key: bytes | memoryview | None, value: bytes | memoryview | None) -> dict[str, Any]:
     """Return a control record for JSON output: its type and fields, or the reason why it cannot be read."""
     record = decode_control(key, value)
     if isinstance(record, Fault):
@@ -105,7 +105,7 @@ def encode_marker(type_id: int, coordinator_epoch: int) -> tuple[bytes, bytes]:
     return CONTROL_RECORD_KEY.struct.pack(0, type_id), END_TXN_MARKER.struct.pack(0, coordinator_epoch)
 
 
-def _marker(type_id: int, value: bytes) -> ControlRecord | Fault:
+def _marker(type_id: int, value: bytes | memoryview) -> ControlRecord | Fault:
     version = int.from_bytes(value[:2], "big", signed=True)
     if version < 0 and len(value) >= 2:
         return _bad_version("end transaction marker", version)
@@ -114,7 +114,7 @@ def _marker(type_id: int, value: bytes) -> ControlRecord | Fault:
     return ControlRecord(type_id, {"coordinatorEpoch": END_TXN_MARKER.struct.unpack_from(value)[1]})
 
 
-def _message(type_id: int, value: bytes) -> ControlRecord | Fault:
+def _message(type_id: int, value: bytes | memoryview) -> ControlRecord | Fault:
     from kafkalog_cli.format.internal_topics.decode import Malformed, at_version, decode_message
     from kafkalog_cli.format.varint import CUT_OFF
 
@@ -130,7 +130,7 @@ def _bad_version(what: str, version: int) -> Fault:
     return _fault(f"Invalid version found for {what}: {version}. May indicate data corruption")
 
 
-def _cut_off(what: str, data: bytes) -> Fault:
+def _cut_off(what: str, data: bytes | memoryview) -> Fault:
     return _fault(f"{what}: {len(data)} bytes are too few (BufferUnderflowException)")
 
 

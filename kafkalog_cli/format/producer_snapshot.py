@@ -8,6 +8,7 @@ from kafkalog_cli.format.batch import wrap_int32, wrap_int64
 from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.layout import Field, Layout
+from kafkalog_cli.format.packed_entries import PackedEntries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +75,7 @@ class ProducerEntry(NamedTuple):
         return self.current_txn_first_offset if self.current_txn_first_offset >= 0 else None
 
 
-def decode(data: bytes) -> tuple[list[ProducerEntry], list[Fault]]:
+def decode(data: bytes) -> tuple[Sequence[ProducerEntry], list[Fault]]:
     """Return the entries of a `.snapshot` file in file order, and its faults.
 
     A file that Kafka treats as corrupt gives no entries and one fault, with the message of Kafka's dump tool. Bytes
@@ -93,7 +94,7 @@ def decode(data: bytes) -> tuple[list[ProducerEntry], list[Fault]]:
         size, expected, got = len(data) - _CRC_START, str(computed_crc), str(stored_crc)
         return [], [Fault(FaultKind.CRC_MISMATCH, _CRC_START, message, size, expected, got)]
     end = header.size + count * entry_size
-    entries = list(map(ProducerEntry._make, PRODUCER_ENTRY.struct.iter_unpack(memoryview(data)[header.size : end])))
+    entries = PackedEntries(memoryview(data)[header.size : end], PRODUCER_ENTRY, ProducerEntry._make)
     rest = len(data) - end
     message = f"{rest} bytes after the last of {count} entries"
     return entries, [Fault(FaultKind.TRAILING_BYTES, end, message, rest)] if rest else []

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.layout import Field, Layout
+from kafkalog_cli.format.packed_entries import PackedEntries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 ABORTED_TXN = Layout(
     "Aborted transaction",
@@ -50,7 +51,7 @@ class AbortedTxn(NamedTuple):
         )
 
 
-def decode(data: bytes, base_offset: int) -> tuple[list[AbortedTxn], list[Fault]]:
+def decode(data: bytes, base_offset: int) -> tuple[Sequence[AbortedTxn], list[Fault]]:
     """Return the entries of a `.txnindex` file, and faults for contents that no broker writes.
 
     The entries end before the first entry of an unknown version (a fault INVALID_VERSION), for which Kafka refuses the
@@ -58,16 +59,18 @@ def decode(data: bytes, base_offset: int) -> tuple[list[AbortedTxn], list[Fault]
     """
     size = ABORTED_TXN.size
     end = len(data) // size * size
-    entries: list[AbortedTxn] = []
     faults: list[Fault] = []
-    for version, *fields in ABORTED_TXN.struct.iter_unpack(memoryview(data)[:end]):
-        entry = AbortedTxn(version >> 8, *fields)
+    before: AbortedTxn | None = None
+    count = 0
+    for entry in PackedEntries(memoryview(data)[:end], ABORTED_TXN, _entry):
         if entry.version > CURRENT_VERSION:
-            faults.append(_version_fault(len(entries) * size, entry.version))
+            faults.append(_version_fault(count * size, entry.version))
             break
         if len(faults) < _MAX_FAULTS:
-            faults.extend(_entry_faults(entry, entries, base_offset))
-        entries.append(entry)
+            faults.extend(_entry_faults(entry, count, before, base_offset))
+        before = entry
+        count += 1
+    entries = PackedEntries(memoryview(data)[: count * size], ABORTED_TXN, _entry)
     if end != len(data):
         message = f"{len(data)} bytes are not a multiple of {size}"
         expected, got = f"a multiple of {size}", str(len(data))
@@ -85,22 +88,27 @@ def encode(entries: Iterable[AbortedTxn]) -> bytes:
     return b"".join(parts)
 
 
+def _entry(fields: tuple[int, ...]) -> AbortedTxn:
+    version, *others = fields
+    return AbortedTxn(version >> 8, *others)
+
+
 def _version_fault(position: int, version: int) -> Fault:
     message = f"unexpected aborted transaction version {version}, current version is {CURRENT_VERSION}"
     kind, size = FaultKind.INVALID_VERSION, ABORTED_TXN.size
     return Fault(kind, position, message, size, str(CURRENT_VERSION), str(version))
 
 
-def _entry_faults(entry: AbortedTxn, before: list[AbortedTxn], base_offset: int) -> Iterable[Fault]:
+def _entry_faults(entry: AbortedTxn, number: int, before: AbortedTxn | None, base_offset: int) -> Iterable[Fault]:
     problems = []
     if entry.last_offset < base_offset:
         problems.append("last offset below the base offset")
-    if before and entry.last_offset <= before[-1].last_offset:
+    if before is not None and entry.last_offset <= before.last_offset:
         problems.append("last offset not above that of the entry before")
     if entry.first_offset > entry.last_offset:
         problems.append("first offset above the last offset")
-    position, size = len(before) * ABORTED_TXN.size, ABORTED_TXN.size
+    position, size = number * ABORTED_TXN.size, ABORTED_TXN.size
     first, last = entry.first_offset, entry.last_offset
     for problem in problems:
-        message = f"entry {len(before)}: {problem}"
+        message = f"entry {number}: {problem}"
         yield Fault(FaultKind.INVALID_ENTRY, position, message, size, base_offset=first, last_offset=last)

@@ -15,7 +15,7 @@ _LABELS = {
 """The text before the JSON, per type of control record; only the first has a colon."""
 
 
-def control_text(key: bytes | None, value: bytes | None) -> str | Fault:
+def control_text(key: bytes | memoryview | None, value: bytes | memoryview | None) -> str | Fault:
     """Return the text of one control record; a Fault if the real tool aborts there."""
     record = decode_control(key, value)
     if isinstance(record, Fault):

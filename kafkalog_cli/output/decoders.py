@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.format.java_string import java_string
-from kafkalog_cli.output.large_fields import Pieces, base64_pieces, hex_pieces, java_pieces
+from kafkalog_cli.output.large_fields import LARGE_BYTES, Pieces, base64_pieces, hex_pieces, java_pieces
 
 Decoder = Callable[[bytes], str]
 
@@ -66,7 +66,7 @@ def _json(data: bytes) -> str:
         return java_string(data)
 
 
-def _identity(data: bytes) -> str:
+def _identity(data: bytes | memoryview) -> str:
     # The real tool prints the array's identity, which differs from run to run; ours is a checksum of the content.
     import zlib
 
@@ -99,12 +99,25 @@ def _shown_hex(data: memoryview) -> Iterator[str]:
     yield from hex_pieces(data)
 
 
+def pieces_of(decoder: Callable[[bytes], str | CannotDecode], data: memoryview) -> Iterator[str] | CannotDecode:
+    """Return the text of a key or value in pieces if it is large, otherwise whole."""
+    shown = PIECES.get(decoder) if len(data) > LARGE_BYTES else None
+    if shown is not None:
+        return shown(data)
+    text = decoder(bytes(data[:LARGE_BYTES]))  # of a large field, only numbers are left: their first bytes
+    return text if isinstance(text, CannotDecode) else iter((text,))
+
+
 PIECES: dict[Callable[[bytes], str | CannotDecode], Pieces] = {
     java_string: java_pieces,
+    _identity: lambda data: iter((_identity(data),)),
     DECODERS["hex"]: hex_pieces,
     _base64: base64_pieces,
     _json: java_pieces,
     _uuid: _shown_hex,
     **{DECODERS[name]: _shown_hex for name in ("int", "long", "short", "double", "float")},
 }
-"""Functions that show a large key or value in pieces. Numbers and UUIDs are never large; JSON is shown as text."""
+"""Functions that show a large key or value in pieces. Numbers and UUIDs are never large; JSON is shown as text.
+
+The Java classes of numbers are not among them: they show the first bytes, however many follow.
+"""

@@ -23,18 +23,17 @@ class DumpReports:
     """
 
     version: DumpVersion = NEWEST
-    index_mismatches: dict[str, Pairs] = field(default_factory=dict)
-    time_mismatches: dict[str, Pairs] = field(default_factory=dict)
-    out_of_order: dict[str, Pairs] = field(default_factory=dict)
-    not_found: dict[str, Pairs] = field(default_factory=dict)
+    index_mismatches: dict[str, PairSpool] = field(default_factory=dict)
+    time_mismatches: dict[str, PairSpool] = field(default_factory=dict)
+    out_of_order: dict[str, PairSpool] = field(default_factory=dict)
+    not_found: dict[str, PairSpool] = field(default_factory=dict)
     gaps: PairSpool = field(default_factory=PairSpool)
     _non_consecutive: dict[str, Pairs] = field(default_factory=dict)
 
     @staticmethod
-    def add(report: dict[str, Pairs], path: str, pairs: Pairs) -> None:
-        """Add `pairs`, if any, to the pairs of `path` in `report`."""
-        if pairs:
-            report.setdefault(path, []).extend(pairs)
+    def add(report: dict[str, PairSpool], path: str, pair: tuple[int, int]) -> None:
+        """Add `pair` to the pairs of `path` in `report`."""
+        report.setdefault(path, PairSpool()).extend((pair,))
 
     def add_gaps(self, path: str, begin: int) -> None:
         """Assign the gaps from number `begin` on to `path`."""
@@ -43,24 +42,24 @@ class DumpReports:
 
     def text(self) -> Iterator[str]:
         """Iterate over the text of all reports; empty if there is nothing to report."""
-        parts = []
         for path, pairs in self.index_mismatches.items():
-            if not pairs:
-                continue
-            parts.append(f"Mismatches in :{path}\n")
-            shown = reversed(pairs) if self.version.is_scala else sorted(dict(pairs).items(), reverse=True)
-            parts += [f"  Index offset: {index}, log offset: {log}\n" for index, log in shown]
+            if len(pairs):
+                yield f"Mismatches in :{path}\n"
+                shown = pairs.newest_first(0, len(pairs)) if self.version.is_scala else pairs.last_first()
+                yield from (f"  Index offset: {index}, log offset: {log}\n" for index, log in shown)
         for path, pairs in self.time_mismatches.items():
-            parts.append(f"Found timestamp mismatch in :{path}\n")
-            parts += [f"  Index timestamp: {index}, log timestamp: {log}\n" for index, log in pairs]
+            yield f"Found timestamp mismatch in :{path}\n"
+            yield from (f"  Index timestamp: {index}, log timestamp: {log}\n" for index, log in _in_file_order(pairs))
         for path, pairs in self.out_of_order.items():
-            parts.append(f"Found out of order timestamp in :{path}\n")
-            parts += [f"  Index timestamp: {now}, Previously indexed timestamp: {before}\n" for now, before in pairs]
+            yield f"Found out of order timestamp in :{path}\n"
+            yield from (
+                f"  Index timestamp: {now}, Previously indexed timestamp: {before}\n"
+                for now, before in _in_file_order(pairs)
+            )
         for path, pairs in self.not_found.items():
             place = "the log." if self.version.is_scala else f":{path}"
-            parts.append(f"The following indexed offsets are not found in {place}\n")
-            parts += [f"Indexed offset: {index}, found log offset: {log}\n" for index, log in pairs]
-        yield from parts
+            yield f"The following indexed offsets are not found in {place}\n"
+            yield from (f"Indexed offset: {index}, found log offset: {log}\n" for index, log in _in_file_order(pairs))
         for path, ranges in self._non_consecutive.items():
             yield f"Non-consecutive offsets in {path}\n"
             yield from (f"  {first} is followed by {second}\n" for first, second in self._in_order(ranges))
@@ -69,3 +68,7 @@ class DumpReports:
         if self.version.is_scala:
             return chain.from_iterable(self.gaps.newest_first(begin, end) for begin, end in reversed(ranges))
         return self.gaps.by_first(ranges)
+
+
+def _in_file_order(pairs: PairSpool) -> Iterator[tuple[int, int]]:
+    return pairs.oldest_first(0, len(pairs))

@@ -11,7 +11,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.output.control_text import control_text
-from kafkalog_cli.output.decoders import PIECES, CannotDecode
+from kafkalog_cli.output.decoders import CannotDecode, pieces_of
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.large_fields import is_large, java_pieces
 from kafkalog_cli.output.stream import printable
@@ -32,15 +32,17 @@ class Abort(NamedTuple):
 
 
 ShownPieces = tuple[Iterator[str] | None, Iterator[str] | None]
+Field = bytes | memoryview | None
 
 
 class KeyValueDecoder(Protocol):
     """Decodes a record's key and value to text; None if nothing is printed."""
 
-    def parse(
-        self, offset: int, key: bytes | None, value: bytes | None
-    ) -> tuple[str | None, str | None] | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Field) -> tuple[str | None, str | None] | CannotDecode:
         """Return the texts of `key` and `value`, or why the real tool would abort."""
+
+    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
+        """Return the texts of a large record as `parse` does, in pieces."""
 
 
 class LogText:
@@ -143,12 +145,8 @@ class LogText:
         return text + "\n"
 
     def _large_record(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[str]:
-        """Iterate over the text of `_record` in pieces, if the decoder has pieces."""
+        """Iterate over the text of `_record` in pieces."""
         _, _, _, key_at, key_size, value_at, value_size, headers_at, count = row[:9]
-        shown: ShownPieces | None = None
-        if isinstance(self._decoder, ClassDecoder) and not batch.is_control and OUTSIDE not in (key_at, value_at):
-            key, value = view_of(buffer, key_at, key_size), view_of(buffer, value_at, value_size)
-            shown = self._decoder.pieces(key, value)
         without_headers = (*row[:8], 0, *row[9:])
         if not self._skip_metadata:
             start, keys, end = self._metadata(buffer, without_headers, batch).partition("headerKeys: [")
@@ -159,9 +157,14 @@ class LogText:
             yield end
         if self.aborted:
             return
-        if shown is None:  # the decoder needs the whole field
+        if self._decoder is None or batch.is_control or OUTSIDE in (key_at, value_at):
             metadata = "" if self._skip_metadata else self._metadata(buffer, without_headers, batch)
             yield self._record(buffer, without_headers, batch)[len(metadata) :]
+            return
+        key, value = view_of(buffer, key_at, key_size), view_of(buffer, value_at, value_size)
+        shown = self._decoder.pieces(row[0], key, value)
+        if isinstance(shown, CannotDecode):
+            self.aborted = Abort(batch.position, shown.message, CANNOT_DECODE)
             return
         key_pieces, payload_pieces = shown
         if key_pieces is not None:
@@ -191,7 +194,7 @@ class LogText:
         keys = ",".join(self._shown(java_string(header.key)) for header in headers)
         text += f" sequence: {sequence} headerKeys: [{keys}]"
         if batch.is_control:
-            control = control_text(field_bytes(buffer, key_at, key_size), field_bytes(buffer, value_at, value_size))
+            control = control_text(view_of(buffer, key_at, key_size), view_of(buffer, value_at, value_size))
             if isinstance(control, Fault):
                 self.aborted = Abort(batch.position, control.message, control.kind.value)
             else:
@@ -230,25 +233,22 @@ class ClassDecoder:
         self._key = key
         self._value = value
 
-    def pieces(self, key: memoryview | None, value: memoryview | None) -> ShownPieces | None:
-        """Return the texts of a large record in pieces; None if a decoder needs its field whole."""
-        of_key, of_value = PIECES.get(self._key), PIECES.get(self._value)
-        if (key is not None and of_key is None) or (value is not None and of_value is None):
-            return None
-        return (
-            None if key is None or of_key is None else of_key(key),
-            None if value is None or of_value is None else of_value(value),
-        )
+    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
+        """See KeyValueDecoder."""
+        del offset
+        of_key = None if key is None else pieces_of(self._key, key)
+        if isinstance(of_key, CannotDecode):
+            return of_key
+        of_value = None if value is None else pieces_of(self._value, value)
+        return of_value if isinstance(of_value, CannotDecode) else (of_key, of_value)
 
-    def parse(
-        self, offset: int, key: bytes | None, value: bytes | None
-    ) -> tuple[str | None, str | None] | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Field) -> tuple[str | None, str | None] | CannotDecode:
         """Return the texts of `key` and `value`; the first that cannot be decoded ends the file."""
         del offset
-        key_text = None if key is None else self._key(key)
+        key_text = None if key is None else self._key(bytes(key))
         if isinstance(key_text, CannotDecode):
             return key_text
-        value_text = None if value is None else self._value(value)
+        value_text = None if value is None else self._value(bytes(value))
         if isinstance(value_text, CannotDecode):
             return value_text
         return key_text, value_text

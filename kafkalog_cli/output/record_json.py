@@ -10,7 +10,7 @@ from typing import Any
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.control import control_object
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.output.large_fields import is_large, json_pieces
 from kafkalog_cli.output.ndjson import json_bytes, json_path, json_quoted, json_text
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
@@ -18,7 +18,7 @@ from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacte
 RECORD = "kafkalog.record/1"
 BATCH = "kafkalog.batch/1"
 
-Decode = Callable[[bytes | None, bytes | None], Any]
+Decode = Callable[[memoryview | None, memoryview | None], Any]
 """Decodes key and value to JSON values; None if there is nothing to show."""
 
 
@@ -168,16 +168,16 @@ class RecordJson:
     def _after(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
         """Return the value of the member control, and the members that only some records have."""
         if batch.is_control:
-            return self._control(field_bytes(buffer, row[3], row[4]), field_bytes(buffer, row[5], row[6]))
+            return self._control(view_of(buffer, row[3], row[4]), view_of(buffer, row[5], row[6]))
         text = "null"
         if batch.magic < 2:
             text += f',"crc_valid":{_bool(row[10])}'
         if self._decode is not None:
-            decoded = self._decode(field_bytes(buffer, row[3], row[4]), field_bytes(buffer, row[5], row[6]))
+            decoded = self._decode(view_of(buffer, row[3], row[4]), view_of(buffer, row[5], row[6]))
             text += f',"decoded":{json_text(decoded)}'
         return text
 
-    def _control(self, key: bytes | None, value: bytes | None) -> str:
+    def _control(self, key: memoryview | None, value: memoryview | None) -> str:
         control = control_object(key, value)
         if self._redaction.values:
             control = {name: control[name] for name in ("type", "type_id") if name in control}
@@ -214,7 +214,7 @@ def _view_pieces(data: memoryview, showing: Showing) -> Iterator[str]:
     if showing is Showing.ALL:
         yield from json_pieces(data)
     else:
-        yield redacted_json(bytes(data), showing)
+        yield redacted_json(data, showing)
 
 
 def _shown(data: bytes | None, showing: Showing) -> str:

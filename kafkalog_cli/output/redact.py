@@ -10,7 +10,7 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.output.decoders import CannotDecode
 
 if TYPE_CHECKING:
-    from kafkalog_cli.output.dump_text import KeyValueDecoder
+    from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces
 
 
 @unique
@@ -74,14 +74,14 @@ def parse_redaction(text: str) -> Redaction:
     return Redaction(**chosen)
 
 
-def redacted_json(data: bytes, showing: Showing) -> str:
+def redacted_json(data: bytes | memoryview, showing: Showing) -> str:
     """Return the JSON of a field that is hidden or shown only by size or hash."""
     if showing is Showing.HASH:
         return f'{{"redacted":true,"sha256":"{_sha256(data)}"}}'
     return f'{{"redacted":true,"bytes":{len(data)}}}' if showing is Showing.LENGTH else '{"redacted":true}'
 
 
-def redacted_text(data: bytes, showing: Showing) -> str:
+def redacted_text(data: bytes | memoryview, showing: Showing) -> str:
     """Return the text of a field that is hidden or shown only by size or hash."""
     if showing is Showing.HASH:
         return f"<sha256:{_sha256(data)}>"
@@ -95,9 +95,19 @@ class RedactingDecoder:
         self._decoder = decoder
         self._redaction = redaction
 
-    def parse(
-        self, offset: int, key: bytes | None, value: bytes | None
-    ) -> tuple[str | None, str | None] | CannotDecode:
+    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
+        """See KeyValueDecoder; the texts of redacted fields are never made."""
+        parsed = self._decoder.pieces(offset, key, value)
+        if isinstance(parsed, CannotDecode):
+            return parsed
+        texts = zip((key, value), parsed, (self._redaction.keys, self._redaction.values), strict=True)
+        of_key, of_value = (
+            pieces if showing is Showing.ALL or pieces is None else iter((redacted_text(data or b"", showing),))
+            for data, pieces, showing in texts
+        )
+        return of_key, of_value
+
+    def parse(self, offset: int, key: Field, value: Field) -> tuple[str | None, str | None] | CannotDecode:
         """Return the texts of `key` and `value`, or why the real tool would abort."""
         parsed = self._decoder.parse(offset, key, value)
         if isinstance(parsed, CannotDecode):
@@ -107,13 +117,13 @@ class RedactingDecoder:
         return key_text, value_text
 
 
-def _instead(data: bytes | None, text: str | None, showing: Showing) -> str | None:
+def _instead(data: Field, text: str | None, showing: Showing) -> str | None:
     if showing is Showing.ALL or text is None:
         return text
     return redacted_text(data or b"", showing)
 
 
-def _sha256(data: bytes) -> str:
+def _sha256(data: bytes | memoryview) -> str:
     import hashlib
 
     return hashlib.sha256(data).hexdigest()

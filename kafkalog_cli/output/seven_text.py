@@ -8,6 +8,7 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.format.records import RecordBlock, field_bytes
 from kafkalog_cli.format.seven import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1
+from kafkalog_cli.output.large_fields import is_large, java_pieces
 
 _CODEC_OBJECTS = {0: "NoCompressionCodec", 1: "GZIPCompressionCodec", 2: "SnappyCompressionCodec"}
 
@@ -45,7 +46,11 @@ class SevenText:
                 if batch.codec and self._deep:
                     valid = "true" if row[10] else "false"
                     yield f"| offset: {row[0]} isvalid: {valid} payloadsize: {row[6]}\n"
-                if self._contents:
+                if self._contents and is_large(block.buffer, row):
+                    yield "payload:\t"
+                    yield from java_pieces(block.buffer[row[5] : row[5] + row[6]])
+                    yield "\n"
+                elif self._contents:
                     yield f"payload:\t{java_string(field_bytes(block.buffer, row[5], row[6]) or b'')}\n"
             begin = end
 

@@ -17,7 +17,7 @@ from kafkalog_cli.format.internal_topics.records import (
     decode_coordinator,
 )
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.output.dump_text import KeyValueDecoder
+from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.remote_log_text import remote_log_text
 
@@ -31,7 +31,11 @@ class CoordinatorDecoder:
         self._topic = topic
         self._release = version.schemas
 
-    def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
+    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
+        """See KeyValueDecoder. What is decoded fits in memory: its size has a limit."""
+        return _in_pieces(self.parse(offset, key, value))
+
+    def parse(self, offset: int, key: Field, value: Field) -> Parsed | CannotDecode:
         """Return key and value as JSON; for an unreadable record, an error message in place of the key."""
         if key is None:
             return CannotDecode(
@@ -54,7 +58,11 @@ class ClusterMetadataDecoder:
     def __init__(self, version: DumpVersion = NEWEST) -> None:
         self._release = version.schemas
 
-    def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
+    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
+        """See KeyValueDecoder. What is decoded fits in memory: its size has a limit."""
+        return _in_pieces(self.parse(offset, key, value))
+
+    def parse(self, offset: int, key: Field, value: Field) -> Parsed | CannotDecode:
         """Return the value as JSON; these records have no keys."""
         del key
         found = decode_api_message(CLUSTER_METADATA, value, self._release)
@@ -69,7 +77,11 @@ class RemoteLogMetadataDecoder:
     def __init__(self, version: DumpVersion = NEWEST) -> None:
         self._package = "org.apache.kafka.common.record" + ("" if version.is_scala else ".internal")
 
-    def parse(self, offset: int, key: bytes | None, value: bytes | None) -> Parsed | CannotDecode:
+    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
+        """See KeyValueDecoder. What is decoded fits in memory: its size has a limit."""
+        return _in_pieces(self.parse(offset, key, value))
+
+    def parse(self, offset: int, key: Field, value: Field) -> Parsed | CannotDecode:
         """Return Java's toString of the value; these records have no keys."""
         del key
         if value is None:
@@ -83,6 +95,13 @@ class RemoteLogMetadataDecoder:
         if isinstance(text, Unreadable):
             return None, f"Error at offset {offset}, skipping. {text.message}"
         return None, text
+
+
+def _in_pieces(parsed: Parsed | CannotDecode) -> ShownPieces | CannotDecode:
+    if isinstance(parsed, CannotDecode):
+        return parsed
+    key, value = parsed
+    return None if key is None else iter((key,)), None if value is None else iter((value,))
 
 
 _DECODERS: dict[str, Callable[[DumpVersion], KeyValueDecoder]] = {

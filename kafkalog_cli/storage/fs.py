@@ -24,6 +24,7 @@ from kafkalog_cli.storage.names import OWN_DIRECTORY
 from kafkalog_cli.storage.page_cache import BrokerDisks
 
 __all__ = [
+    "SMALL_FILE_BYTES",
     "FileAttributes",
     "FileStatus",
     "Filesystem",
@@ -35,6 +36,10 @@ __all__ = [
     "WritableFilesystem",
     "read_all",
 ]
+
+
+SMALL_FILE_BYTES = 1 << 20
+"""A limit for files of a few lines, such as meta.properties and partition.metadata."""
 
 
 class FileStatus(NamedTuple):
@@ -87,13 +92,16 @@ class WritableFilesystem(Filesystem, FilesystemChanges, Protocol):
 
 
 def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
-    """Return the bytes of a small file (index, snapshot, checkpoint), at most `limit_bytes`.
+    """Return the bytes of a small file (index, snapshot, checkpoint).
 
-    Raises what `open_read` raises, and OSError when the device fails.
+    Raises what `open_read` raises, Unreadable for a file of more than `limit_bytes`, and OSError when the device fails.
     """
     with fs.open_read(path) as file:
-        data = bytearray(min(file.size_bytes, limit_bytes))
-        return bytes(data[: file.read_into(0, memoryview(data))])
+        if file.size_bytes > limit_bytes:
+            raise Unreadable(path=path, reason=f"{file.size_bytes} bytes are too many to read (limit {limit_bytes})")
+        data = bytearray(file.size_bytes)
+        size = file.read_into(0, memoryview(data))
+        return bytes(memoryview(data)[:size])
 
 
 class RealFile:

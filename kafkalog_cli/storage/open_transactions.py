@@ -55,7 +55,7 @@ def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: in
 
 def newest_snapshot(
     fs: Filesystem, partition: Partition, end_offset: int, note: Callable[[str, list[Fault]], None]
-) -> tuple[int | None, list[ProducerEntry]]:
+) -> tuple[int | None, Sequence[ProducerEntry]]:
     """Return the offset and entries of the newest readable producer snapshot at or below `end_offset`.
 
     The result is (None, []) if there is none. `note` is called with the path and the faults of each snapshot tried.

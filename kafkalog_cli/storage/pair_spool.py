@@ -79,6 +79,13 @@ class PairSpool:
                 yield first, second
             known = first
 
+    def last_first(self) -> Iterator[tuple[int, int]]:
+        """Yield all pairs from the largest first number down; of pairs with the same, only the newest."""
+        turned = PairSpool(self._in_memory)
+        for first, second in self.by_first([(0, len(self))]):
+            turned.extend(((first, second),))
+        return turned.newest_first(0, len(turned))
+
     def _of(self, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         return chain.from_iterable(self.oldest_first(begin, end) for begin, end in ranges)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import Enum, unique
 from typing import Any, NamedTuple
 
@@ -21,6 +21,9 @@ from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.reading.header import control_type_at
 from kafkalog_cli.storage.reading.scan import Scan
 from kafkalog_cli.storage.reading.scan_on import ScanOn
+
+_MOST_INDEX_BYTES = 16 << 20
+"""The largest transaction index that is read: its entries, half a million, are kept as objects."""
 
 Tell = Callable[[str, str], None]
 """Called with the path of a file and a description of the problem."""
@@ -155,13 +158,13 @@ class TransactionEnds:
                 self._take(index.rest(following))
                 yield True
 
-    def _entries(self, segment: Segment) -> list[AbortedTxn]:
+    def _entries(self, segment: Segment) -> Sequence[AbortedTxn]:
         """Return the readable entries of the segment's transaction index, and report its damage."""
         if segment.txn_index is None:
             return []
         path = segment.txn_index.path
         try:
-            entries, faults = txnindex.decode(read_all(self._fs, path), segment.base_offset)
+            entries, faults = txnindex.decode(read_all(self._fs, path, _MOST_INDEX_BYTES), segment.base_offset)
         except (KafkalogError, OSError) as error:
             self._say(path, f"cannot be read: {error}")
             return []
@@ -185,7 +188,7 @@ class TransactionEnds:
 class _IndexOfSegment:
     """Compares the transaction index of a segment with its log, batch by batch."""
 
-    def __init__(self, segment: Segment, entries: list[AbortedTxn], say: Tell) -> None:
+    def __init__(self, segment: Segment, entries: Iterable[AbortedTxn], say: Tell) -> None:
         self._segment = segment
         self._left = {entry.last_offset: entry for entry in entries}
         self._say = say

@@ -1,10 +1,10 @@
 """One record, or its headers, that take all that a batch may hold: every output stays below the bound of memory."""
 
-import subprocess
 import sys
 
 import pytest
 from makers import GZIP, LZ4, batch, record, wrapper
+from peaks import peaks
 
 from kafkalog_cli.format.limits import MEBIBYTE
 
@@ -26,30 +26,6 @@ BOMBS = {
     "header": (lambda: batch(0, [record(0, b"k", b"v", [(b"h", bytes(LARGE))])], codec=LZ4), (READ, DUMP_JSON)),
     "v1": (lambda: wrapper(0, [(b"k", bytes(LARGE))], magic=1, codec=GZIP), (READ_JSON, DEEP)),
 }
-PEAKS = """
-import os, sys
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.kernels import KernelChoice
-# One start of Python for all commands: each runs in a fork, whose peak the kernel reports when it ends.
-for line in sys.stdin.read().splitlines():
-    child = os.fork()
-    if not child:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os._exit(run(line.split("\\t"), Environment(kernels=KernelChoice(forced=False))))
-    _, status, used = os.wait4(child, 0)
-    print(os.waitstatus_to_exitcode(status), used.ru_maxrss >> 10, flush=True)
-"""
-
-
-def peaks(commands):
-    """(exit code, peak memory in MiB) of each command line."""
-    lines = "\n".join("\t".join(command) for command in commands)
-    done = subprocess.run(
-        [sys.executable, "-c", PEAKS], input=lines, text=True, capture_output=True, check=True, timeout=120
-    )
-    return [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux")

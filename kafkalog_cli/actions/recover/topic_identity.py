@@ -17,7 +17,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.storage.changing.changes import Content, Put
-from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.fs import SMALL_FILE_BYTES, Filesystem, read_all
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, partition_directory_name
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.settings.metadata_image import TopicState
@@ -50,7 +50,7 @@ def with_topic_id(fs: Filesystem, partition: Partition, plan: RecoverPlan, setti
     path = f"{partition.path}/{_FILE}"
     is_there = fs.status(path) is not None
     try:
-        if is_there and partition_metadata.decode(read_all(fs, path))[0] is not None:
+        if is_there and partition_metadata.decode(read_all(fs, path, SMALL_FILE_BYTES))[0] is not None:
             return plan
     except (KafkalogError, OSError):
         return plan  # an unreadable sector may contain the right id
@@ -114,7 +114,7 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
 
 def _own_id(fs: Filesystem, path: str) -> str | None:
     try:
-        found, _ = partition_metadata.decode(read_all(fs, f"{path}/{_FILE}"))
+        found, _ = partition_metadata.decode(read_all(fs, f"{path}/{_FILE}", SMALL_FILE_BYTES))
     except (KafkalogError, OSError):
         return None
     return None if found is None else found.topic_id

@@ -14,6 +14,7 @@ from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch, reco
 from kafkalog_cli.actions.reports.sidecar_files import (
     MAX_INDEX_BYTES,
     MAX_STATE_BYTES,
+    Content,
     DirectoryFiles,
     Entries,
     SidecarFile,
@@ -25,7 +26,7 @@ from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.control import ABORT, COMMIT
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.index_entries import SegmentIndex, length_faults
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndex
@@ -46,6 +47,13 @@ class OpenLog(NamedTuple):
     is_there: bool
     file: ReadableFile | None
     limits: Limits
+
+
+MAX_ENTRIES = 10 * (1 << 20) // OFFSET_INDEX_ENTRY.size
+"""The most entries that are checked: those of a full offset index of the default size (segment.index.bytes).
+
+With the default of index.interval.bytes a segment has at most half as many. Each takes 60 bytes while it is checked.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +79,18 @@ class IndexFile:
         data, base_offset = content.data, file.name.offset or 0
         self._check: OffsetIndexCheck | TimeIndexCheck
         whole: SegmentIndex[Any]
-        if file.name.kind is FileKind.OFFSET_INDEX:
-            whole = OffsetIndex(data, base_offset)
-            used = _in_use(whole)
+        is_offset_index = file.name.kind is FileKind.OFFSET_INDEX
+        whole = OffsetIndex(data, base_offset) if is_offset_index else TimeIndex(data, base_offset)
+        used = _in_use(whole)
+        if used > MAX_ENTRIES:
+            message = f"{used} entries are too many to look at, at most {MAX_ENTRIES}"
+            content = Content(b"", (*content.notes, Note(message, ExitCode.WARNINGS)), is_whole=False)
+            data, used = b"", 0
+            whole = OffsetIndex(data, base_offset) if is_offset_index else TimeIndex(data, base_offset)
+        if is_offset_index:
             in_use = OffsetIndex(data[: used * whole.layout.size], base_offset)
             self._check = OffsetIndexCheck(in_use, _record_offsets_of(log))
         else:
-            whole = TimeIndex(data, base_offset)
-            used = _in_use(whole)
             self._check = TimeIndexCheck(TimeIndex(data[: used * whole.layout.size], base_offset))
         # The file's bytes, possibly 10 MiB of zeros, are not kept.
         self._is_read, self._read_notes = content.is_whole, content.notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -142,7 +142,7 @@ class PartitionReports:
     def _in_place(self, kind: FileKind) -> list[SidecarFile]:
         return [file for file in self._files.wanted(kind) if file.name.state is WorkState.IN_PLACE]
 
-    def _producers(self, file: SidecarFile) -> list[ProducerEntry]:
+    def _producers(self, file: SidecarFile) -> Sequence[ProducerEntry]:
         return producer_snapshot.decode(self._files.read(file, MAX_STATE_BYTES).data)[0]
 
     def _epochs(self, file: SidecarFile) -> list[EpochEntry]:

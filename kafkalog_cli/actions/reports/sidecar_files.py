@@ -47,7 +47,7 @@ KINDS = (
 
 STATES = tuple(WorkState)
 
-MAX_INDEX_BYTES = 64 << 20
+MAX_INDEX_BYTES = 32 << 20
 MAX_STATE_BYTES = 16 << 20
 """Largest sizes of files that are read: larger files would need too much memory."""
 

@@ -16,7 +16,7 @@ from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.fs import SMALL_FILE_BYTES, Filesystem, read_all
 from kafkalog_cli.storage.logdir import PartitionPath
 from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition
@@ -47,7 +47,7 @@ def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
     if status is None:
         return TopicIdFile(None)
     try:
-        found, faults = partition_metadata.decode(read_all(fs, path))
+        found, faults = partition_metadata.decode(read_all(fs, path, SMALL_FILE_BYTES))
     except (KafkalogError, OSError) as error:
         return TopicIdFile(None, (finding(FindingKind.NOT_READ, path, unreadable(error).message),))
     problems = tuple(of_fault(path, fault, FindingKind.METADATA_FILE) for fault in faults)

@@ -32,10 +32,11 @@ def decode_message(name: str, version: int, data: bytes | memoryview, position: 
     """Decode the message `name` in `version` from `data`, starting at `position`. Raises KeyError for an unknown name.
 
     A version that the message does not have is read as Kafka's class reads it, which does not check the version. Time
-    and memory are bounded by the size of `data`, whatever lengths and counts the bytes state.
+    and memory are bounded by the size of `data`, whatever lengths and counts the bytes state, and by the limits of
+    WireReader: what exceeds them is Malformed.
     """
-    reader = WireReader(data, position)
     try:
+        reader = WireReader(data, position)
         message = read_message(name, version, reader)
     except Undecodable as error:
         return Malformed(str(error))
@@ -85,6 +86,7 @@ def _read_tags(fields: tuple[SchemaField, ...], version: int, reader: WireReader
         tag, size = reader.unsigned_varint(), reader.unsigned_varint()
         field = by_tag.get(tag)
         if field is None:
+            reader.claim(1)
             reader.unknown_tags.append(UnknownTag(tag, reader.array(size)))
             continue
         if version not in field.tagged:
@@ -130,6 +132,7 @@ def _read_array(field: SchemaField, version: int, flexible: bool, reader: WireRe
         raise Undecodable(
             f"Tried to allocate a collection of size {size}, but there are only {reader.remaining} bytes remaining."
         )
+    reader.claim(size * (len(field.fields) + 1))
     if field.items == "string":
         name = f"{field.name} element"
         return [_read_string(name, False, flexible, reader) for _ in range(size)]

@@ -14,7 +14,7 @@ from kafkalog_cli.format.internal_topics.schema import (
     is_in,
     message_schema,
 )
-from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
+from kafkalog_cli.format.internal_topics.wire import OverLimit, Undecodable, WireReader
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -73,7 +73,7 @@ def _api_types(topic: str, release: Release) -> dict[int, tuple[str, str]]:
 
 
 def decode_coordinator(
-    topic: str, key: bytes, value: bytes | None, release: Release = NEWEST_RELEASE
+    topic: str, key: bytes | memoryview, value: bytes | memoryview | None, release: Release = NEWEST_RELEASE
 ) -> CoordinatorRecord | Unreadable:
     """Decode a record of one of COORDINATOR_TOPICS, as `release` does (CoordinatorRecordSerde.deserialize)."""
     try:
@@ -91,19 +91,21 @@ def decode_coordinator(
         if version not in message_schema(names[1], release).versions:
             return Unreadable(f"Found an unknown record version {version} for {record_type} type")
         message = _message(names[1], version, value_reader, f"version {version} from value's buffer", release)
+        if name == "GroupMetadata" and message["protocolType"] == CONSUMER_PROTOCOL:
+            _expand_members(message, value_reader)
     except Undecodable as error:
         return Unreadable(str(error))
-    if name == "GroupMetadata" and message["protocolType"] == CONSUMER_PROTOCOL:
-        _expand_members(message)
     return CoordinatorRecord(record_type, name, key_message, version, message)
 
 
-def decode_api_message(topic: str, value: bytes | None, release: Release = NEWEST_RELEASE) -> ApiMessage | Unreadable:
+def decode_api_message(
+    topic: str, value: bytes | memoryview | None, release: Release = NEWEST_RELEASE
+) -> ApiMessage | Unreadable:
     """Decode a record of one of API_MESSAGE_TOPICS, as `release` does (AbstractApiMessageSerde.read)."""
     if value is None:
         return Unreadable("Error while reading frame version")
-    reader = WireReader(value)
     try:
+        reader = WireReader(value)
         frame = _unsigned_short(reader, "frame version")
         if frame == 0:
             raise Undecodable(
@@ -126,7 +128,9 @@ def decode_api_message(topic: str, value: bytes | None, release: Release = NEWES
     return ApiMessage(api_key, names[0], names[1], version, message)
 
 
-def record_object(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+def record_object(
+    topic: str, key: bytes | memoryview | None, value: bytes | memoryview | None
+) -> dict[str, Any] | None:
     """Return a record of an internal topic for JSON output; None if its type is unknown or it cannot be decoded."""
     if topic in COORDINATOR_TOPICS and key is not None:
         record = decode_coordinator(topic, key, value)
@@ -180,18 +184,20 @@ def _unsigned_short(reader: WireReader, entity: str) -> int:
     return ((value + (1 << 15)) & 0xFFFF) - (1 << 15)
 
 
-def _expand_members(message: Message) -> None:
+def _expand_members(message: Message, outer: WireReader) -> None:
     """Replace the subscriptions and assignments of consumers with decoded messages.
 
-    Bytes that cannot be decoded stay.
+    Bytes that cannot be decoded stay. Raises OverLimit.
     """
     for member in message["members"]:
         for field, name in (
             ("subscription", "ConsumerProtocolSubscription"),
             ("assignment", "ConsumerProtocolAssignment"),
         ):
-            reader = WireReader(member[field])
             try:
+                reader = WireReader(member[field], within=outer)
                 member[field] = read_message(name, reader.integer("int16"), reader)
+            except OverLimit:
+                raise
             except Undecodable:
                 continue

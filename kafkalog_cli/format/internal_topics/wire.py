@@ -17,6 +17,23 @@ class Undecodable(Exception):
     """
 
 
+class OverLimit(Undecodable):
+    """Bytes that Kafka may decode, but that would take too much memory here."""
+
+
+MOST_BYTES = 8 << 20
+"""The size of the largest key or value that is decoded: that of the largest batch of the metadata log.
+
+The brokers' own topics take records of 1 MiB (message.max.bytes).
+"""
+
+MOST_VALUES = 500_000
+"""The largest number of elements of arrays, with their fields, and of unknown tagged fields, in one key or value.
+
+As Python objects and text they take many times their bytes: so many take about 150 MiB.
+"""
+
+
 class UnknownTag(NamedTuple):
     """A tagged field that the schema does not contain, because a newer Kafka wrote it."""
 
@@ -37,12 +54,29 @@ NUMBERS = {
 
 
 class WireReader:
-    """A position in bytes that advances with each read. `unknown_tags` collects the unknown tagged fields."""
+    """A position in bytes that advances with each read. `unknown_tags` collects the unknown tagged fields.
 
-    def __init__(self, data: bytes | memoryview, position: int = 0) -> None:
+    Raises OverLimit for more than MOST_BYTES, which are not copied. `within`: the reader of the message that contains
+    these bytes; both together may have MOST_VALUES.
+    """
+
+    def __init__(self, data: bytes | memoryview, position: int = 0, *, within: WireReader | None = None) -> None:
+        if len(data) > MOST_BYTES:
+            raise OverLimit(f"{len(data)} bytes are more than are decoded (limit {MOST_BYTES})")
         self._data = bytes(data)
+        self._outer = within
+        self._values = 0
         self.position = position
         self.unknown_tags: list[UnknownTag] = []
+
+    def claim(self, values: int) -> None:
+        """Count values that are to be read. Raises OverLimit if they become more than MOST_VALUES."""
+        if self._outer is not None:
+            self._outer.claim(values)
+            return
+        self._values += values
+        if self._values > MOST_VALUES:
+            raise OverLimit(f"more values than are decoded (limit {MOST_VALUES})")
 
     @property
     def remaining(self) -> int:

@@ -63,7 +63,7 @@ class CleanableLog:
         """Return the transaction indexes of all segments. Raises Damaged."""
         return [SegmentAborts(segment.base_offset, self._entries(segment)) for segment in self.segments]
 
-    def _entries(self, segment: Segment) -> list[txnindex.AbortedTxn]:
+    def _entries(self, segment: Segment) -> Sequence[txnindex.AbortedTxn]:
         if segment.txn_index is None:
             return []
         entries, faults = txnindex.decode(read_all(self.fs, segment.txn_index.path), segment.base_offset)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.limits import MEBIBYTE, Limits
+from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.storage.reading.large_turn import LARGE_BYTES
 
-AHEAD_BYTES = 16 * MEBIBYTE
+AHEAD_BYTES = LARGE_BYTES
 """Largest output of one batch that is decompressed ahead.
 
 A larger batch is decompressed in its turn, so that its memory is used once and not once per thread.
@@ -22,7 +23,8 @@ class Allowance:
 
     def __init__(self, limits: Limits, *, ahead: bool) -> None:
         self._all = limits
-        self.limits = limits._replace(max_output_bytes=min(limits.max_output_bytes, AHEAD_BYTES)) if ahead else limits
+        self._reduced = limits._replace(max_output_bytes=min(limits.max_output_bytes, AHEAD_BYTES))
+        self.limits = self._reduced if ahead else limits
 
     def is_short(self, kind: FaultKind) -> bool:
         """Whether a fault of this kind may disappear with the complete limits, when it is the block's turn."""
@@ -31,3 +33,7 @@ class Allowance:
     def grant(self) -> None:
         """Apply the complete limits: it is now the block's turn."""
         self.limits = self._all
+
+    def reduce(self) -> None:
+        """Apply the reduced limits again: the next large batch needs a turn of its own."""
+        self.limits = self._reduced

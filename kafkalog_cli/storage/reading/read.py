@@ -15,6 +15,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.reading.allowance import NOT_YET, Allowance
+from kafkalog_cli.storage.reading.large_turn import LARGE_TURN
 from kafkalog_cli.storage.reading.scan import Chunk, Generation, scan_of
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class RecordReader:
         self._timestamps_only = timestamps_only
         self._strict = strict
         self._compiled: CompiledReader | None = None
+        self._job = LARGE_TURN.current()
 
     def blocks(
         self,
@@ -60,7 +62,8 @@ class RecordReader:
         place of the compiled kernels.
         """
         end = len(chunk.batches) if end_row is None else end_row
-        allowance = Allowance(self._limits, ahead=ahead)
+        is_seven = chunk.generation is Generation.SEVEN  # its sets are nested: their sizes add up part by part
+        allowance = Allowance(self._limits, ahead=(ahead or self._job is not None) and not is_seven)
         decode = partial(_decode_strictly if self._strict else _decode, timestamps_only=self._timestamps_only)
         plain = partial(_read_plain, chunk, allowance, decode)
         if chunk.kernels is None or chunk.batches.matrix is None:
@@ -71,9 +74,44 @@ class RecordReader:
 
                 self._compiled = CompiledReader()
             blocks = self._compiled.blocks(chunk, (first_row, end), allowance, plain, at_once)
+        if self._job is not None:
+            yield from _in_turn(self._job, blocks, allowance, ahead=ahead, is_large=is_seven)
+            return
         for block in blocks:
             yield block
             allowance.grant()
+
+
+def _in_turn(
+    job: int, blocks: Iterator[RecordBlock], allowance: Allowance, *, ahead: bool, is_large: bool
+) -> Iterator[RecordBlock]:
+    """Yield the blocks; each batch with a large output is decompressed when no other job has one in memory.
+
+    `is_large`: all of them may have large outputs. `ahead`: as for `RecordReader.blocks`.
+    """
+    has_turn, is_first, is_going_on = is_large, True, False
+    if is_large:
+        LARGE_TURN.take(job)
+    try:
+        for block in blocks:
+            if has_turn and not is_large and not is_going_on:  # `blocks` has dropped the large batch by now
+                LARGE_TURN.give(job)
+                has_turn = False
+            if block is NOT_YET:
+                if ahead and is_first:
+                    yield block
+                LARGE_TURN.take(job)
+                has_turn = is_going_on = True
+                allowance.grant()
+            else:
+                yield block
+                is_going_on = block.goes_on
+                if not is_large and not is_going_on:
+                    allowance.reduce()
+            is_first = False
+    finally:
+        if has_turn:
+            LARGE_TURN.give(job)
 
 
 class BatchRecords:

@@ -107,9 +107,10 @@ class CompiledReader:
                 if starts:
                     yield from self._decode_arena(chunk, first, starts, ends, read_plain)
                     starts, ends, filled, first = [], [], 0, row
-                else:
+                    written = self._into_arena(codec, packed, filled, allowance)
+                if written == _OVER_ALLOWANCE:
                     yield NOT_YET
-                written = self._into_arena(codec, packed, filled, allowance)
+                    written = self._into_arena(codec, packed, filled, allowance)
             if written >= 0:
                 starts.append(filled)
                 filled += written

@@ -14,6 +14,7 @@ from kafkalog_cli.format.kernels import Scanned, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import LOADED_ROWS, KernelChoice
+from kafkalog_cli.storage.reading.large_turn import LARGE_BYTES, LARGE_TURN
 
 CHUNK_BYTES = 2 << 20
 FIRST_CHUNK_BYTES = 128 << 10
@@ -85,6 +86,8 @@ class _Window:
         self._filled = len(rest)
         if consumed and self._others:
             self._turn(rest)
+        elif consumed and len(self._buffer) > max(self._chunk_bytes, LARGE_BYTES):
+            self._buffer = bytearray(rest)  # one that grew for a large batch is not kept
         elif consumed and rest:
             self._buffer[: len(rest)] = bytes(rest)
 
@@ -96,6 +99,26 @@ class _Window:
         if len(self._buffer) < max(len(rest), min(self._chunk_bytes, self._end - self.position)):
             self._buffer = bytearray(max(len(rest), self._chunk_bytes))
         self._buffer[: len(rest)] = rest
+
+
+class _Turns:
+    """Whether the scan has the turn for a large batch."""
+
+    def __init__(self, job: int | None) -> None:
+        self._job = job
+        self._is_taken = False
+
+    def take(self, wanted_bytes: int) -> None:
+        """Take the turn for a buffer of `wanted_bytes` if it is large."""
+        if wanted_bytes > LARGE_BYTES:
+            LARGE_TURN.take(self._job)
+            self._is_taken = True
+
+    def give(self) -> None:
+        """Give back the turn if it was taken."""
+        if self._is_taken:
+            self._is_taken = False
+            LARGE_TURN.give(self._job)
 
 
 class Scan:
@@ -135,14 +158,23 @@ class Scan:
         """The number of chunks that may be in use at the same time, including the one that is being scanned."""
         self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._kernels: Any = None
+        self._job = LARGE_TURN.current()
         if seven_base_offset is None:
             self._kernels = self._choice.from_the_start(self.end - start)
 
     def __iter__(self) -> Generator[Chunk, None, None]:
         window = _Window(self.file, self.valid_bytes, self.end, self._chunk_bytes, self.buffers)
+        turns = _Turns(self._job)
+        try:
+            yield from self._chunks(window, turns)
+        finally:
+            turns.give()
+
+    def _chunks(self, window: _Window, turns: _Turns) -> Generator[Chunk, None, None]:
         wanted = min(FIRST_CHUNK_BYTES, self._chunk_bytes)
         chosen = False
         while True:
+            turns.take(wanted)
             view = window.fill(wanted)
             scanned = self._scan(view, window.position)
             if self._deep and not chosen and scanned.consumed_bytes and _has_many_records(scanned.batches):
@@ -166,6 +198,8 @@ class Scan:
             usual = self._chunk_bytes if chosen else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
             wanted = max(usual, scanned.needed_bytes)
             window.advance(scanned.consumed_bytes)
+            del view
+            turns.give()
 
     def _choose(self, scanned: Scanned, left: int, *, is_done: bool = True) -> None:
         """Choose the kernels for the remaining `left` bytes, from the rows per byte of the batches just scanned.

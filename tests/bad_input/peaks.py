@@ -1,0 +1,41 @@
+"""Peak memory of commands: each runs in a fork of one Python, whose peak the kernel reports when it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+BOMBS = 40
+"""Tests in test_bombs.py and test_memory.py; row R9 of docs/reliability.md counts them."""
+
+_FORKS = """
+import os, sys
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.storage.kernels import KernelChoice
+for line in sys.stdin.read().splitlines():
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os._exit(run(line.split("\\t"), Environment(kernels=KernelChoice(forced=False))))
+    _, status, used = os.wait4(child, 0)
+    print(os.waitstatus_to_exitcode(status), used.ru_maxrss >> 10, flush=True)
+"""
+
+
+class Peak(NamedTuple):
+    """The exit code of a command, and its peak memory, Python's own included."""
+
+    code: int
+    mebibytes: int
+
+
+def peaks(commands: Sequence[Sequence[str]]) -> list[Peak]:
+    """Run command lines with the plain kernels, their results going nowhere."""
+    lines = "\n".join("\t".join(command) for command in commands)
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKS], input=lines, text=True, capture_output=True, check=True, timeout=300
+    )
+    return [Peak(*map(int, line.split())) for line in done.stdout.splitlines()]

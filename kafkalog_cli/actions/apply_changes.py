@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum, unique
-from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.actions.change_plan import ChangePlan, fingerprints_of
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed, shell_word
 from kafkalog_cli.storage.changing import journal
 from kafkalog_cli.storage.changing.clean_marker import hold_marker, is_away, release_marker, waits_for
 from kafkalog_cli.storage.changing.durable import is_half_changed, is_of_a_sync, marker_kept, marker_left_away
@@ -104,7 +103,7 @@ def marker_after(
             return Marker.AWAY
         return Marker.BACK if release_marker(fs, plan.log_dir, run_id, [plan.name]) else Marker.NONE
     except (OSError, KafkalogError) as error:
-        raise marker_left_away(plan.log_dir, f"kafkalog recover {quote(plan.path)}", error) from error
+        raise marker_left_away(plan.log_dir, f"kafkalog recover {shell_word(plan.path)}", error) from error
 
 
 def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:

@@ -11,7 +11,7 @@ from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.storage.changing.clean_marker import keep_marker_away
 from kafkalog_cli.storage.changing.durable import not_changed
 from kafkalog_cli.storage.changing.journal_undo import is_ours
@@ -196,7 +196,7 @@ class _Runs:
         kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]
         for run_id, manifest in self.manifests.items():
             if manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING):
-                command = f"kafkalog undo {self._path} {run_id}"
+                command = f"kafkalog undo {shell_word(self._path)} {shell_word(run_id)}"
                 kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` puts back what was"))
             elif manifest is None and not is_ours(self._fs, self._path, run_id):
                 kept.append(KeptRun(run_id, "no run of kafkalog has made it, and it is left alone"))

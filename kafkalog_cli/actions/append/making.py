@@ -6,12 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from shlex import quote
 
 from kafkalog_cli.actions.append.append import AppendPlan
 from kafkalog_cli.actions.log_plan import RECOVER_FIRST
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.errors import HalfChanged
+from kafkalog_cli.errors import HalfChanged, shell_word
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
@@ -74,9 +73,9 @@ def refused_to_make(plan: AppendPlan) -> AppendPlan:
     """
     root, log_dir = plan.root, plan.log_dir or ""
     damaged = {path for path, _ in root.faults}
-    rebuild = f"kafkalog recover {quote(log_dir)}, which rebuilds the checkpoint; then the same command again"
+    rebuild = f"kafkalog recover {shell_word(log_dir)}, which rebuilds the checkpoint; then the same command again"
     remove = (
-        f"an earlier partition of this name left the line `{plan.topic} {plan.partition} {root.log_start}` in"
+        f'an earlier partition of this name left the line "{plan.topic} {plan.partition} {root.log_start}" in'
         f" {log_dir}/{FileKind.LOG_START_CHECKPOINT.value}: while no broker runs, remove the line, and lower the number"
         " of lines in the second line of the file by one; then the same command again"
     )

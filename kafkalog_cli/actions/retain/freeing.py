@@ -22,7 +22,7 @@ from kafkalog_cli.actions.session.observer import Note
 from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
-from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code, shell_word
 from kafkalog_cli.storage.changing.lock import lock_log_dir, lock_partition
 from kafkalog_cli.storage.changing.manifest import read_manifest
 from kafkalog_cli.storage.fs import LockHandle
@@ -41,11 +41,12 @@ def _run(work: Work, request: FreeRequest) -> FreePlan:
 
 def _check_finished(work: Work) -> None:
     """Raise Refused if an interrupted run must be undone first: its undo needs the files that the run left."""
-    run_id = cut_off_run(work.fs, work.partition)
-    manifest = None if run_id is None else read_manifest(work.fs, work.partition.path, run_id)
+    run_id = cut_off_run(work.fs, work.partition) or ""
+    manifest = None if not run_id else read_manifest(work.fs, work.partition.path, run_id)
     if manifest is not None and not manifest.discard:
         path = work.partition.path
-        raise Refused(path=path, reason=f"run {run_id} was cut off half way: kafkalog undo {path} {run_id}")
+        command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
+        raise Refused(path=path, reason=f"run {run_id} was cut off half way: {command}")
 
 
 FREE = Verb(Action.RETAIN.value, _run)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from kafkalog_cli.errors import Refused, SyncFailed
 from kafkalog_cli.storage.changing.durable import partly_removed, remove_if_there, sync_directory
-from kafkalog_cli.storage.changing.manifest import MANIFEST, run_directory, runs_directory
+from kafkalog_cli.storage.changing.manifest import run_directory, runs_directory
+from kafkalog_cli.storage.changing.manifest_form import MANIFEST
 from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
 
 

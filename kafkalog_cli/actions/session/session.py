@@ -12,6 +12,7 @@ from kafkalog_cli.actions.engine import Place, log_bytes
 from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.partition_facts import places_of_partitions
+from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.runs import Clock
@@ -48,6 +49,9 @@ from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.settings.topic_config import Setting, parse_topic_settings, read_broker_properties
 
 LogRequestT = TypeVar("LogRequestT", bound=LogRequest)
+
+_OF_RUNS = (Action.UNDO.value, Action.PURGE.value)
+"""Verbs that are about runs, and report by themselves which of them cannot be read."""
 
 _NOT_OF_A_TOPIC = {
     DirectoryKind.DELETE: "a deleted topic's directory (-delete)",
@@ -321,6 +325,8 @@ class Session:
         with self._log_dir_locked(work):
             for path, what in odd_entries(work.fs, work.partition.path):
                 work.note("odd-entry", f"kafkalog did not make it ({what}), and leaves it alone", path)
+            if verb.name not in _OF_RUNS:
+                work.note_unread_run()
             self._settle_marker(work)
             with work.locked() if verb.locks_first(work.partition) else nullcontext():
                 return verb.run(work, request)

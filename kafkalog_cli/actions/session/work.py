@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
-from kafkalog_cli.actions.cut_off import cut_off_run, take_back
+from kafkalog_cli.actions.cut_off import cut_off_run, take_back, unread_run
 from kafkalog_cli.actions.partition_facts import PartitionFacts, Places, gather_facts
 from kafkalog_cli.actions.refusals import Action, Intent, Verdict, judge, raise_refusals
 from kafkalog_cli.actions.root_state import Roots, RootState
@@ -139,6 +139,13 @@ class Work:
         """Add a note for each verdict, which is a warning from the table of refusals."""
         for verdict in verdicts:
             self.note(verdict.rule.name, verdict.message, verdict.path)
+
+    def note_unread_run(self) -> None:
+        """Note a manifest of the partition's last run that is not one of kafkalog's: nothing is done by it."""
+        found = unread_run(self.fs, self.partition)
+        if found is not None:
+            path, reason = found
+            self.note("manifest", reason, path)
 
     def report_now(self) -> None:
         """Report the notes now, before the partition is changed and while the user can still stop the change."""

@@ -77,7 +77,8 @@ class BuildTask:
                     fs, path, job.name, rows_of(job), style.now_ms, kernels,
                     with_offsets=style.writing.keep_offsets, append_time_ms=style.batches.append_time_ms,
                 )  # fmt: skip
-        return JobDone(job.topic, job.partition, name, built, proof)
+            status = fs.status(path)
+        return JobDone(job.topic, job.partition, name, built, proof, None if status is None else status.inode)
 
 
 def rows_of(job: Job) -> Iterator[Any]:

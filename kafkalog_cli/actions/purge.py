@@ -15,7 +15,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.storage.changing.clean_marker import keep_marker_away
 from kafkalog_cli.storage.changing.durable import not_changed
 from kafkalog_cli.storage.changing.journal_undo import is_ours
-from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, import_owner, lock_imports, log_dir_of
+from kafkalog_cli.storage.changing.lock import LockPolicy, import_owner, lock_imports, log_dir_of
 from kafkalog_cli.storage.changing.manifest import (
     ChangeKind,
     Manifest,
@@ -148,7 +148,7 @@ def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
 def apply_leftover(fs: WritableFilesystem, plan: PurgePlan, policy: LockPolicy) -> None:
     """Remove the leftover of an import, while no import runs. Raises Locked, Refused, NotChanged, PartlyRemoved."""
     log_dir, name = os.path.split(os.path.abspath(plan.path))  # noqa: PTH100 - links are not followed
-    with lock_imports(fs, log_dir, policy) or Unlocked():
+    with lock_imports(fs, log_dir, policy):
         if import_leftovers(fs, log_dir, [name]).place_of(name) is not None:
             raise Refused(path=plan.path, reason="an import was committed meanwhile, and waits for it")
         remove_directory(fs, f"{log_dir}/{name}")  # in the log directory that is locked

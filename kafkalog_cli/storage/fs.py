@@ -20,7 +20,7 @@ from kafkalog_cli.storage.fs_changes import (
     WritableFile,
 )
 from kafkalog_cli.storage.held_directories import Entry, is_own
-from kafkalog_cli.storage.names import OWN_DIRECTORY
+from kafkalog_cli.storage.names import OWN_DIRECTORY, most_text_bytes
 from kafkalog_cli.storage.page_cache import BrokerDisks
 
 __all__ = [
@@ -86,14 +86,35 @@ class WritableFilesystem(Filesystem, FilesystemChanges, Protocol):
     """Reading from and writing to a disk. Log directories are changed in no other way."""
 
 
-def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
+def read_all(fs: Filesystem, path: str, limit_bytes: int | None = None) -> bytes:
     """Return the bytes of a small file (index, snapshot, checkpoint), at most `limit_bytes`.
 
-    Raises what `open_read` raises, and OSError when the device fails.
+    None: 64 MiB; but a file of text, by its name, that is larger than its kind can be is Unreadable, since a part of
+    it would tell something else. Raises what `open_read` raises, and OSError when the device fails.
     """
+    most_bytes = most_text_bytes(path) if limit_bytes is None else None
+    limit_bytes = _LIMIT_BYTES if limit_bytes is None else limit_bytes
     with fs.open_read(path) as file:
+        if most_bytes is not None and file.size_bytes > most_bytes:
+            raise too_large(path, file.size_bytes, most_bytes)
         data = bytearray(min(file.size_bytes, limit_bytes))
         return bytes(data[: file.read_into(0, memoryview(data))])
+
+
+def read_text(fs: Filesystem, path: str, limit_bytes: int) -> bytes:
+    """Return the bytes of a file. Raises Unreadable if it has more than `limit_bytes`, and as `read_all` does."""
+    with fs.open_read(path) as file:
+        if file.size_bytes > limit_bytes:
+            raise too_large(path, file.size_bytes, limit_bytes)
+    return read_all(fs, path, limit_bytes)
+
+
+def too_large(path: str, size_bytes: int, limit_bytes: int) -> Unreadable:
+    """Return the error for a file that is not read because of its size."""
+    return Unreadable(path=path, reason=f"it has {size_bytes} bytes; such a file is read up to {limit_bytes} bytes")
+
+
+_LIMIT_BYTES = 64 << 20
 
 
 class RealFile:

@@ -6,16 +6,25 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from kafkalog_cli.format.limits import MOST_DOCUMENT_BYTES
+
 Form = Callable[[Any], None]
 """Raises ValueError for a value that does not have the form."""
 
-LIMIT_BYTES = 32 << 20
-"""The largest file that is parsed. Python needs several times its size for the objects."""
+LIMIT_BYTES = MOST_DOCUMENT_BYTES
 MOST_NUMBER = (1 << 63) - 1
+_BYTES_OF_A_CONTAINER, _BYTES_OF_A_VALUE, _FEW = 32, 6, 1000
+"""What kafkalog writes takes more bytes than these. Objects of Python are much larger than what empty ones take here."""
 
 
 def parse(data: bytes) -> Any:
     """Return the value of a JSON document. Raises ValueError, also for a repeated name and for numbers such as NaN."""
+    containers = data.count(b"[") + data.count(b"{")
+    if (
+        containers > _FEW + len(data) // _BYTES_OF_A_CONTAINER
+        or data.count(b",") > _FEW + len(data) // _BYTES_OF_A_VALUE
+    ):
+        raise ValueError("it has more lists, objects and values than kafkalog writes in so many bytes")
     try:
         return json.loads(data, object_pairs_hook=_object, parse_constant=_no_number)
     except RecursionError as error:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.reading import NO_ORIGIN, NewRecord, Origin, Piece, bad_line, parse_ndjson
+from kafkalog_cli.actions.append.reading import (
+    NO_ORIGIN,
+    LineTooLong,
+    NewRecord,
+    Origin,
+    Piece,
+    bad_line,
+    check_line,
+    parse_ndjson,
+)
 from kafkalog_cli.storage.kernels import KernelChoice
 
 _PLAIN_ROWS_A_LINE = 4
@@ -72,6 +81,10 @@ class NdjsonReader:
                 rest = self._text[end:size]
                 size = len(rest)
                 self._text[:size] = rest
+            try:
+                check_line(size)
+            except LineTooLong as error:
+                raise bad_line(path, self._lines + 1, error) from error
         if size:
             self._make_room(size, size + 1)
             self._text[size] = _NEWLINE

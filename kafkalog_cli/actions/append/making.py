@@ -13,16 +13,17 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import HalfChanged, shell_word
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
-from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
+from kafkalog_cli.storage.fs import WritableFilesystem
+from kafkalog_cli.storage.named_places import check_new_directory
 from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
 
 
-def partition_to_make(fs: Filesystem, path: str) -> Partition | None:
+def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:
     """Return the partition that `path` is to become.
 
     None if its name is not a partition's, if it exists already, or if its parent directory is missing. A partition that
-    an earlier run left unfinished is made again.
+    an earlier run left unfinished is made again. Raises Refused where a link is in the way, see `check_new_directory`.
     """
     full_path = os.path.abspath(path)  # noqa: PTH100
     name, above = directory_name(path), fs.status(full_path.rpartition("/")[0] or "/")
@@ -30,6 +31,7 @@ def partition_to_make(fs: Filesystem, path: str) -> Partition | None:
         return None
     if fs.status(path) is not None and not is_unfinished(fs, path):
         return None
+    check_new_directory(fs, full_path)
     return Partition(full_path, name, ())
 
 
@@ -56,6 +58,7 @@ def made_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
 
     Raises as `make_partition` does.
     """
+    check_new_directory(fs, path)  # again: the partition is made in its turn, and may have become a link since
     make_partition(fs, path, topic_id, now_ms)
     try:
         yield open_partition(fs, path)

@@ -23,7 +23,7 @@ from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code, shell_word
-from kafkalog_cli.storage.changing.lock import lock_log_dir, lock_partition
+from kafkalog_cli.storage.changing.lock import hold, lock_log_dir, lock_partition
 from kafkalog_cli.storage.changing.manifest import read_manifest
 from kafkalog_cli.storage.fs import LockHandle
 
@@ -181,10 +181,9 @@ class Freeing:
             if log_dir is None or self.dry_run:
                 continue
             try:
-                lock = lock_log_dir(self.session.context.fs, log_dir, self.session.lock_policy)
-                if lock is not None:
-                    self._locks.enter_context(lock)
+                self._locks.enter_context(lock_log_dir(self.session.context.fs, log_dir, self.session.lock_policy))
             except NoSpace:
+                self._locks.enter_context(hold(self.session.context.fs, log_dir))
                 self._report("no-lock", "there is no room for the lock, so nobody else has it", log_dir)
             except KafkalogError as error:
                 self.session.observer.fail(error, is_told=False)
@@ -195,11 +194,10 @@ class Freeing:
     def _lock_one(self, plan: FreePlan) -> None:
         with suppress(NoSpace):  # then no other process can have the lock
             lock = lock_partition(self.session.context.fs, plan.path, self.session.lock_policy)
-            self._partition_locks[plan.path] = lock
-            if lock is not None:
-                self._locks.enter_context(lock)
+            self._partition_locks[plan.path] = self._locks.enter_context(lock)
             return
         self._partition_locks[plan.path] = None
+        self._locks.enter_context(hold(self.session.context.fs, plan.path))
 
     def _fail(self, plan: FreePlan, error: Exception) -> None:
         known = error if isinstance(error, KafkalogError) else KafkalogError(reason=f"{plan.path}: {error}")

@@ -275,9 +275,7 @@ class Session:
     def _lock(self, log_dir: str) -> KafkalogError | None:
         """Lock the log directory. Return the error if that fails, None once it is locked."""
         try:
-            lock = lock_log_dir(self.fs, log_dir, self.lock_policy)
-            if lock is not None:
-                self._locks.enter_context(lock)
+            self._locks.enter_context(lock_log_dir(self.fs, log_dir, self.lock_policy))
             if self.shared.verb.when_locked is not None:
                 self.shared.verb.when_locked(self, log_dir, self.shared.request)
         except KafkalogError as error:
@@ -336,7 +334,7 @@ class Session:
         fs, partition, log_dir = work.fs, work.partition, work.log_dir
         if self.only_reads or log_dir is None or not settled_runs(fs, partition, log_dir):
             return
-        with lock_partition(fs, partition.path, self.lock_policy) or Unlocked():
+        with lock_partition(fs, partition.path, self.lock_policy):
             told = settle_marker(fs, partition, log_dir, self.shared.clock.now_ms)
         if told is not None:
             work.note("marker", told, log_dir)

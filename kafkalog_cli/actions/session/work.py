@@ -16,7 +16,7 @@ from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.session.observer import Note
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
-from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, lock_partition
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_partition
 from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.storage.partition import Partition, open_partition
@@ -222,7 +222,7 @@ class Work:
         if self.dry_run:
             yield
             return
-        with lock_partition(self.fs, self.partition.path, self.lock_policy) or Unlocked() as self.lock:
+        with lock_partition(self.fs, self.partition.path, self.lock_policy) as self.lock:
             self._session.interruptions.safe_point()
             self.must_finish = True
             yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ class Where(NamedTuple):
         The log directory is locked meanwhile.
         """
         name = staged_name(topic, partition, self.run, attempt_name)
-        with lock_log_dir(fs, self.log_dir, self.policy) or nullcontext():
+        with lock_log_dir(fs, self.log_dir, self.policy):
             try:
                 yield name
             except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 
-from kafkalog_cli.errors import PathNotFound, SyncFailed
+from kafkalog_cli.errors import PathNotFound, Refused, SyncFailed
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.storage.changing.durable import (
@@ -18,6 +18,7 @@ from kafkalog_cli.storage.changing.durable import (
 )
 from kafkalog_cli.storage.changing.manifest import Manifest, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.changing.partition_state import difference_of_files, snapshot
+from kafkalog_cli.storage.changing.removal import entries_below
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.names import (
     OWN_DIRECTORY,
@@ -124,10 +125,11 @@ def remove_all(fs: WritableFilesystem, path: str) -> None:
     status = fs.status(path)
     if status is None or status.is_symlink:
         return
-    with suppress(OSError, PathNotFound):
-        for entry in fs.list_directory(path):
-            if entry.is_directory and not entry.is_symlink:
-                remove_all(fs, entry.path)
+    with suppress(OSError, PathNotFound, Refused):
+        for entry, is_directory in entries_below(fs, path):
+            if is_directory:
+                with suppress(OSError):
+                    fs.remove_directory(entry)
             else:
-                try_to_remove(fs, entry.path)
+                try_to_remove(fs, entry)
         fs.remove_directory(path)

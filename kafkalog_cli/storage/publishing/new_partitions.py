@@ -31,6 +31,7 @@ from kafkalog_cli.storage.changing.lock import LockPolicy, lock_imports, lock_lo
 from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.storage.named_places import check_named_directory
 from kafkalog_cli.storage.names import (
     DirectoryKind,
     FileKind,
@@ -171,11 +172,10 @@ class NewPartitions:
         self._locks = ExitStack()
 
     def __enter__(self) -> NewPartitions:
+        check_named_directory(self._fs, self.log_dir)
         try:
             for take in (lock_log_dir, lock_imports):
-                lock = take(self._fs, self.log_dir, self._policy)
-                if lock is not None:
-                    self._locks.enter_context(lock)
+                self._locks.enter_context(take(self._fs, self.log_dir, self._policy))
         except BaseException:
             self._locks.close()
             raise

@@ -13,8 +13,8 @@ Form = Callable[[Any], None]
 
 LIMIT_BYTES = MOST_DOCUMENT_BYTES
 MOST_NUMBER = (1 << 63) - 1
-_BYTES_OF_A_CONTAINER, _BYTES_OF_A_VALUE, _FEW = 32, 6, 1000
-"""What kafkalog writes takes more bytes than these. Objects of Python are much larger than what empty ones take here."""
+_BYTES_OF_A_CONTAINER, _BYTES_OF_A_VALUE, _FEW = 32, 6, 100_000
+"""What kafkalog writes takes more bytes than these. Python's objects are much larger than what empty ones take here."""
 
 
 def parse(data: bytes) -> Any:

@@ -15,6 +15,7 @@ from kafkalog_cli.actions.append.reading import (
     check_line,
     parse_ndjson,
 )
+from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.storage.kernels import KernelChoice
 
 _PLAIN_ROWS_A_LINE = 4
@@ -93,7 +94,8 @@ class NdjsonReader:
     def _make_room(self, kept: int, wanted: int) -> None:
         """Make room for `wanted` bytes of text and some more; the first `kept` bytes stay."""
         if wanted + _SPARE_BYTES > len(self._text):
-            larger = bytearray(2 * wanted + _SPARE_BYTES)
+            most = max(wanted, MOST_INPUT_LINE_BYTES + _SPARE_BYTES)
+            larger = bytearray(min(2 * wanted, most) + _SPARE_BYTES)
             larger[:kept] = self._text[:kept]
             self._text = larger
 

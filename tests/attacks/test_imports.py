@@ -287,7 +287,7 @@ def deep(place):
         here = below
     os.close(here)
     yield left
-    subprocess.run(["rm", "-rf", left], check=True)  # pytest could not
+    subprocess.run(["rm", "-rf", left, place / "out"], check=True)  # pytest could not
 
 
 def test_deep_directories_are_refused_by_name(place, deep, evidence):

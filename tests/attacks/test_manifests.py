@@ -210,7 +210,7 @@ def test_no_field_of_another_type_is_followed(place, kind, evidence):
             continue
         if not path and ABSURD[value] is ABSENT:
             continue
-        planted(place, put(sound, path, ABSURD[value]))
+        planted(place, json.dumps(put(sound, path, ABSURD[value])))
         code, err = kafkalog(RealFilesystem(), place, COMMANDS["undo"])
         assert code in (0, 1, 12, 14), (path, value, err)
         assert "\x1b" not in err
@@ -274,6 +274,16 @@ def test_what_a_run_keeps_is_a_file(place):
     for command in RUNNING:
         kafkalog(RealFilesystem(), place, COMMANDS[command])
         assert not (place / "ld" / PARTITION / name).is_symlink(), command
+
+
+def test_a_partition_that_a_manifest_claims_to_have_made_stays(place):
+    """An undone run removes the directory that it has made; no run has made one that had records before it."""
+    found = document("done", before={"mtime_ns": 0, "files": files_of(place), "checkpoint_lines": []})
+    found["run"]["makes_directory"] = True
+    planted(place, found)
+    code, err = kafkalog(RealFilesystem(), place, COMMANDS["undo"])
+    assert code == 0, err
+    assert (place / "ld" / PARTITION / "00000000000000000000.log").stat().st_size
 
 
 def test_a_large_manifest_is_refused_before_it_is_read(place):

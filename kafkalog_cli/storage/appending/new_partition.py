@@ -100,10 +100,15 @@ def remove_partition(fs: WritableFilesystem, path: str, error: BaseException, ba
 def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> None:
     """Remove the directory that an undone run created, unless its files have changed or another run is not undone.
 
+    A directory whose logs had bytes before the run was not created by it, whatever its manifest says.
+
     The directory is first renamed to a `-delete` name, which a broker removes when it starts. So a crash leaves the
     whole directory under one of the two names, or a rest that a broker removes. Raises OSError, SyncFailed.
     """
-    if difference_of_files(manifest.before.files, snapshot(fs, path).files) is not None:
+    before = manifest.before.files
+    if difference_of_files(before, snapshot(fs, path).files) is not None:
+        return
+    if any(name.endswith(FileKind.LOG.value) and facts.size_bytes for name, facts in before.items()):
         return
     for run_id in run_ids(fs, path):
         other = read_manifest(fs, path, run_id)

@@ -8,6 +8,7 @@ returns when nothing else went wrong (design: one error, one code, listed in eve
 import errno
 import os
 from enum import IntEnum, unique
+from shlex import quote
 
 
 @unique
@@ -44,6 +45,30 @@ EXIT_CODE_MEANINGS: dict[ExitCode, str] = {
 }
 
 
+def shell_word(text: str) -> str:
+    """`text` as one word of a command that is printed to be pasted: the only way in which names get into commands.
+
+    A name with a leading dash is given as a path, so that it is no option. Characters that a terminal would obey, or
+    that end the command in the text around it, become escapes of bash, zsh and ksh; to another shell they are a
+    harmless name that does not exist.
+    """
+    return as_typed(f"./{text}" if text.startswith("-") else text)
+
+
+def as_typed(word: str) -> str:
+    """A word of a command line that the user has typed, which may be an option, as `shell_word` gives a name."""
+    if "`" not in word and word.isprintable():
+        return quote(word)
+    return f"$'{''.join(map(_escaped, word))}'"
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable() and character not in "`'\\":
+        return character
+    how = "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", how))
+
+
 class KafkalogError(Exception):
     """{reason}"""
 
@@ -51,7 +76,8 @@ class KafkalogError(Exception):
 
     def __init__(self, **details: object) -> None:
         self.details = details
-        super().__init__((type(self).__doc__ or "{reason}").format(**details))
+        words = {f"{name}_word": shell_word(str(value)) for name, value in details.items()}
+        super().__init__((type(self).__doc__ or "{reason}").format(**details, **words))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Between processes: as it was made; what `Exception` does would make it anew from its message alone."""
@@ -157,7 +183,7 @@ class NotChanged(KafkalogError):
 
 
 class HalfChanged(KafkalogError):
-    """{path}: stopped half way: {reason}; `kafkalog undo {path} {run}` puts back what was"""
+    """{path}: stopped half way: {reason}; `kafkalog undo {path_word} {run_word}` puts back what was"""
 
 
 class PartlyRemoved(KafkalogError):
@@ -191,7 +217,7 @@ class MarkerLeftAway(KafkalogError):
 
 
 class MarkerKept(KafkalogError):
-    """{path}: no log was changed, but the marker of the clean shutdown is away and could not be put back: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `kafkalog undo {partition} {run}` puts it back"""  # noqa: E501
+    """{path}: no log was changed, but the marker of the clean shutdown is away and could not be put back: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `kafkalog undo {partition_word} {run_word}` puts it back"""  # noqa: E501
 
 
 class SyncFailed(KafkalogError):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum, unique
-from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.actions.change_plan import ChangePlan, fingerprints_of
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed, shell_word
 from kafkalog_cli.storage.changing import journal
 from kafkalog_cli.storage.changing.clean_marker import hold_marker, is_away, release_marker, waits_for
 from kafkalog_cli.storage.changing.durable import is_half_changed, is_of_a_sync, marker_kept, marker_left_away
@@ -110,7 +109,7 @@ def marker_after(
         is_back = release_marker(fs, plan.log_dir, manifest.run.run_id, [plan.name], also=also)
         return Marker.BACK if is_back else Marker.NONE
     except (OSError, KafkalogError) as error:
-        command = f"kafkalog recover {quote(plan.path)}"
+        command = f"kafkalog recover {shell_word(plan.path)}"
         raise marker_left_away(plan.log_dir, command, error, is_checked=is_checked) from error
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.undo import apply_undo, plan_undo
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.storage.changing.manifest import RunState, read_manifest, run_ids
+from kafkalog_cli.errors import KafkalogError, Refused, UnsupportedFormat
+from kafkalog_cli.storage.changing.manifest import RunState, read_manifest, run_directory, run_ids
+from kafkalog_cli.storage.changing.manifest_form import MANIFEST
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
 
@@ -25,6 +26,23 @@ def cut_off_run(fs: WritableFilesystem, partition: Partition) -> str | None:
         return None
     is_cut_off = manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING)
     return names[-1] if is_cut_off else None
+
+
+def unread_run(fs: WritableFilesystem, partition: Partition) -> tuple[str, str] | None:
+    """Return the path of the last run's manifest and why it is not followed; None if it can be read.
+
+    Such a run counts as none: it may have been cut off, but nothing that it says is believed.
+    """
+    names = run_ids(fs, partition.path) if partition.runs else []
+    if not names:
+        return None
+    try:
+        read_manifest(fs, partition.path, names[-1])
+    except (Refused, UnsupportedFormat) as error:
+        return str(error.details["path"]), str(error.details["reason"])
+    except (KafkalogError, OSError) as error:
+        return f"{run_directory(partition.path, names[-1])}/{MANIFEST}", str(error)
+    return None
 
 
 def take_back(

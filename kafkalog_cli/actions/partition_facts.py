@@ -12,7 +12,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.storage.checkpoints import RootCheckpoints
 from kafkalog_cli.storage.foreign_layouts import foreign_layout
-from kafkalog_cli.storage.fs import SMALL_FILE_BYTES, FileStatus, Filesystem, WritableFilesystem, read_all
+from kafkalog_cli.storage.fs import FileStatus, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.logdir import open_logdir
 from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, WorkState, classify_file
 from kafkalog_cli.storage.partition import Partition
@@ -206,7 +206,7 @@ def topic_id_of(fs: Filesystem, partition: Partition) -> str | None:
     if partition.metadata is None:
         return None
     try:
-        found, _ = partition_metadata.decode(read_all(fs, partition.metadata.path, SMALL_FILE_BYTES))
+        found, _ = partition_metadata.decode(read_all(fs, partition.metadata.path))
     except (KafkalogError, OSError):
         return None
     return None if found is None else found.topic_id

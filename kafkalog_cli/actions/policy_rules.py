@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kafkalog_cli.actions.intent import Action, Intent
 from kafkalog_cli.actions.partition_facts import PartitionFacts
+from kafkalog_cli.errors import shell_word
 from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, Origin, Setting
 
 RETENTION_LIMITS = ("retention.ms", "retention.bytes")
@@ -76,7 +77,7 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
         return f"{option} overrides this topic's own policy: {because}"
     return (
         f"{option} does not override this topic's own policy: {because}."
-        f" Leave it out, or name this topic alone with --topic {facts.topic}"
+        f" Leave it out, or name this topic alone with --topic {shell_word(facts.topic)}"
     )
 
 

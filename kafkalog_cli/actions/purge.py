@@ -11,11 +11,11 @@ from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.storage.changing.clean_marker import keep_marker_away
 from kafkalog_cli.storage.changing.durable import not_changed
 from kafkalog_cli.storage.changing.journal_undo import is_ours
-from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, import_owner, lock_imports, log_dir_of
+from kafkalog_cli.storage.changing.lock import LockPolicy, import_owner, lock_imports, log_dir_of
 from kafkalog_cli.storage.changing.manifest import (
     ChangeKind,
     Manifest,
@@ -153,7 +153,7 @@ def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
 def apply_leftover(fs: WritableFilesystem, plan: PurgePlan, policy: LockPolicy) -> None:
     """Remove the leftover of an import, while no import runs. Raises Locked, Refused, NotChanged, PartlyRemoved."""
     log_dir, name = os.path.split(os.path.abspath(plan.path))  # noqa: PTH100 - links are not followed
-    with lock_imports(fs, log_dir, policy) or Unlocked():
+    with lock_imports(fs, log_dir, policy):
         if import_leftovers(fs, log_dir, [name]).place_of(name) is not None:
             raise Refused(path=plan.path, reason="an import was committed meanwhile, and waits for it")
         remove_directory(fs, f"{log_dir}/{name}")  # in the log directory that is locked
@@ -207,7 +207,7 @@ class _Runs:
         kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]
         for run_id, manifest in self.manifests.items():
             if run_id == self.cut_off:
-                command = f"kafkalog undo {self._path} {run_id}"
+                command = f"kafkalog undo {shell_word(self._path)} {shell_word(run_id)}"
                 kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` puts back what was"))
             elif manifest is None and not is_ours(self._fs, self._path, run_id):
                 kept.append(KeptRun(run_id, "no run of kafkalog has made it, and it is left alone"))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound
+from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound, as_typed
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.logdir import PartitionPath, Takes, open_logdir
@@ -44,8 +44,8 @@ class Selection:
     @property
     def option_words(self) -> str:
         """The options of a command line that make this choice."""
-        words = [f"--topic {topic}" for topic in sorted(self.topics)]
-        words += [] if self.topic_pattern is None else [f"--topic-pattern {self.topic_pattern.pattern}"]
+        words = [f"--topic {as_typed(topic)}" for topic in sorted(self.topics)]
+        words += [] if self.topic_pattern is None else [f"--topic-pattern {as_typed(self.topic_pattern.pattern)}"]
         return " ".join([*words, *(f"--partition {number}" for number in sorted(self.partitions))])
 
     @property

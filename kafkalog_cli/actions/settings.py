@@ -10,7 +10,7 @@ from typing import Any
 from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError
 from kafkalog_cli.format import meta_properties
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.storage.fs import SMALL_FILE_BYTES, Filesystem, read_all
+from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
@@ -201,9 +201,7 @@ def _unread_in(metadata: ClusterMetadata | None, topic: str | None) -> tuple[Unr
 def read_meta(fs: Filesystem, log_dir: str) -> MetaProperties | None:
     """Return the `meta.properties` of a log directory, None if the file is missing or unreadable."""
     try:
-        found, _ = meta_properties.decode(
-            read_all(fs, f"{log_dir.rstrip('/')}/{FileKind.META_PROPERTIES.value}", SMALL_FILE_BYTES)
-        )
+        found, _ = meta_properties.decode(read_all(fs, f"{log_dir.rstrip('/')}/{FileKind.META_PROPERTIES.value}"))
     except (KafkalogError, OSError):
         return None
     return found

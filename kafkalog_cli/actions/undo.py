@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from shlex import quote
 
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, Verdict
 from kafkalog_cli.actions.runs import Clock, check_refusals
-from kafkalog_cli.errors import HalfChanged, KafkalogError, NothingSelected, Refused, SyncFailed
+from kafkalog_cli.errors import HalfChanged, KafkalogError, NothingSelected, Refused, SyncFailed, shell_word
 from kafkalog_cli.storage.appending.new_partition import retire_partition
 from kafkalog_cli.storage.changing.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.storage.changing.durable import half_changed, marker_left_away, not_changed
-from kafkalog_cli.storage.changing.journal_undo import check_undo, sweep, undo
+from kafkalog_cli.storage.changing.journal_undo import check_partition, check_undo, sweep, undo
 from kafkalog_cli.storage.changing.lock import log_dir_of, real_directory
 from kafkalog_cli.storage.changing.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
@@ -106,6 +105,7 @@ def plan_undo(
             return UndoPlan(path, partition.name, run_id, log_dir, manifest)
         cuts = frozenset(change.name for change in manifest.changes if change.kind in (ChangeKind.CUT, ChangeKind.GROW))
         warnings = check_refusals(fs, partition, Action.UNDO, clock, places, cuts)
+        check_partition(path, manifest, partition.topic, partition.number)
         check_undo(fs, path, manifest, log_dir)
     except OSError as error:
         raise not_changed(path, error) from error
@@ -167,7 +167,7 @@ def _release(fs: WritableFilesystem, plan: UndoPlan, log_dir: str) -> bool:
     try:
         return release_marker(fs, log_dir, plan.run_id, [plan.name])
     except (OSError, KafkalogError) as error:
-        command = f"kafkalog undo {quote(plan.path)} {plan.run_id}"
+        command = f"kafkalog undo {shell_word(plan.path)} {shell_word(plan.run_id)}"
         raise marker_left_away(log_dir, command, error) from error
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from shlex import quote
-
 from kafkalog_cli.actions.apply_changes import is_sound
-from kafkalog_cli.errors import KafkalogError, NotChanged
+from kafkalog_cli.errors import KafkalogError, NotChanged, shell_word
 from kafkalog_cli.storage.changing.clean_marker import release_marker
 from kafkalog_cli.storage.changing.durable import error_text, is_of_a_sync
 from kafkalog_cli.storage.changing.manifest import ChangeKind, Manifest, RunState
@@ -21,7 +19,7 @@ def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, no
 
     The caller locks the partition. Raises NotChanged for a failed sync: no change may follow it.
     """
-    command = f"kafkalog recover {quote(partition.path)}"
+    command = f"kafkalog recover {shell_word(partition.path)}"
     try:
         is_back = False
         for manifest in settled_runs(fs, partition.path, partition.name, log_dir):

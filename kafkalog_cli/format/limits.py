@@ -4,6 +4,15 @@ from typing import NamedTuple
 
 MEBIBYTE = 1 << 20
 
+MOST_CHECKPOINT_BYTES = 8 * MEBIBYTE
+"""The largest checkpoint that is read: more than 30,000 lines with the longest names of topics."""
+MOST_PROPERTIES_BYTES = MEBIBYTE
+"""The largest properties file that is read, such as `server.properties`, and the largest other file of a few words."""
+MOST_DOCUMENT_BYTES = 32 * MEBIBYTE
+"""The largest JSON file of kafkalog that is read and written. Python needs several times its size for the objects."""
+MOST_INPUT_LINE_BYTES = 64 * MEBIBYTE
+"""The longest line of an input of records, which is held in memory as a whole."""
+
 
 class Limits(NamedTuple):
     """Limits on the memory that damaged or hostile bytes can make a reader allocate.

@@ -25,7 +25,7 @@ from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.library.warning import LogWarning
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_log_dir, lock_partition, log_dir_of
 from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id
-from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.names import FileKind, segment_file_name
 from kafkalog_cli.storage.partition import Partition, open_partition
@@ -67,7 +67,7 @@ class NewPartition(NamedTuple):
     topic_id: str | None
 
 
-def new_partition(fs: Filesystem, path: str, topic_id: str | None) -> NewPartition:
+def new_partition(fs: WritableFilesystem, path: str, topic_id: str | None) -> NewPartition:
     """Return the partition that the first append will create. Raises UsageError if it exists or cannot be created."""
     if topic_id is not None and not is_topic_id(topic_id):
         raise UsageError(reason=f"topic_id {topic_id!r} is no topic id")
@@ -84,7 +84,7 @@ def append_arrow(
     """Append the records and return the partition as it is afterwards too; see PartitionLog.append."""
     writing.check()
     append = _Append(fs, target, writing, options)
-    with lock_log_dir(fs, append.log_dir, append.policy) or nullcontext() if append.log_dir else nullcontext():
+    with lock_log_dir(fs, append.log_dir, append.policy) if append.log_dir else nullcontext():
         return append.run(_parts(data)), open_partition(fs, append.partition.path)
 
 
@@ -127,7 +127,7 @@ class _Append:
         path = self.partition.path
         with (
             self._made() if self._new is not None else nullcontext(),
-            lock_partition(self._fs, path, self.policy) or nullcontext() as lock,
+            lock_partition(self._fs, path, self.policy) as lock,
         ):
             result = self._append(parts, lock)
         if result.done is not None and result.done.marker is Marker.AWAY:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from shlex import quote
 
 from kafkalog_cli.actions.append.append import AppendPlan
 from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.errors import as_typed
 
 
 def append_words(plan: AppendPlan) -> str:
@@ -60,4 +60,4 @@ def command_that_goes_on(argv: Sequence[str], appended: Mapping[int, int]) -> st
     skipped = [str(count) if len(appended) == 1 else f"{number}:{count}" for number, count in counts.items()]
     command = words.index("append") + 1 if "append" in words else 0
     words[command:command] = [word for count in skipped for word in ("--skip-records", count)]
-    return " ".join(["kafkalog", *map(quote, words)])
+    return " ".join(["kafkalog", *map(as_typed, words)])

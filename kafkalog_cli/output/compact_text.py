@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan
 from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.errors import shell_word
 from kafkalog_cli.output.human import Column, Table, cell
 from kafkalog_cli.output.log_change_text import undo_words
-from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.cleaning.choosing import UpTo
 
 _WHY_NOT = {
@@ -89,7 +89,7 @@ def compaction_undo_words(plan: CompactPlan, done: Applied | None) -> str:
     words = undo_words(plan, done, delay_ms=plan.delay_ms)
     if plan.retention_run is None or not plan.delay_ms:
         return words or ("" if plan.retention_run is None else "cannot be undone")
-    command = f"kafkalog undo {printable(plan.path)} {plan.retention_run}"
+    command = f"kafkalog undo {shell_word(plan.path)} {plan.retention_run}"
     return f"undo retention: {command}" + (f"; then {words}" if words else "")
 
 

@@ -13,6 +13,7 @@ from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.retain.plan import RetainPlan
 from kafkalog_cli.actions.roll import RollPlan
 from kafkalog_cli.actions.truncate import TruncatePlan
+from kafkalog_cli.errors import shell_word
 from kafkalog_cli.output.recover_text import remark_lines
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.checkpoints import HighWatermarkOrigin
@@ -65,7 +66,7 @@ def undo_words(plan: LogPlan, done: Applied | None, *, delay_ms: int | None = No
     if done.manifest.discard or delay_ms == 0:
         return "cannot be undone"
     until = "" if delay_ms is None else f" for {_span(delay_ms)}, and until a broker starts"
-    return f"undo{until}: kafkalog undo {printable(plan.path)} {done.manifest.run.run_id}"
+    return f"undo{until}: kafkalog undo {shell_word(plan.path)} {done.manifest.run.run_id}"
 
 
 def _span(milliseconds: int) -> str:

@@ -8,6 +8,7 @@ from kafkalog_cli.actions.change_plan import Remark, describe
 from kafkalog_cli.actions.recover.plan import RecoverPlan
 from kafkalog_cli.actions.recover.salvage import LostOffsets, Salvaged
 from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.errors import shell_word
 from kafkalog_cli.output.stream import printable
 
 
@@ -72,7 +73,7 @@ def salvage_lines(source: str, result: Salvaged) -> Iterator[str]:
 
 def _what_now(result: Salvaged) -> str:
     """Return the operator's next step."""
-    path = printable(result.path)
+    path = shell_word(result.path)
     return (
         f"`kafkalog verify {path}`; then, with the broker stopped, move the damaged directory out of the log directory"
         f" and {path} to its place"

@@ -8,9 +8,9 @@ from typing import Any
 
 from kafkalog_cli.actions.recover.salvage import Copied
 from kafkalog_cli.actions.recover.verb import Recovered
+from kafkalog_cli.errors import shell_word
 from kafkalog_cli.output.recover_json import RECOVERY, SALVAGE, plan_object, salvage_object
 from kafkalog_cli.output.recover_text import plan_lines, plan_words, salvage_lines
-from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import View
 
 
@@ -38,7 +38,7 @@ def _lines(result: Recovered) -> Iterable[str]:
         plan = replace(plan, path=result.live_path)
     yield from plan_lines(plan, with_changes=result.is_dry_run)
     if done is not None:
-        undo = f"undo: kafkalog undo {printable(plan.path)} {done.manifest.run.run_id}"
+        undo = f"undo: kafkalog undo {shell_word(plan.path)} {done.manifest.run.run_id}"
         yield "  cannot be undone (--discard)" if done.manifest.discard else f"  {undo}"
 
 

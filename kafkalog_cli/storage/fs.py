@@ -20,11 +20,10 @@ from kafkalog_cli.storage.fs_changes import (
     WritableFile,
 )
 from kafkalog_cli.storage.held_directories import Entry, is_own
-from kafkalog_cli.storage.names import OWN_DIRECTORY
+from kafkalog_cli.storage.names import OWN_DIRECTORY, most_text_bytes
 from kafkalog_cli.storage.page_cache import BrokerDisks
 
 __all__ = [
-    "SMALL_FILE_BYTES",
     "FileAttributes",
     "FileStatus",
     "Filesystem",
@@ -36,10 +35,6 @@ __all__ = [
     "WritableFilesystem",
     "read_all",
 ]
-
-
-SMALL_FILE_BYTES = 1 << 20
-"""A limit for files of a few lines, such as meta.properties and partition.metadata."""
 
 
 class FileStatus(NamedTuple):
@@ -91,17 +86,24 @@ class WritableFilesystem(Filesystem, FilesystemChanges, Protocol):
     """Reading from and writing to a disk. Log directories are changed in no other way."""
 
 
-def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
+def read_all(fs: Filesystem, path: str, limit_bytes: int | None = None) -> bytes:
     """Return the bytes of a small file (index, snapshot, checkpoint).
 
-    Raises what `open_read` raises, Unreadable for a file of more than `limit_bytes`, and OSError when the device fails.
+    `limit_bytes` None: the largest size of a file of this name. Raises what `open_read` raises, Unreadable for a file
+    that is larger, since a part of it would tell something else, and OSError when the device fails.
     """
     with fs.open_read(path) as file:
+        if limit_bytes is None:
+            limit_bytes = most_text_bytes(path) or _LIMIT_BYTES
         if file.size_bytes > limit_bytes:
-            raise Unreadable(path=path, reason=f"{file.size_bytes} bytes are too many to read (limit {limit_bytes})")
+            reason = f"it has {file.size_bytes} bytes; such a file is read up to {limit_bytes} bytes"
+            raise Unreadable(path=path, reason=reason)
         data = bytearray(file.size_bytes)
         size = file.read_into(0, memoryview(data))
         return bytes(memoryview(data)[:size])
+
+
+_LIMIT_BYTES = 64 << 20
 
 
 class RealFile:

@@ -36,6 +36,14 @@ def check_new_file(fs: WritableFilesystem, path: str, command: str) -> None:
     check_named_file(fs, path)
 
 
+def check_new_directory(fs: WritableFilesystem, path: str) -> None:
+    """Check that a directory may be made at `path`. Raises Refused for a link there, and as `check_named_directory`."""
+    full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
+    if is_link(fs, full_path, fs.status(full_path)):
+        raise Refused(path=path, reason="it is a symbolic link, and nothing is made through a link; move it away")
+    check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
+
+
 def check_named_directory(fs: WritableFilesystem, path: str) -> None:
     """Check that each link on the way to a directory belongs to root, the user of this process or its target's owner.
 

@@ -7,6 +7,7 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.format.java_text import parse_int, parse_long
+from kafkalog_cli.format.limits import MOST_CHECKPOINT_BYTES, MOST_DOCUMENT_BYTES, MOST_PROPERTIES_BYTES
 
 OWN_DIRECTORY = ".kafkalog"
 """kafkalog's own directory in a partition directory. It contains no log data, and a broker ignores it there."""
@@ -209,6 +210,24 @@ def marked_directory_name(topic: str, partition: int, kind: DirectoryKind, uniqu
     """
     rest = f"-{partition}.{unique_id}{kind.value}"
     return (topic if kind is DirectoryKind.FUTURE else topic[: _MAX_DIRECTORY_NAME - len(rest)]) + rest
+
+
+_TEXT_BYTES = {
+    **dict.fromkeys((
+        FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT,
+        FileKind.CLEANER_CHECKPOINT, FileKind.LEADER_EPOCH_CHECKPOINT,
+    ), MOST_CHECKPOINT_BYTES),
+    **dict.fromkeys((
+        FileKind.META_PROPERTIES, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE, FileKind.CLEAN_SHUTDOWN,
+    ), MOST_PROPERTIES_BYTES),
+    FileKind.HELD_CLEAN_SHUTDOWN: MOST_DOCUMENT_BYTES,
+    FileKind.IMPORT_RECORD: MOST_DOCUMENT_BYTES,
+}  # fmt: skip
+
+
+def most_text_bytes(path: str) -> int | None:
+    """Return the largest size of a file of text that is read, by its name; None for files of data."""
+    return _TEXT_BYTES.get(_FIXED_NAMES.get(path.rpartition("/")[2], FileKind.OTHER))
 
 
 _SUFFIXES: dict[str, FileKind] = {

@@ -265,7 +265,7 @@ def apply_append(  # noqa: PLR0913
     `held` is the partition's lock if the caller holds it. Raises Refused if the partition has changed since the plan
     was made, BadInput for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.
     """
-    with lock_partition(fs, plan.path, LockPolicy()) or nullcontext() if held is None else nullcontext():
+    with lock_partition(fs, plan.path, LockPolicy()) if held is None else nullcontext():
         if fingerprints_of(fs, plan.path) != plan.fingerprints:
             raise Refused(path=plan.path, reason="a file has changed since the plan was made")
         try:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.reading import NO_ORIGIN, NewRecord, Origin, Piece, bad_line, parse_ndjson
+from kafkalog_cli.actions.append.reading import (
+    NO_ORIGIN,
+    LineTooLong,
+    NewRecord,
+    Origin,
+    Piece,
+    bad_line,
+    check_line,
+    parse_ndjson,
+)
+from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.storage.kernels import KernelChoice
 
 _PLAIN_ROWS_A_LINE = 4
@@ -72,6 +82,10 @@ class NdjsonReader:
                 rest = self._text[end:size]
                 size = len(rest)
                 self._text[:size] = rest
+            try:
+                check_line(size)
+            except LineTooLong as error:
+                raise bad_line(path, self._lines + 1, error) from error
         if size:
             self._make_room(size, size + 1)
             self._text[size] = _NEWLINE
@@ -80,7 +94,8 @@ class NdjsonReader:
     def _make_room(self, kept: int, wanted: int) -> None:
         """Make room for `wanted` bytes of text and some more; the first `kept` bytes stay."""
         if wanted + _SPARE_BYTES > len(self._text):
-            larger = bytearray(2 * wanted + _SPARE_BYTES)
+            most = max(wanted, MOST_INPUT_LINE_BYTES + _SPARE_BYTES)
+            larger = bytearray(min(2 * wanted, most) + _SPARE_BYTES)
             larger[:kept] = self._text[:kept]
             self._text = larger
 

@@ -6,25 +6,25 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from shlex import quote
 
 from kafkalog_cli.actions.append.append import AppendPlan
 from kafkalog_cli.actions.log_plan import RECOVER_FIRST
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable
+from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable, shell_word
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
 from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
 from kafkalog_cli.storage.changing.durable import is_half_changed, partition_left, tells_nothing_changed
-from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
+from kafkalog_cli.storage.fs import WritableFilesystem
+from kafkalog_cli.storage.named_places import check_new_directory
 from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
 
 
-def partition_to_make(fs: Filesystem, path: str) -> Partition | None:
+def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:
     """Return the partition that `path` is to become.
 
     None if its name is not a partition's, if it exists already, or if its parent directory is missing. A partition that
-    an earlier run left unfinished is made again.
+    an earlier run left unfinished is made again. Raises Refused where a link is in the way, see `check_new_directory`.
     """
     full_path = os.path.abspath(path)  # noqa: PTH100
     name, above = directory_name(path), fs.status(full_path.rpartition("/")[0] or "/")
@@ -32,6 +32,7 @@ def partition_to_make(fs: Filesystem, path: str) -> Partition | None:
         return None
     if fs.status(path) is not None and not is_unfinished(fs, path):
         return None
+    check_new_directory(fs, full_path)
     return Partition(full_path, name, ())
 
 
@@ -58,6 +59,7 @@ def made_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
 
     Raises as `make_partition` does, and PartitionLeft if the partition cannot be removed.
     """
+    check_new_directory(fs, path)  # again: the partition is made in its turn, and may have become a link since
     try:
         make_partition(fs, path, topic_id, now_ms)
         try:
@@ -87,9 +89,9 @@ def refused_to_make(plan: AppendPlan) -> AppendPlan:
     """
     root, log_dir = plan.root, plan.log_dir or ""
     damaged = {path for path, _ in root.faults}
-    rebuild = f"kafkalog recover {quote(log_dir)}, which rebuilds the checkpoint; then the same command again"
+    rebuild = f"kafkalog recover {shell_word(log_dir)}, which rebuilds the checkpoint; then the same command again"
     remove = (
-        f"an earlier partition of this name left the line `{plan.topic} {plan.partition} {root.log_start}` in"
+        f'an earlier partition of this name left the line "{plan.topic} {plan.partition} {root.log_start}" in'
         f" {log_dir}/{FileKind.LOG_START_CHECKPOINT.value}: while no broker runs, remove the line, and lower the number"
         " of lines in the second line of the file by one; then the same command again"
     )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.errors import BadInput, NotRecords
 from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.storage.fs import ReadableFile
 
@@ -30,21 +31,39 @@ _PIECE_BYTES = 1 << 20
 
 
 class PieceLines:
-    """The lines of a stream that comes in pieces of any size, without line ends; None per empty piece."""
+    """The lines of a stream that comes in pieces of any size, without line ends; None per empty piece.
+
+    Raises LineTooLong for a line that is too long to be held in memory.
+    """
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self._pieces = pieces
 
     def __iter__(self) -> Iterator[bytes | None]:
-        rest = b""
+        rest = bytearray()
         for piece in self._pieces:
             if not piece:
                 yield None
                 continue
-            *lines, rest = (rest + piece).split(b"\n")
-            yield from lines
+            begin = len(rest)
+            rest += piece
+            if rest.find(b"\n", begin) >= 0:
+                *lines, tail = bytes(rest).split(b"\n")
+                yield from lines
+                rest = bytearray(tail)
+            check_line(len(rest))
         if rest:
-            yield rest
+            yield bytes(rest)
+
+
+class LineTooLong(ValueError):
+    """A line has more bytes than are held in memory."""
+
+
+def check_line(size_bytes: int) -> None:
+    """Raises LineTooLong if a line has at least `size_bytes`, and that is too much."""
+    if size_bytes > MOST_INPUT_LINE_BYTES:
+        raise LineTooLong(f"it has more than {MOST_INPUT_LINE_BYTES} bytes, the most of a line that are read")
 
 
 Piece = bytes | memoryview
@@ -101,17 +120,20 @@ def read_records(
 ) -> Iterator[RecordT | None]:
     """Yield the records of a stream named `path`, and None for None. Raises BadInput with the line number."""
     number = 0
-    for line in lines:
-        if line is None:
-            yield None
-            continue
-        number += 1
-        try:
-            record = parse(line)
-        except ValueError as error:
-            raise bad_line(path, number, error) from error
-        if record is not None:
-            yield record
+    try:
+        for line in lines:
+            if line is None:
+                yield None
+                continue
+            number += 1
+            try:
+                record = parse(line)
+            except ValueError as error:
+                raise bad_line(path, number, error) from error
+            if record is not None:
+                yield record
+    except LineTooLong as error:
+        raise bad_line(path, number + 1, error) from error
 
 
 class UnknownFields(ValueError):

@@ -14,6 +14,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.strict_json import MOST_NUMBER, fields, integer, list_of, nothing_or, text
 
 _CHUNK_BYTES = 1 << 16
 
@@ -101,14 +102,24 @@ def progress_of(path: str, state: Mapping[str, Any]) -> dict[tuple[str, int], Lo
     Raises UnsupportedFormat, with `path` in the message.
     """
     try:
-        return {
-            (str(one["topic"]), int(one["partition"])): LogProgress(
-                int(one["next_offset"]), one["topic_id"], one["last_offset"], one["last_record"]
-            )
-            for one in state["logs"]
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise UnsupportedFormat(path=path, reason=f"it is no state of an export: {error!r}") from error
+        _STATE(state)
+    except ValueError as error:
+        raise UnsupportedFormat(path=path, reason=f"it is no state of an export: {error}") from error
+    return {
+        (one["topic"], one["partition"]): LogProgress(
+            one["next_offset"], one["topic_id"], one["last_offset"], one["last_record"]
+        )
+        for one in state["logs"]
+    }
+
+
+_OFFSET = integer(-MOST_NUMBER)
+_STATE = fields({
+    "logs": list_of(fields({
+        "topic": text, "partition": integer(-1, (1 << 31) - 1), "next_offset": _OFFSET,
+        "topic_id": nothing_or(text), "last_offset": nothing_or(_OFFSET), "last_record": nothing_or(text),
+    })),
+})  # fmt: skip
 
 
 def state_of(progress: Mapping[tuple[str, int], LogProgress]) -> dict[str, Any]:

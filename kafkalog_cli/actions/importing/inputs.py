@@ -35,6 +35,7 @@ _SUFFIXES = {
 }
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ROWS = 1 << 15
+_MOST_DEPTH = 16
 
 
 class InputFile(NamedTuple):
@@ -84,14 +85,22 @@ def input_files(fs: Filesystem, paths: Sequence[str]) -> list[InputFile]:
 
 
 def _below(fs: Filesystem, directory: str) -> Iterator[tuple[str, FileFormat]]:
-    for entry in fs.list_directory(directory):
-        name = entry.path.rpartition("/")[2]
-        if name.startswith((".", "_")):
-            continue
-        if entry.is_directory:
-            yield from _below(fs, entry.path)
-        elif (kind := _format_of(name)) is not None:
-            yield entry.path, kind
+    waiting = [(directory, 0)]
+    while waiting:
+        path, depth = waiting.pop()
+        if depth > _MOST_DEPTH:
+            reason = f"directories in it are nested more than {_MOST_DEPTH} deep, or a link in it leads back into it"
+            raise BadInput(path=directory, reason=reason)
+        below = []
+        for entry in fs.list_directory(path):
+            name = entry.path.rpartition("/")[2]
+            if name.startswith((".", "_")):
+                continue
+            if entry.is_directory:
+                below.append((entry.path, depth + 1))
+            elif (kind := _format_of(name)) is not None:
+                yield entry.path, kind
+        waiting += reversed(below)
 
 
 def _format_of(path: str) -> FileFormat | None:

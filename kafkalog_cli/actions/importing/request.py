@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import split
+from typing import Any
 
 from kafkalog_cli.actions.append.making import is_topic_id
 from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.importing.inputs import InputFile
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.errors import UsageError, as_typed
 from kafkalog_cli.format.kafka_uuid import canonical_uuid
 
 _MOST_PARTITIONS = 1 << 20
@@ -75,6 +78,36 @@ def command_of(inputs: Sequence[str], request: ImportRequest, config: Sequence[s
 def inputs_of(command: Sequence[str]) -> Sequence[str]:
     """Return the inputs from the words of `command_of`; none for a DataFrame, which has no such words."""
     return command[:-2]
+
+
+_OPTIONS = frozenset((
+    "--log-dir", "--topic", "--topic-id", "--partitions", "--codec", "--compression-level", "--batch-bytes", "--config",
+    "--broker-config", "--metadata", "--now", "--wait", "--format",
+))  # fmt: skip
+_FLAGS = frozenset(("--new-offsets", "--prove", "--replace-empty", "--single-replica", "--quiet"))
+
+
+def repeated_command(what: Mapping[str, Any], log_dir: str) -> str:
+    """Return the command that continues a committed import, by the record of the import in `log_dir`; "" for none.
+
+    Anybody who may write there may have written the record, and somebody with more rights pastes the command. So it is
+    an import into this directory, and has no option that runs programs, such as --conf.
+    """
+    try:
+        words = split(what.get("repeat", ""))
+    except ValueError:
+        return ""
+    target, rest = None, iter(words[2:])
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name in _OPTIONS:
+            value = value if equals else next(rest, "")
+            target = value if name == "--log-dir" else target
+        elif word.startswith("-") and word not in _FLAGS:
+            return ""
+    if words[:2] != ["kafkalog", "import"] or target is None or os.path.realpath(target) != os.path.realpath(log_dir):
+        return ""
+    return " ".join(map(as_typed, words))
 
 
 def topic_ids(given: Sequence[str]) -> dict[str, str]:

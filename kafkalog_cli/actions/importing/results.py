@@ -22,6 +22,8 @@ class JobDone(NamedTuple):
     staged: str
     built: Built
     proof: Proof | None = None
+    inode: int | None = None
+    """The staged directory, by which it is known when it gets its place."""
 
 
 @dataclass(frozen=True, slots=True)

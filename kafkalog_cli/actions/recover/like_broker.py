@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from shlex import quote
-
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.root_state import RootState
-from kafkalog_cli.errors import ExitCode, Unreadable
+from kafkalog_cli.errors import ExitCode, Unreadable, shell_word
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.storage.checkpoints import LineEdit
@@ -77,7 +75,7 @@ def refused_by_checkpoint(partition: Partition, root: RootState) -> RecoverPlan 
         effect = "a broker runs out of memory when it reads this file, and does not start"
     else:
         effect = "a broker takes the whole log directory offline, and does not start if it has no other"
-    command = f"`kafkalog recover {quote(root.log_dir or '')}`, without --like-broker,"
+    command = f"`kafkalog recover {shell_word(root.log_dir or '')}`, without --like-broker,"
     step = f"{command} rebuilds the file from the lines that can be read"
     remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, next_step=step)
     return RecoverPlan(

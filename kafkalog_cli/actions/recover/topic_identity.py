@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from shlex import quote
 
 from kafkalog_cli.actions.change_plan import Remark
 from kafkalog_cli.actions.recover.plan import RecoverPlan
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.storage.changing.changes import Content, Put
-from kafkalog_cli.storage.fs import SMALL_FILE_BYTES, Filesystem, read_all
+from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, partition_directory_name
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.settings.metadata_image import TopicState
@@ -50,7 +49,7 @@ def with_topic_id(fs: Filesystem, partition: Partition, plan: RecoverPlan, setti
     path = f"{partition.path}/{_FILE}"
     is_there = fs.status(path) is not None
     try:
-        if is_there and partition_metadata.decode(read_all(fs, path, SMALL_FILE_BYTES))[0] is not None:
+        if is_there and partition_metadata.decode(read_all(fs, path))[0] is not None:
             return plan
     except (KafkalogError, OSError):
         return plan  # an unreadable sector may contain the right id
@@ -84,7 +83,7 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
     path = partition.path
     metadata = settings.metadata(log_dir)
     if metadata is None:
-        step = f"kafkalog recover {quote(path)} --metadata DIR"
+        step = f"kafkalog recover {shell_word(path)} --metadata DIR"
         reason = "no metadata log says which topic the -stray directory belongs to; name it with --metadata"
         raise Refused(path=path, reason=f"{reason}: {step}")
     if not metadata.is_complete:
@@ -108,13 +107,13 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
     live = f"{path.rpartition('/')[0]}/{partition_directory_name(topic.name, partition.number)}"
     if fs.status(live) is not None:
         reason = f"{live} exists: stop the broker and move that directory out of the log directory first"
-        raise Refused(path=path, reason=f"{reason}, after a look at its records (kafkalog ls {quote(live)})")
+        raise Refused(path=path, reason=f"{reason}, after a look at its records (kafkalog ls {shell_word(live)})")
     return live
 
 
 def _own_id(fs: Filesystem, path: str) -> str | None:
     try:
-        found, _ = partition_metadata.decode(read_all(fs, f"{path}/{_FILE}", SMALL_FILE_BYTES))
+        found, _ = partition_metadata.decode(read_all(fs, f"{path}/{_FILE}"))
     except (KafkalogError, OSError):
         return None
     return None if found is None else found.topic_id

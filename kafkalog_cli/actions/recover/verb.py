@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from shlex import quote
 
 from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.change_plan import in_place
@@ -18,7 +17,7 @@ from kafkalog_cli.actions.session.observer import Note
 from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
-from kafkalog_cli.errors import ExitCode, Refused
+from kafkalog_cli.errors import ExitCode, Refused, shell_word
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.storage.changing.durable import rename_directory
 from kafkalog_cli.storage.changing.lock import log_dir_of
@@ -56,7 +55,7 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
     for partition in session.writable_partitions(paths):
         is_stray = partition.directory.kind is DirectoryKind.STRAY
         if is_stray and partition.path not in session.shared.named_paths:
-            step = f"kafkalog recover {quote(partition.path)} --metadata DIR"
+            step = f"kafkalog recover {shell_word(partition.path)} --metadata DIR"
             message = f"skipped: a broker set it aside; to bring it back: {step}"
             session.observer.report(Note("skipped", message, partition.path, is_error=True))
         else:
@@ -93,7 +92,7 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
     problem = "it has a partition twice" if fault is None else f"a broker cannot read it ({fault.message})"
     return (
         f"{problem}: rebuilt from {counted(rebuilt.lines, 'line', 'lines')};"
-        f" undo: mv {quote(rebuilt.kept_as)} {quote(rebuilt.path)}"
+        f" undo: mv {shell_word(rebuilt.kept_as)} {shell_word(rebuilt.path)}"
     )
 
 
@@ -121,7 +120,7 @@ def _run(work: Work, request: RecoverRequest) -> Recovered:
             return Recovered(work.changed(plan, done).plan, done)
         # After a crash before the renaming, the command can be repeated.
         rename_directory(work.fs, plan.path, live)
-    work.note("stray", f"renamed to {live}; undo: mv {quote(live)} {quote(plan.path)}", plan.path)
+    work.note("stray", f"renamed to {live}; undo: mv {shell_word(live)} {shell_word(plan.path)}", plan.path)
     return Recovered(work.changed(plan, done).plan, done, live_path=live)
 
 
@@ -143,7 +142,8 @@ def _note_cut_off(work: Work) -> None:
     """Note an interrupted run: the files that it keeps may be the reason for the refusal."""
     path, run_id = work.partition.path, cut_off_run(work.fs, work.partition)
     if run_id is not None:
-        message = f"run {run_id} was cut off half way; `kafkalog undo {path} {run_id}` puts back what was"
+        command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
+        message = f"run {run_id} was cut off half way; `{command}` puts back what was"
         work.note("cut-off", message, path)
 
 

@@ -22,9 +22,9 @@ from kafkalog_cli.actions.session.observer import Note
 from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
-from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code, shell_word
 from kafkalog_cli.storage.changing.durable import not_recorded
-from kafkalog_cli.storage.changing.lock import lock_log_dir, lock_partition
+from kafkalog_cli.storage.changing.lock import hold, lock_log_dir, lock_partition
 from kafkalog_cli.storage.changing.manifest import read_manifest
 from kafkalog_cli.storage.changing.removal import partly
 from kafkalog_cli.storage.fs import FileStatus, LockHandle
@@ -43,11 +43,12 @@ def _run(work: Work, request: FreeRequest) -> FreePlan:
 
 def _check_finished(work: Work) -> None:
     """Raise Refused if an interrupted run must be undone first: its undo needs the files that the run left."""
-    run_id = cut_off_run(work.fs, work.partition)
-    manifest = None if run_id is None else read_manifest(work.fs, work.partition.path, run_id)
+    run_id = cut_off_run(work.fs, work.partition) or ""
+    manifest = None if not run_id else read_manifest(work.fs, work.partition.path, run_id)
     if manifest is not None and not manifest.discard:
         path = work.partition.path
-        raise Refused(path=path, reason=f"run {run_id} was cut off half way: kafkalog undo {path} {run_id}")
+        command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
+        raise Refused(path=path, reason=f"run {run_id} was cut off half way: {command}")
 
 
 def _files(plan: FreePlan, segment: FreeSegment | None) -> tuple[FileStatus, ...]:
@@ -187,10 +188,9 @@ class Freeing:
             if log_dir is None or self.dry_run:
                 continue
             try:
-                lock = lock_log_dir(self.session.context.fs, log_dir, self.session.lock_policy)
-                if lock is not None:
-                    self._locks.enter_context(lock)
+                self._locks.enter_context(lock_log_dir(self.session.context.fs, log_dir, self.session.lock_policy))
             except NoSpace:
+                self._locks.enter_context(hold(self.session.context.fs, log_dir))
                 self._report("no-lock", "there is no room for the lock, so nobody else has it", log_dir)
             except KafkalogError as error:
                 self.session.observer.fail(error, is_told=False)
@@ -201,11 +201,10 @@ class Freeing:
     def _lock_one(self, plan: FreePlan) -> None:
         with suppress(NoSpace):  # then no other process can have the lock
             lock = lock_partition(self.session.context.fs, plan.path, self.session.lock_policy)
-            self._partition_locks[plan.path] = lock
-            if lock is not None:
-                self._locks.enter_context(lock)
+            self._partition_locks[plan.path] = self._locks.enter_context(lock)
             return
         self._partition_locks[plan.path] = None
+        self._locks.enter_context(hold(self.session.context.fs, plan.path))
 
     def _fail(self, plan: FreePlan, error: Exception) -> None:
         known = error if isinstance(error, KafkalogError) else KafkalogError(reason=f"{plan.path}: {error}")

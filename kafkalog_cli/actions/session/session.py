@@ -12,6 +12,7 @@ from kafkalog_cli.actions.engine import Place, log_bytes
 from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.partition_facts import places_of_partitions
+from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.runs import Clock
@@ -49,6 +50,9 @@ from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.settings.topic_config import Setting, parse_topic_settings, read_broker_properties
 
 LogRequestT = TypeVar("LogRequestT", bound=LogRequest)
+
+_OF_RUNS = (Action.UNDO.value, Action.PURGE.value)
+"""Verbs that are about runs, and report by themselves which of them cannot be read."""
 
 _NOT_OF_A_TOPIC = {
     DirectoryKind.DELETE: "a deleted topic's directory (-delete)",
@@ -272,9 +276,7 @@ class Session:
     def _lock(self, log_dir: str) -> KafkalogError | None:
         """Lock the log directory. Return the error if that fails, None once it is locked."""
         try:
-            lock = lock_log_dir(self.fs, log_dir, self.lock_policy)
-            if lock is not None:
-                self._locks.enter_context(lock)
+            self._locks.enter_context(lock_log_dir(self.fs, log_dir, self.lock_policy))
             if self.shared.verb.when_locked is not None:
                 self.shared.verb.when_locked(self, log_dir, self.shared.request)
         except KafkalogError as error:
@@ -322,6 +324,8 @@ class Session:
         with self._log_dir_locked(work):
             for path, what in odd_entries(work.fs, work.partition.path):
                 work.note("odd-entry", f"kafkalog did not make it ({what}), and leaves it alone", path)
+            if verb.name not in _OF_RUNS:
+                work.note_unread_run()
             self._settle_marker(work)
             with work.locked() if verb.locks_first(work.partition) else nullcontext():
                 return verb.run(work, request)
@@ -331,7 +335,7 @@ class Session:
         fs, partition, log_dir = work.fs, work.partition, work.log_dir
         if self.only_reads or log_dir is None or not settled_runs(fs, partition.path, partition.name, log_dir):
             return
-        with lock_partition(fs, partition.path, self.lock_policy) or Unlocked():
+        with lock_partition(fs, partition.path, self.lock_policy):
             told = settle_marker(fs, partition, log_dir, self.shared.clock.now_ms)
         if told is not None:
             work.note("marker", told, log_dir)

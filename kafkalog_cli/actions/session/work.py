@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
-from kafkalog_cli.actions.cut_off import cut_off_run, take_back
+from kafkalog_cli.actions.cut_off import cut_off_run, take_back, unread_run
 from kafkalog_cli.actions.partition_facts import PartitionFacts, Places, gather_facts
 from kafkalog_cli.actions.refusals import Action, Intent, Verdict, judge, raise_refusals
 from kafkalog_cli.actions.root_state import Roots, RootState
@@ -16,7 +16,7 @@ from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.session.observer import Note
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
-from kafkalog_cli.storage.changing.lock import LockPolicy, Unlocked, lock_partition
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_partition
 from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.storage.partition import Partition, open_partition
@@ -140,6 +140,13 @@ class Work:
         for verdict in verdicts:
             self.note(verdict.rule.name, verdict.message, verdict.path)
 
+    def note_unread_run(self) -> None:
+        """Note a manifest of the partition's last run that is not one of kafkalog's: nothing is done by it."""
+        found = unread_run(self.fs, self.partition)
+        if found is not None:
+            path, reason = found
+            self.note("manifest", reason, path)
+
     def report_now(self) -> None:
         """Report the notes now, before the partition is changed and while the user can still stop the change."""
         self._session.observer.report_now(self._session.unreported(self.take_notes()))
@@ -215,7 +222,7 @@ class Work:
         if self.dry_run:
             yield
             return
-        with lock_partition(self.fs, self.partition.path, self.lock_policy) or Unlocked() as self.lock:
+        with lock_partition(self.fs, self.partition.path, self.lock_policy) as self.lock:
             self._session.interruptions.safe_point()
             self.must_finish = True
             yield

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from shlex import quote
 from typing import NamedTuple
 
 from kafkalog_cli.actions.partition_facts import topic_id_of
@@ -14,6 +13,7 @@ from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.replica_records import first_different
 from kafkalog_cli.actions.verify.replica_side import Head, ReplicaSide, ReplicaState, state_at_start
+from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import Filesystem
@@ -282,7 +282,7 @@ def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> It
         message += f"; {lost.ranges} gaps of {lost.offsets} offsets in all"
     expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
     offsets = (lost.first, lost.last)
-    restore = f"`mv -nT PATH PATH_AWAY` and `cp -a {quote(there.path)} PATH` restore it from the other"
+    restore = f"`mv -nT PATH PATH_AWAY` and `cp -a {shell_word(there.path)} PATH` restore it from the other"
     step = f"with the other replica in sync, {REPLICATE}; else {restore}"
     yield finding(
         FindingKind.RECORDS_MISSING,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from shlex import quote
 
 from kafkalog_cli.actions.verify.diagnoses_of_files import FILE_DIAGNOSES
 from kafkalog_cli.actions.verify.diagnoses_of_logs import LOG_DIAGNOSES
 from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Severity
+from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.fault import Fault, FaultKind
 
 DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES}
@@ -85,12 +86,20 @@ def with_path(found: Finding, path: str) -> Finding:
         "FILE_AWAY": place_outside(own),
         "FILE_ASIDE": f"{own}.aside",
     }
-    step = _PLACEHOLDER.sub(lambda match: quote(words[match.group()]), found.next_step)
+    parts = found.next_step.split("`")
+    # Names that were filled in earlier are quoted, and may contain such words: commands are every second part, because
+    # no name brings a backtick of its own (see `shell_word`).
+    parts[1::2] = (_PLACEHOLDER.sub(lambda one: _filled(one.group(), words), part) for part in parts[1::2])
+    step = "`".join(parts)
     return found if step == found.next_step else replace(found, next_step=step)
 
 
-_PLACEHOLDER = re.compile(r"(?<=[ `])(?:PATH|FILE)(?:_AWAY|_ASIDE)?(?=[ `,;]|$)")
-"""Matches a placeholder only as a separate word, since paths filled in earlier may contain such words."""
+_PLACEHOLDER = re.compile(r"""'[^']*'|"'"|(?<!\S)(?:PATH|FILE)(?:_AWAY|_ASIDE)?(?!\S)""")
+"""Matches what is quoted, or a placeholder that is a word."""
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    return shell_word(words[text]) if text in words else text
 
 
 def place_outside(path: str) -> str:

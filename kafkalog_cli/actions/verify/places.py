@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import NamedTuple
 
 from kafkalog_cli.actions.listing.root import RootState
@@ -13,10 +12,10 @@ from kafkalog_cli.actions.partition_facts import Replication
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.diagnose import DIAGNOSES, Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.storage.fs import SMALL_FILE_BYTES, Filesystem, read_all
+from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.logdir import PartitionPath
 from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition
@@ -47,7 +46,7 @@ def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
     if status is None:
         return TopicIdFile(None)
     try:
-        found, faults = partition_metadata.decode(read_all(fs, path, SMALL_FILE_BYTES))
+        found, faults = partition_metadata.decode(read_all(fs, path))
     except (KafkalogError, OSError) as error:
         return TopicIdFile(None, (finding(FindingKind.NOT_READ, path, unreadable(error).message),))
     problems = tuple(of_fault(path, fault, FindingKind.METADATA_FILE) for fault in faults)
@@ -80,14 +79,14 @@ class Places:
         broker, path = _broker(meta), os.path.realpath(partition.path)
         twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
         for twin in twins:
-            compare = f"`kafkalog verify {quote(partition.path)} --against {quote(twin)}`"
+            compare = f"`kafkalog verify {shell_word(partition.path)} --against {shell_word(twin)}`"
             step = f"{compare} shows which is more complete: keep that directory, and move the other away"
             message = f"the partition also lies in {twin}"
             yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, message, next_step=step)
         for other in self._by_id.get((broker, topic_id or "", partition.number), ()):
             if other != path and other not in twins:
                 message = f"{other} has the same topic id, {topic_id}, and partition number"
-                listed = f"`kafkalog ls {quote(partition.path)} {quote(other)}`"
+                listed = f"`kafkalog ls {shell_word(partition.path)} {shell_word(other)}`"
                 step = f"{listed} shows the offsets of both: find out which holds the data, and move the other away"
                 yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, next_step=step)
 
@@ -243,8 +242,8 @@ def recover_command(partition: Partition, log_dir: str | None, settings: Setting
     option = settings.metadata_option
     if option is None and settings.metadata(log_dir) is None:
         option = "DIR"
-    metadata = "" if option is None else f" --metadata {quote(option)}"
-    return f"kafkalog recover {quote(partition.path)}{metadata}"
+    metadata = "" if option is None else f" --metadata {shell_word(option)}"
+    return f"kafkalog recover {shell_word(partition.path)}{metadata}"
 
 
 def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata, recover: str) -> Finding | None:
@@ -270,8 +269,8 @@ def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMet
             message = f"topic id {topic_id} is that of {other.name} in the metadata log"
             expected, kind = f"a topic id of {partition.topic}", FindingKind.TOPIC_ID_DIFFERS
             place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
-            step = f"`mv -nT PATH {quote(place)}` gives the records the name of their topic, if the broker has no such"
-            step = f"{step} partition yet; {DIAGNOSES[kind].next_step}"
+            step = f"`mv -nT PATH {shell_word(place)}` gives the records the name of their topic, if the broker has"
+            step = f"{step} no such partition yet; {DIAGNOSES[kind].next_step}"
             return finding(kind, path, message, expected=expected, got=topic_id, next_step=step)
         return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log has no such topic (any more)")
     if partition.number not in named.partitions:

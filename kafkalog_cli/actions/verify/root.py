@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from shlex import quote
 
-from kafkalog_cli.actions.importing.request import inputs_of
+from kafkalog_cli.actions.importing.request import inputs_of, repeated_command
 from kafkalog_cli.actions.listing.root import RootState, Shutdown
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.root_checkpoints import damaged_checkpoint_finding
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.storage.changing.clean_marker import PURGED
@@ -140,7 +140,7 @@ def _cut_off_import(root: RootState) -> Iterator[Finding]:
     told = f" of {_some(inputs)}" if inputs else ""
     message = f"an import{told} was cut off after its commit; {'; '.join(parts) or 'only its record is left'}"
     path = f"{root.path.rstrip('/')}/{FileKind.IMPORT_RECORD.value}"
-    repeat = str(left.what.get("repeat") or "")
+    repeat = repeated_command(left.what, root.path)
     step = f"`{repeat}` gives them their places; repeat it before a broker starts" if repeat and left.coming else ""
     if not left.coming:
         step = "nothing has to be done: the next import into this directory removes the record"
@@ -222,13 +222,19 @@ def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange 
         yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected=expected, got=got)
 
 
+_LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+"""The names that Kafka allows. Others may have a meaning to sed."""
+
+
 def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange) -> str:
     """Return the step that resets a line of log-start-offset-checkpoint to the start of the log.
 
     Its command keeps a copy of the old file.
     """
+    if not _LEGAL_TOPIC.fullmatch(name[0]):
+        return "if the records were deleted on purpose, nothing has to be done: a broker removes them"
     line = f"{name[0].replace('.', '[.]')} {name[1]}"
-    command = f"sed -i.aside {quote(f's/^{line} {offset}$/{name[0]} {name[1]} {log.first}/')} {quote(path)}"
+    command = f"sed -i.aside {shell_word(f's/^{line} {offset}$/{name[0]} {name[1]} {log.first}/')} {shell_word(path)}"
     return (
         "if the records were deleted on purpose, nothing has to be done: a broker removes them. Else do not start a"
         f" broker before the line is put right, with a copy of the file: `{command}`"
@@ -241,7 +247,7 @@ def _undo_step(root: RootState) -> str:
         return "nothing can be done: a broker recovers all partitions when it starts, and then writes markers again"
     log_dir = root.path.rstrip("/")
     commands = [
-        f"`kafkalog undo {quote(f'{log_dir}/{name}')} {quote(run)}`"
+        f"`kafkalog undo {shell_word(f'{log_dir}/{name}')} {shell_word(run)}`"
         for run, names in root.marker_held_for.items()
         for name in names
     ]
@@ -276,7 +282,7 @@ def findings_across(roots: Sequence[RootState]) -> dict[str, list[Finding]]:
 
 def _copies_step(one: str, other: str) -> str:
     """Return the step that shows which of two directories with the same id is the copy."""
-    compare = f"`kafkalog verify {quote(one)} --against {quote(other)}`"
+    compare = f"`kafkalog verify {shell_word(one)} --against {shell_word(other)}`"
     return (
         f"{compare} shows what each of them holds. The administrator decides which is the copy: a broker must have only"
         " one of them in log.dirs"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from shlex import quote
-
 from kafkalog_cli.actions.listing.reads import LocatedFault
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.names import FileKind
@@ -63,5 +61,5 @@ def damaged_checkpoint_finding(fs: Filesystem, log_dir: str, kind: FileKind, loc
         expected=located.fault.expected,
         got=located.fault.got,
         broker_effect=effect,
-        next_step=f"`kafkalog recover {quote(log_dir)}` rebuilds the file from the lines that can be read",
+        next_step=f"`kafkalog recover {shell_word(log_dir)}` rebuilds the file from the lines that can be read",
     )

@@ -21,6 +21,7 @@ from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
 from kafkalog_cli.storage.publishing.record import ComingFile, Record
+from kafkalog_cli.storage.strict_json import MOST_NUMBER, fields, integer, text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +55,14 @@ class ExportResult:
         if ExitCode.CORRUPTION in self.codes:
             return ExitCode.CORRUPTION
         return ExitCode.WARNINGS if self.codes or self.gaps else ExitCode.OK
+
+
+_OFFSET = integer(-MOST_NUMBER)
+_MADE = fields({
+    "topic": text, "partition": integer(-1, (1 << 31) - 1), "first_offset": _OFFSET, "last_offset": _OFFSET,
+    "records": integer(), "size_bytes": integer(),
+})  # fmt: skip
+"""What the record of an export tells of a file."""
 
 
 class Export:
@@ -129,8 +138,9 @@ class Export:
         The error occurs only once: the file is in its place by now.
         """
         try:
+            _MADE(one.facts)
             return MadeFile(one.staged, one.path, **(one.facts or {}))
-        except TypeError as error:
+        except ValueError as error:
             reason = "an earlier run was cut off after its commit, and is complete now; what it made is not noted"
             raise UnsupportedFormat(path=f"{self._output}/{one.path}", reason=reason) from error
 

@@ -135,7 +135,7 @@ class Import:
 
     def publish(self, done: Sequence[JobDone]) -> Completed:
         """Publish the partitions. Raises as NewPartitions.publish; partitions that are not committed are removed."""
-        made = [NewPartition(one.topic, one.partition, one.staged) for one in done]
+        made = [NewPartition(one.topic, one.partition, one.staged, one.inode) for one in done]
         what = {"command": self._command, "repeat": self._repeat}
         return self._new.publish(self._run, made, what, replaces_empty=self._request.replace_empty)
 

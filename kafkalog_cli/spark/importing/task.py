@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ class Where(NamedTuple):
         The log directory is locked meanwhile.
         """
         name = staged_name(topic, partition, self.run, attempt_name)
-        with lock_log_dir(fs, self.log_dir, self.policy) or nullcontext():
+        with lock_log_dir(fs, self.log_dir, self.policy):
             try:
                 yield name
             except BaseException:
@@ -77,7 +77,8 @@ class BuildTask:
                     fs, path, job.name, rows_of(job), style.now_ms, kernels,
                     with_offsets=style.writing.keep_offsets, append_time_ms=style.batches.append_time_ms,
                 )  # fmt: skip
-        return JobDone(job.topic, job.partition, name, built, proof)
+            status = fs.status(path)
+        return JobDone(job.topic, job.partition, name, built, proof, None if status is None else status.inode)
 
 
 def rows_of(job: Job) -> Iterator[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +101,7 @@ class Writer(DataSourceArrowWriter):
         )  # fmt: skip
         where = Where(log_dir, self._run, self._policy)
         shared = lock_imports(RealFilesystem(), log_dir, self._policy, exclusive=False)
-        with shared or nullcontext():
+        with shared:
             name = f"task {number}"
             return Sorted(scattered(where, places, number, name, (taken(part, name) for part in iterator)))
 

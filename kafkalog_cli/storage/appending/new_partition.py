@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 
-from kafkalog_cli.errors import KafkalogError, PathNotFound
+from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.storage.changing.durable import (
@@ -18,6 +18,7 @@ from kafkalog_cli.storage.changing.durable import (
 )
 from kafkalog_cli.storage.changing.manifest import Manifest, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.changing.partition_state import difference_of_files, snapshot
+from kafkalog_cli.storage.changing.removal import entries_below
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.names import (
     OWN_DIRECTORY,
@@ -99,10 +100,15 @@ def remove_partition(fs: WritableFilesystem, path: str, error: BaseException, ba
 def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> None:
     """Remove the directory that an undone run created, unless its files have changed or another run is not undone.
 
+    A directory whose logs had bytes before the run was not created by it, whatever its manifest says.
+
     The directory is first renamed to a `-delete` name, which a broker removes when it starts. So a crash leaves the
     whole directory under one of the two names, or a rest that a broker removes. Raises OSError, SyncFailed.
     """
-    if difference_of_files(manifest.before.files, snapshot(fs, path).files) is not None:
+    before = manifest.before.files
+    if difference_of_files(before, snapshot(fs, path).files) is not None:
+        return
+    if any(name.endswith(FileKind.LOG.value) and facts.size_bytes for name, facts in before.items()):
         return
     for run_id in run_ids(fs, path):
         other = read_manifest(fs, path, run_id)
@@ -124,10 +130,11 @@ def remove_all(fs: WritableFilesystem, path: str) -> None:
     status = fs.status(path)
     if status is None or status.is_symlink:
         return
-    with suppress(OSError, PathNotFound):
-        for entry in fs.list_directory(path):
-            if entry.is_directory and not entry.is_symlink:
-                remove_all(fs, entry.path)
+    with suppress(OSError, PathNotFound, Refused):
+        for entry, is_directory in entries_below(fs, path):
+            if is_directory:
+                with suppress(OSError):
+                    fs.remove_directory(entry)
             else:
-                try_to_remove(fs, entry.path)
+                try_to_remove(fs, entry)
         fs.remove_directory(path)

@@ -27,7 +27,7 @@ from kafkalog_cli.storage.changing.durable import (
 )
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_checkpoints
 from kafkalog_cli.storage.changing.turns import turn_of
-from kafkalog_cli.storage.fs import SMALL_FILE_BYTES, FileAttributes, Filesystem, WritableFilesystem, read_all
+from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.names import FileKind
 
 HELD_MARKER = FileKind.HELD_CLEAN_SHUTDOWN.value
@@ -65,9 +65,7 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
                     raise Refused(path=path, reason="it is a symbolic link, or no regular file: no broker makes such")
                 # A held marker that also exists is outdated: a broker has stopped cleanly since, or this function
                 # or release_marker crashed.
-                held = HeldMarker(
-                    read_all(fs, path, SMALL_FILE_BYTES), fs.attributes(path), {run_id: tuple(sorted(partitions))}
-                )
+                held = HeldMarker(read_all(fs, path), fs.attributes(path), {run_id: tuple(sorted(partitions))})
             else:
                 away = read_held_marker(fs, log_dir)
                 if away is None:

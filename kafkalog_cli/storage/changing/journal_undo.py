@@ -21,7 +21,6 @@ from kafkalog_cli.storage.changing.durable import (
 )
 from kafkalog_cli.storage.changing.lock import real_directory
 from kafkalog_cli.storage.changing.manifest import (
-    MANIFEST,
     ChangeKind,
     FileFacts,
     Manifest,
@@ -31,8 +30,10 @@ from kafkalog_cli.storage.changing.manifest import (
     read_manifest,
     run_directory,
     run_ids,
+    way_out,
     write_manifest,
 )
+from kafkalog_cli.storage.changing.manifest_form import MANIFEST
 from kafkalog_cli.storage.changing.partition_state import difference_of_files, facts_of, first_difference, snapshot
 from kafkalog_cli.storage.checkpoints import restore_lines
 from kafkalog_cli.storage.fs import WritableFilesystem
@@ -56,6 +57,18 @@ def check_undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_d
         raise Refused(path=directory, reason=f"{_CHANGED_SINCE}{difference}; {_way_out(fs, directory, manifest)}")
     for change in manifest.changes:
         _check_kept(fs, directory, manifest, change)
+
+
+def check_partition(directory: str, manifest: Manifest, topic: str, partition: int) -> None:
+    """Raises Refused if the run changed lines of checkpoints that are not of this partition.
+
+    The owner of a partition's directory has a right to its manifests, but not to the lines of other partitions.
+    """
+    others = [edit for edit in manifest.edits if (edit.topic, edit.partition) != (topic, partition)]
+    if others:
+        path = f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}"
+        reason = f"it changes the lines of {others[0].topic}-{others[0].partition} in the checkpoints"
+        raise Refused(path=path, reason=f"{reason}, and lies in {topic}-{partition}; {way_out(path)}")
 
 
 def _way_out(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str:
@@ -354,10 +367,13 @@ def _check_kept(fs: WritableFilesystem, directory: str, manifest: Manifest, chan
         return
     path = f"{run_directory(directory, manifest.run.run_id)}/{change.kept}"
     may_be_missing = change.kind is ChangeKind.DROP and not change.linked and manifest.state is not RunState.DONE
-    if fs.status(path) is None:
+    found = fs.status(path)
+    if found is None:
         if may_be_missing:
             return
         raise Refused(path=path, reason="what the run kept is gone")
+    if found.is_symlink or not found.is_file:
+        raise Refused(path=path, reason="it is a symbolic link, or no regular file: no run keeps such")
     if change.kind is ChangeKind.CUT:
         digest = hashlib.sha256()
         try:

@@ -84,15 +84,23 @@ def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
 
 
 class Held:
-    """A lock together with the directories that stay open as long as it is held."""
+    """A lock together with the directories that stay open as long as it is held.
+
+    Where locks do not work, and the user permitted to go on without, it is only the directories.
+    """
 
     def __init__(self, handles: Sequence[LockHandle]) -> None:
         self._handles = handles
 
     @property
     def is_held(self) -> bool:
-        """Whether this process has the lock. A forked child does not have it."""
+        """Whether this process has the lock, if there is one. A forked child does not have it."""
         return all(getattr(handle, "is_held", True) for handle in self._handles)
+
+    @property
+    def has_lock(self) -> bool:
+        """Whether there is a lock."""
+        return len(self._handles) > 1
 
     def release(self) -> None:
         """Release the lock, then the directories."""
@@ -123,17 +131,21 @@ class Unlocked:
         self.release()
 
 
-def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle | None:
+def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle:
     """Keep brokers out of `log_dir` until the handle is released. Other kafkalog writers are admitted.
 
-    Return None if locks do not work here, `policy` permits that, and no broker was seen writing.
+    If locks do not work here, `policy` permits that, and no broker was seen writing, the directory is only held open.
     Raises Locked, Refused (locks do not work), NoSpace, Unreadable.
     """
     path = _inside(log_dir, FileKind.LOCK.value)
     handle = _take_held(fs, log_dir, path, BROKER_BYTE, False, policy)
-    if handle is None:
-        _watch(fs, log_dir, policy)
-        return None
+    if not handle.has_lock:
+        try:
+            _watch(fs, log_dir, policy)
+        except BaseException:
+            handle.release()
+            raise
+        return handle
     with suppress(OSError, KafkalogError), lock_checkpoints(fs, log_dir, LockPolicy()) or Unlocked():
         sweep_temporaries(fs, log_dir)  # whoever replaces a root file has the lock on byte 1
     return handle
@@ -142,15 +154,13 @@ def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Lo
 def lock_checkpoints(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle | None:
     """Keep other kafkalog writers from the root files of `log_dir` while a root file is read and replaced.
 
-    Return None where `lock_log_dir` does. Raises Locked, Refused, and OSError as the disk reports it: a run may be
-    half done by now, so only the caller knows what the error means.
+    Return None if locks do not work here and `policy` permits that. Raises Locked, Refused, and OSError as the disk
+    reports it: a run may be half done by now, so only the caller knows what the error means.
     """
     return _take(fs, _inside(log_dir, FileKind.LOCK.value), CHECKPOINT_BYTE, True, policy)
 
 
-def lock_imports(
-    fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, exclusive: bool = True
-) -> LockHandle | None:
+def lock_imports(fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, exclusive: bool = True) -> LockHandle:
     """Take the lock for making new partitions in `log_dir`: alone, or shared with other runs that stage partitions.
 
     Raises what `lock_log_dir` raises.
@@ -158,7 +168,7 @@ def lock_imports(
     return _take_held(fs, log_dir, _inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE, exclusive, policy)
 
 
-def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:
+def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle:
     """Keep other kafkalog writers from a partition, and create its `.kafkalog`. Raises what `lock_log_dir` raises.
 
     The directory stays open until the lock is released, so every access reaches the same directory even if its path
@@ -167,7 +177,7 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
     real = real_directory(fs, directory)
     if real != directory:
         check_link(fs, directory, real)
-    with _hold(fs, directory):
+    with hold(fs, directory):
         if real != directory and not holds_partition(fs, directory, fs.list_directory(directory)):
             reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
             raise Refused(path=directory, reason=reason)
@@ -185,9 +195,9 @@ def check_link(fs: WritableFilesystem, link: str, real: str) -> None:
         raise Refused(path=link, reason=f"{reason}; give the directory by its own path")
 
 
-def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle | None:
+def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle:
     """Take the lock in the `.kafkalog` of a directory, as `lock_partition` does but without its checks of links."""
-    with _hold(fs, directory):
+    with hold(fs, directory):
         own = make_own_directory(fs, directory)
         return _take_held(fs, directory, _inside(own, PARTITION_LOCK), 0, True, policy)
 
@@ -228,12 +238,12 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
 
 def _take_held(  # noqa: PLR0913, PLR0917
     fs: WritableFilesystem, directory: str, path: str, first_byte: int, exclusive: bool, policy: LockPolicy
-) -> LockHandle | None:
-    """Take a lock before anything is changed, and keep the directory open as long. None if there is no lock.
+) -> Held:
+    """Take a lock before anything is changed, and keep the directory open as long, also where there is no lock.
 
     An OSError becomes Refused, NoSpace or Unreadable.
     """
-    held = _hold(fs, directory)
+    held = hold(fs, directory)
     try:
         lock = _take(fs, path, first_byte, exclusive, policy)
     except BaseException as error:
@@ -241,13 +251,11 @@ def _take_held(  # noqa: PLR0913, PLR0917
         if isinstance(error, OSError):
             raise _refusal(path, error) from error
         raise
-    if lock is None:
-        held.release()
-        return None
-    return Held((held, lock))
+    return Held((held,) if lock is None else (held, lock))
 
 
-def _hold(fs: WritableFilesystem, directory: str) -> LockHandle:
+def hold(fs: WritableFilesystem, directory: str) -> LockHandle:
+    """Keep a directory open without a lock. Raises Refused, Unreadable."""
     try:
         return fs.hold_directory(real_directory(fs, directory), directory)
     except OSError as error:

@@ -10,16 +10,17 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import Enum, unique
 from typing import Any
 
-from kafkalog_cli.errors import PathNotFound, Refused, UnsupportedFormat
+from kafkalog_cli.errors import PathNotFound, Refused, UnsupportedFormat, shell_word
 from kafkalog_cli.storage.changing.durable import replace_file
+from kafkalog_cli.storage.changing.manifest_form import MANIFEST, check_form
 from kafkalog_cli.storage.checkpoints import LineEdit, OldLines
 from kafkalog_cli.storage.fs import FileAttributes, FileStatus, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.names import OWN_DIRECTORY, FileKind
+from kafkalog_cli.storage.strict_json import LIMIT_BYTES, parse
 
-MANIFEST = "manifest.json"
 FORMAT = 1
-_MOST_NANOSECONDS = (1 << 63) - 1
-_LIMIT_BYTES = 256 << 20
+_MOST_FORMAT = 1 << 31
+_LIMIT_BYTES = LIMIT_BYTES
 _RUN_ID = re.compile(r"\d{8}T\d{6}(\.\d{3})?Z-[a-z][a-z-]*-[0-9a-z]+")
 
 
@@ -165,9 +166,16 @@ def run_directory(directory: str, run_id: str) -> str:
 def write_manifest(
     fs: WritableFilesystem, directory: str, manifest: Manifest, attributes: FileAttributes | None
 ) -> None:
-    """Write or replace a manifest durably. Raises OSError (nothing was replaced then), SyncFailed."""
+    """Write or replace a manifest durably. Raises OSError (nothing was replaced then), SyncFailed.
+
+    Raises Refused for a manifest that would be too large to be read again.
+    """
     path = f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}"
-    replace_file(fs, path, encode(manifest), attributes)
+    content = encode(manifest)
+    if len(content) > _LIMIT_BYTES:
+        reason = f"its manifest would have {len(content)} bytes, and is read up to {_LIMIT_BYTES}: change fewer files"
+        raise Refused(path=directory, reason=f"{reason} in one run")
+    replace_file(fs, path, content, attributes)
 
 
 def read_manifest(fs: Filesystem, directory: str, run_id: str) -> Manifest | None:
@@ -180,12 +188,14 @@ def read_manifest(fs: Filesystem, directory: str, run_id: str) -> Manifest | Non
     if status is None:
         return None
     if status.is_symlink or not status.is_file:
-        raise Refused(path=path, reason="it is a symbolic link, or no regular file: kafkalog did not make it")
+        reason = f"it is a symbolic link, or no regular file: kafkalog did not make it; {way_out(path)}"
+        raise Refused(path=path, reason=reason)
     if status.size_bytes > _LIMIT_BYTES:
-        raise Refused(path=path, reason=f"a manifest of {status.size_bytes} bytes is larger than any of kafkalog's")
+        reason = f"a manifest of {status.size_bytes} bytes is larger than any of kafkalog's, which have at most"
+        raise Refused(path=path, reason=f"{reason} {_LIMIT_BYTES}; {way_out(path)}")
     manifest = decode(path, read_all(fs, path, _LIMIT_BYTES))
     if manifest.run.run_id != run_id:
-        raise Refused(path=path, reason="it is the manifest of another run")
+        raise Refused(path=path, reason=f"it is the manifest of another run; {way_out(path)}")
     return manifest
 
 
@@ -259,10 +269,12 @@ def encode(manifest: Manifest) -> bytes:
 def decode(path: str, data: bytes) -> Manifest:
     """Return the manifest that `encode` wrote. Raises UnsupportedFormat for another format, Refused for other data."""
     try:
-        document = json.loads(data)
-        if document["format"] != FORMAT:
-            raise UnsupportedFormat(path=path, reason=f"a manifest of format {document['format']}, of another kafkalog")
-        manifest = Manifest(
+        document = parse(data)
+        version = document["format"]
+        if type(version) is int and version != FORMAT and abs(version) < _MOST_FORMAT:
+            raise UnsupportedFormat(path=path, reason=f"a manifest of format {version}, of another kafkalog")
+        check_form(document)
+        return Manifest(
             RunInfo(**{**document["run"], "argv": tuple(document["run"]["argv"])}),
             RunState(document["state"]),
             document["directory"],
@@ -275,50 +287,17 @@ def decode(path: str, data: bytes) -> Manifest:
             document["facts"],
             document.get("order", 0),
         )
-        _check_names(manifest)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise Refused(path=path, reason=f"the manifest cannot be read ({error})") from error
-    return manifest
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(path=path, reason=f"the manifest cannot be read ({error}); {way_out(path)}") from error
 
 
-def _check_names(manifest: Manifest) -> None:
-    """Raises ValueError for a name that leads out of the partition or the run, or that no run writes.
-
-    Anybody may have written the manifest, but an undo follows it with the rights of the user of this process.
-    """
-    files = {*manifest.before.files, *(() if manifest.after is None else manifest.after.files)}
-    for change in manifest.changes:
-        files.update(name for name in (change.name, change.new_name, change.origin) if name is not None)
-        for kept in (change.kept, change.staged):
-            if kept is not None and (not _is_name(kept) or kept == MANIFEST):
-                raise ValueError(f"{kept!r} is not the name of a file that a run keeps")
-    for name in files:
-        if not _is_name(name):
-            raise ValueError(f"{name!r} is not the name of a file of a partition")
-    before = [line for old in manifest.before.lines for line in old.lines]
-    after = [] if manifest.after is None else [line for old in manifest.after.lines for line in old.lines]
-    for line in (*before, *after):
-        if type(line.partition) is not int or any(end in f"{line.topic}{line.text}" for end in "\r\n"):
-            raise ValueError(f"{line.topic!r} has no line of its own in a checkpoint")
-    _check_numbers(manifest)
-
-
-def _check_numbers(manifest: Manifest) -> None:
-    """Raises ValueError for sizes and times that no file can have."""
-    numbers = [
-        number for change in manifest.changes for number in (change.from_bytes, change.to_bytes, change.mtime_ns)
-    ]
-    numbers += [manifest.before.mtime_ns, *(facts.mtime_ns for facts in manifest.before.files.values())]
-    for number in numbers:
-        if type(number) is not int or not -_MOST_NANOSECONDS <= number <= _MOST_NANOSECONDS:
-            raise ValueError(f"{number!r} is no size and no time")
-
-
-def _is_name(name: object) -> bool:
-    """Whether `name` is the name of a directory entry other than `.kafkalog`."""
-    if not isinstance(name, str) or "/" in name or "\0" in name:
-        return False
-    return name not in {"", ".", "..", OWN_DIRECTORY}
+def way_out(manifest_path: str) -> str:
+    """Return what can be done about a run whose manifest is not one that kafkalog writes."""
+    run = manifest_path.rpartition("/")[0]
+    return (
+        f"nothing is done by it. If no run of kafkalog made {run}, `rm -r {shell_word(run)}` removes it, and of a link"
+        " in it nothing but the link"
+    )
 
 
 def _plain(change: PlannedChange) -> dict[str, object]:

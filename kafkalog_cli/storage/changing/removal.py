@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable
+from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word
 from kafkalog_cli.storage.changing.durable import (
     partly_removed,
     remove_if_there,
     sync_directory,
     tells_nothing_changed,
 )
-from kafkalog_cli.storage.changing.manifest import MANIFEST, run_directory, runs_directory
-from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
+from kafkalog_cli.storage.changing.manifest import run_directory, runs_directory
+from kafkalog_cli.storage.changing.manifest_form import MANIFEST
+from kafkalog_cli.storage.fs import FileStatus, Filesystem, WritableFilesystem
 
 
 @contextmanager
@@ -71,21 +72,46 @@ def remove_run_directory(fs: WritableFilesystem, directory: str, run_id: str) ->
         raise partly_removed(path, gone, error) from error
 
 
+def entries_below(fs: Filesystem, path: str) -> list[tuple[str, bool]]:
+    """Return all entries below a directory, contents before their directory, and whether each is a directory.
+
+    A link is an entry, and not followed. Raises Refused for directories that are nested deeper than kafkalog and
+    brokers nest them, and what `list_directory` raises.
+    """
+    found: list[tuple[str, bool]] = []
+    waiting = [(path, 0)]
+    while waiting:
+        directory, depth = waiting.pop()
+        if depth > _MOST_DEPTH:
+            reason = f"it has directories in directories, more than {_MOST_DEPTH} deep, which nothing of Kafka's makes"
+            raise Refused(path=path, reason=f"{reason}; `rm -r {shell_word(path)}` removes it")
+        for entry in fs.list_directory(directory):
+            is_directory = entry.is_directory and not entry.is_symlink
+            found.append((entry.path, is_directory))
+            if is_directory:
+                waiting.append((entry.path, depth + 1))
+    return found[::-1]
+
+
+_MOST_DEPTH = 16
+
+
 def remove_directory(fs: WritableFilesystem, path: str) -> None:
     """Remove a directory with everything in it. Links inside it are removed, but not followed.
 
-    Raises NotChanged, PartlyRemoved, NoSpace, and Refused if `path` itself is a symbolic link.
+    Raises NotChanged, PartlyRemoved, NoSpace. Raises Refused if `path` itself is a symbolic link, and as
+    `entries_below`: nothing is removed then.
     """
     status = fs.status(path)
     if status is not None and status.is_symlink:
         raise Refused(path=path, reason="it is a symbolic link: what it leads to is left alone")
     gone = 0
     try:
-        for entry in fs.list_directory(path):
-            if entry.is_directory and not entry.is_symlink:
-                remove_directory(fs, entry.path)
+        for entry, is_directory in entries_below(fs, path):
+            if is_directory:
+                fs.remove_directory(entry)
             else:
-                gone += remove_if_there(fs, entry.path)
+                gone += remove_if_there(fs, entry)
         fs.remove_directory(path)
         sync_directory(fs, path.rpartition("/")[0] or "/")
     except (OSError, SyncFailed, Unreadable) as error:

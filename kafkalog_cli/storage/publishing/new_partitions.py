@@ -16,11 +16,12 @@ from contextlib import ExitStack, suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
+from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, shell_word
 from kafkalog_cli.storage.appending.new_partition import remove_all
 from kafkalog_cli.storage.changing.durable import (
     attributes_in,
     half_published,
+    is_link,
     not_changed,
     remove_if_there,
     replace_file,
@@ -30,6 +31,7 @@ from kafkalog_cli.storage.changing.lock import LockPolicy, lock_imports, lock_lo
 from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.storage.named_places import check_named_directory
 from kafkalog_cli.storage.names import (
     DirectoryKind,
     FileKind,
@@ -39,6 +41,7 @@ from kafkalog_cli.storage.names import (
     partition_directory_name,
 )
 from kafkalog_cli.storage.publishing.record import ComingFile, Record, read_record, record_bytes
+from kafkalog_cli.storage.strict_json import anything, fields, integer, list_of, table, text
 
 _RECORD = FileKind.IMPORT_RECORD.value
 _RUN_DIGITS, _ATTEMPT_DIGITS, _CHECK_DIGITS = 12, 10, 10
@@ -50,11 +53,21 @@ class NewPartition(NamedTuple):
     topic: str
     partition: int
     staged: str
+    inode: int | None = None
+    """The directory that was built, None if that is not known."""
 
     @property
     def name(self) -> str:
         """The final name of the partition's directory."""
         return partition_directory_name(self.topic, self.partition)
+
+
+_INODE = integer(0, (1 << 64) - 1)
+_IMPORT = fields({
+    "what": table(text, anything),
+    "state": fields({"inodes": table(text, _INODE), "aside": table(text, _INODE)}),
+    "coming": list_of(anything), **dict.fromkeys(("version", "output", "run"), anything),
+})  # fmt: skip
 
 
 class Completed(NamedTuple):
@@ -120,9 +133,30 @@ def has_no_record(fs: Filesystem, path: str) -> bool:
 def record_of(fs: Filesystem, log_dir: str) -> Record | None:
     """Return the record of a committed run that may not be complete, None if there is none.
 
-    Raises the errors of `read_record`.
+    Raises the errors of `read_record`. A record that names anything but partitions that its run has built is
+    refused as a whole: it is a file that kafkalog has not written.
     """
-    return read_record(fs, f"{log_dir}/{_RECORD}")
+    return read_record(fs, f"{log_dir}/{_RECORD}", _check_import)
+
+
+def _check_import(document: Any) -> None:
+    """Raises ValueError unless a record is of an import."""
+    _IMPORT(document)
+    list_of(text)(document["what"].get("command", []))
+    text(document["what"].get("repeat", ""))
+    names = [one["path"] for one in document["coming"]]
+    inodes, aside = document["state"]["inodes"], document["state"]["aside"]
+    if inodes.keys() != set(names) or not aside.keys() <= set(names):
+        raise ValueError("its inodes are not those of its partitions")
+    for one in document["coming"]:
+        place, staged = classify_directory(one["path"]), classify_directory(one["staged"])
+        if place.kind is not DirectoryKind.PARTITION or place.is_metadata_log or place.separator != "-":
+            raise ValueError(f"{one['path']!r} is no name of a partition")
+        told = marked_directory_name(
+            place.topic or "", place.partition or 0, DirectoryKind.DELETE, staged.unique_id or ""
+        )
+        if not is_staged(one["staged"], document["run"]) or one["staged"] != told:
+            raise ValueError(f"{one['staged']!r} was not built by this run for {one['path']}")
 
 
 class NewPartitions:
@@ -138,11 +172,10 @@ class NewPartitions:
         self._locks = ExitStack()
 
     def __enter__(self) -> NewPartitions:
+        check_named_directory(self._fs, self.log_dir)
         try:
             for take in (lock_log_dir, lock_imports):
-                lock = take(self._fs, self.log_dir, self._policy)
-                if lock is not None:
-                    self._locks.enter_context(lock)
+                self._locks.enter_context(take(self._fs, self.log_dir, self._policy))
         except BaseException:
             self._locks.close()
             raise
@@ -214,15 +247,18 @@ class NewPartitions:
     def _must_go(self, one: NewPartition, replaces_empty: bool) -> bool:
         """Whether an empty partition must make room for this one. Raises Refused if anything else is in its place.
 
-        Raises Refused too if the staged directory no longer exists.
+        Raises Refused too if the staged directory no longer exists, or is another one than was built.
         """
         path = f"{self.log_dir}/{one.name}"
-        if self._inode(one.staged) is None:
+        staged = self._inode(one.staged)
+        if staged is None:
             reason = "it is gone: a broker was started meanwhile, or it was made on a machine with other files here"
             raise Refused(path=f"{self.log_dir}/{one.staged}", reason=reason)
-        if self._fs.status(path) is None:
+        if one.inode not in (None, staged):
+            raise Refused(path=f"{self.log_dir}/{one.staged}", reason=_SWAPPED)
+        if not self._is_there(one.name):
             return False
-        if replaces_empty and has_no_record(self._fs, path):
+        if replaces_empty and self._inode(one.name) is not None and has_no_record(self._fs, path):
             return True
         raise Refused(path=path, reason="it is there already")
 
@@ -232,26 +268,63 @@ class NewPartitions:
         change_lines(self._fs, self.log_dir, edits)
 
     def _place(self, record: Record, one: ComingFile) -> bool:
-        """Move a partition to its place; return False if it no longer exists. Raises Refused if the place is taken."""
+        """Move a partition to its place; return False if it no longer exists. Raises Refused if the place is taken.
+
+        Raises Refused too if another directory, or a link, has come in place of one that is moved. Names are checked
+        before and after: whoever owns the log directory may change what they mean in between.
+        """
         inodes, aside = record.state["inodes"], record.state["aside"]
-        staged, path = f"{self.log_dir}/{one.staged}", f"{self.log_dir}/{one.path}"
+        path = f"{self.log_dir}/{one.path}"
         found, wanted = self._inode(one.path), inodes[one.path]
-        if self._inode(one.staged) is None:
+        if not self._is_there(one.staged):
             return bool(found == wanted)
+        if self._inode(one.staged) != wanted:
+            raise Refused(path=f"{self.log_dir}/{one.staged}", reason=f"{_SWAPPED}; {self._way_out()}")
         if found is not None and found == aside.get(one.path):
             parsed = classify_directory(one.path)
             assert parsed.topic is not None
             assert parsed.partition is not None
-            away = staged_name(parsed.topic, parsed.partition, record.run, "aside")
-            self._fs.rename(path, f"{self.log_dir}/{away}")
-        elif found is not None:
+            self._move(one.path, staged_name(parsed.topic, parsed.partition, record.run, "aside"), found)
+        elif self._is_there(one.path):
             reason = (
                 f"it is there already, and a committed import has {one.staged} for its place: move one of them away"
             )
             raise Refused(path=path, reason=reason)
-        self._fs.rename(staged, path)
+        self._move(one.staged, one.path, wanted)
+        if not any(
+            entry.is_file and entry.path.endswith(FileKind.LOG.value) for entry in self._fs.list_directory(path)
+        ):
+            raise Refused(path=path, reason=f"it has no log any more; {self._way_out()}")
         return True
 
+    def _move(self, name: str, new_name: str, inode: int) -> None:
+        """Rename a directory in the log directory. Raises Refused if it was not the one with this inode."""
+        path, new_path = f"{self.log_dir}/{name}", f"{self.log_dir}/{new_name}"
+        self._fs.rename(path, new_path)
+        if self._inode(new_name) == inode:
+            return
+        if not self._is_there(name):
+            with suppress(OSError):  # whatever it is, it gets its name back
+                self._fs.rename(new_path, path)
+        raise Refused(path=path, reason=f"{_SWAPPED}; {self._way_out()}")
+
+    def _way_out(self) -> str:
+        aside = shell_word(f"{self.record_path}.aside")
+        return (
+            f"nothing else is done by the record of the import. `mv -nT {shell_word(self.record_path)} {aside}` moves"
+            " the record away; then import again"
+        )
+
+    def _is_there(self, name: str) -> bool:
+        """Whether anything has this name, even a link to nothing."""
+        path = f"{self.log_dir}/{name}"
+        status = self._fs.status(path)
+        return status is not None or is_link(self._fs, path, status)
+
     def _inode(self, name: str) -> int | None:
+        """Return the inode of a directory; None if there is none of this name, but a link, a file or nothing."""
         status = self._fs.status(f"{self.log_dir}/{name}")
-        return None if status is None else status.inode
+        return None if status is None or status.is_symlink or not status.is_directory else status.inode
+
+
+_SWAPPED = "it is not the directory that the import has built"

@@ -67,9 +67,7 @@ class OutputDirectory:
             self._make(self.path)
         except (OSError, SyncFailed) as error:
             raise not_changed(self.path, error) from error
-        lock = lock_own_directory(self._fs, self.path, self._policy)
-        if lock is not None:
-            self._locks.enter_context(lock)
+        self._locks.enter_context(lock_own_directory(self._fs, self.path, self._policy))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -194,15 +192,17 @@ class OutputDirectory:
 
         Each new directory has the attributes of its parent directory.
         """
-        if self._fs.status(directory) is not None:
-            return set()
-        parent = directory.rpartition("/")[0] or "/"
-        changed = self._make(parent) | {parent}
-        with suppress(FileExistsError):
-            self._fs.make_directory(directory)
-            self._fs.set_attributes(directory, self._fs.attributes(parent)._replace(xattrs=()))
-        sync_directory(self._fs, parent)
-        return changed
+        missing = []
+        while self._fs.status(directory) is None:
+            missing.append(directory)
+            directory = directory.rpartition("/")[0] or "/"
+        for made in reversed(missing):
+            with suppress(FileExistsError):
+                self._fs.make_directory(made)
+                self._fs.set_attributes(made, self._fs.attributes(directory)._replace(xattrs=()))
+            sync_directory(self._fs, directory)
+            directory = made
+        return {made.rpartition("/")[0] or "/" for made in missing}
 
     def _sweep(self) -> None:
         with suppress(*_ABSENT):

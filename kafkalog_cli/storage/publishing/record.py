@@ -6,12 +6,25 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafkalog_cli.errors import UnsupportedFormat
+from kafkalog_cli.errors import Refused, UnsupportedFormat
 from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.strict_json import (
+    LIMIT_BYTES,
+    Form,
+    anything,
+    fields,
+    integer,
+    list_of,
+    nothing_or,
+    parse,
+    table,
+    text,
+)
 
 VERSION = 1
-_MOST_BYTES = 1 << 30
 _MOST_NAMES = 64
+_MOST_NAME_BYTES = 255
+_MOST_PATH_BYTES = 4095
 
 
 class ComingFile(NamedTuple):
@@ -40,42 +53,66 @@ class Record:
     coming: tuple[ComingFile, ...] = field(default=())
 
 
-def read_record(fs: Filesystem, path: str) -> Record | None:
-    """Read the record in a file, None if the file does not exist. Raises UnsupportedFormat, Unreadable, OSError."""
-    if fs.status(path) is None:
+def read_record(fs: Filesystem, path: str, form: Form = anything) -> Record | None:
+    """Read the record in a file, None if the file does not exist. Raises UnsupportedFormat, Unreadable, OSError.
+
+    `form` checks the parsed document further, for the caller's own data in it.
+    """
+    status = fs.status(path)
+    if status is None:
         return None
     try:
-        found = json.loads(read_all(fs, path, _MOST_BYTES))
-        if found["version"] != VERSION:
-            raise ValueError(f"its version is {found['version']}, not {VERSION}")
-        coming = tuple(
-            ComingFile(str(one["staged"]), str(one["path"]), one.get("facts") and dict(one["facts"]))
-            for one in found["coming"]
-        )
-        what, state, run = dict(found["what"]), dict(found["state"]), str(found["run"])
-        for name in (run, *(one.staged for one in coming)):
-            _check_below(name, most_names=1)
-        for one in coming:
-            _check_below(one.path)
-        return Record(str(found["output"]), run, what, state, coming)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        if status.size_bytes > LIMIT_BYTES:
+            raise ValueError(f"it has {status.size_bytes} bytes, and a record at most {LIMIT_BYTES}")
+        found = parse(read_all(fs, path, LIMIT_BYTES))
+        _RECORD(found)
+        form(found)
+    except ValueError as error:
         reason = f"it is not what an earlier run wrote, so where that ended is not known: {error}"
         raise UnsupportedFormat(path=path, reason=reason) from error
+    coming = tuple(ComingFile(one["staged"], one["path"], one.get("facts")) for one in found["coming"])
+    return Record(found["output"], found["run"], found["what"], found["state"], coming)
 
 
-def _check_below(path: str, most_names: int = _MOST_NAMES) -> None:
-    """Raise ValueError unless `path` is a relative path of at most `most_names` names that stays in its directory.
+def _below(most_names: int) -> Form:
+    """A relative path of at most so many names that stays in its directory: files are moved and removed by them."""
 
-    The names in a record are not trusted, and files are moved and removed by them.
-    """
-    names = path.split("/")
-    if len(names) > most_names or any(name in {"", ".", ".."} or "\0" in name for name in names):
-        raise ValueError(f"{path!r} is not the name of a file below it")
+    def check(value: Any) -> None:
+        text(value)
+        names = value.split("/")
+        is_long = len(value.encode("utf-8", "surrogateescape")) > _MOST_PATH_BYTES
+        if is_long or len(names) > most_names or not all(map(_is_name, names)):
+            raise ValueError(f"{value[:_MOST_NAME_BYTES]!r} is not the name of a file below it")
+
+    return check
+
+
+def _is_name(name: str) -> bool:
+    return (
+        name not in {"", ".", ".."}
+        and "\0" not in name
+        and len(name.encode("utf-8", "surrogateescape")) <= _MOST_NAME_BYTES
+    )
+
+
+def _coming(value: Any) -> None:
+    list_of(_COMING)(value)
+    for what in ("staged", "path"):
+        names = [one[what] for one in value]
+        if len(set(names)) < len(names):
+            raise ValueError("two files have one name")
+
+
+_COMING = fields({"staged": _below(1), "path": _below(_MOST_NAMES)}, {"facts": nothing_or(table(text, anything))})
+_RECORD = fields({
+    "version": integer(VERSION, VERSION), "output": text, "run": _below(1), "what": table(text, anything),
+    "state": table(text, anything), "coming": _coming,
+})  # fmt: skip
 
 
 def record_bytes(record: Record) -> bytes:
-    """Return the bytes of the record's file, which `read_record` reads."""
-    fields = {
+    """Return the bytes of the record's file, which `read_record` reads. Raises Refused if they would be too many."""
+    document = {
         "version": VERSION,
         "output": record.output,
         "run": record.run,
@@ -83,4 +120,8 @@ def record_bytes(record: Record) -> bytes:
         "state": record.state,
         "coming": [one._asdict() for one in record.coming],
     }
-    return (json.dumps(fields, indent=1) + "\n").encode()
+    content = (json.dumps(document, indent=1) + "\n").encode()
+    if len(content) > LIMIT_BYTES:
+        reason = f"the record of the run would have {len(content)} bytes, and is read up to {LIMIT_BYTES}"
+        raise Refused(path=record.output, reason=f"{reason}: export fewer partitions, or larger files")
+    return content

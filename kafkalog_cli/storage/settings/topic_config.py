@@ -11,7 +11,8 @@ from typing import Generic, NamedTuple, TypeVar, cast, overload
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.config_def import ConfigKey, ConfigValue, IllegalValue, config_text, parse_config
 from kafkalog_cli.format.java_text import parse_properties
-from kafkalog_cli.storage.fs import SMALL_FILE_BYTES, Filesystem, read_all
+from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
+from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.settings.topic_config_table import (
     BROKER_KEYS,
     FIXED_SETTINGS,
@@ -311,7 +312,7 @@ def read_broker_properties(fs: Filesystem, path: str) -> dict[str, str]:
     PathNotFound, NotKafkaLayout (not a regular file), Unreadable, and OSError when the device fails.
     """
     try:
-        properties = parse_properties(read_all(fs, path, SMALL_FILE_BYTES))
+        properties = parse_properties(read_all(fs, path, MOST_PROPERTIES_BYTES))
     except ValueError as error:
         raise UsageError(reason=f"--broker-config {path}: {error}") from error
     layers = ConfigLayers(static_broker=properties)

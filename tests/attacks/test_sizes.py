@@ -1,0 +1,153 @@
+"""Files of text that are far too large: each is refused by its name before it is read, and memory stays what it was.
+
+Each file has 2 GiB in one line, and is a hole but for its beginning.
+"""
+
+# ruff: noqa: F811 - `place` is a fixture
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_links import PARTITION, PLAIN, place, printed  # noqa: F401
+
+from kafkalog_cli.actions.append.columns import NdjsonReader
+from kafkalog_cli.actions.append.reading import PieceLines, parse_ndjson, read_records
+from kafkalog_cli.errors import BadInput
+from kafkalog_cli.format.limits import (
+    MOST_CHECKPOINT_BYTES,
+    MOST_DOCUMENT_BYTES,
+    MOST_INPUT_LINE_BYTES,
+    MOST_PROPERTIES_BYTES,
+)
+from kafkalog_cli.storage import strict_json
+from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
+from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.names import FileKind
+
+SIZE_BYTES = 2 << 30
+MOST_RSS_BYTES = 300 << 20
+ROOT = {
+    "recovery-point-offset-checkpoint": MOST_CHECKPOINT_BYTES,
+    "replication-offset-checkpoint": MOST_CHECKPOINT_BYTES,
+    "log-start-offset-checkpoint": MOST_CHECKPOINT_BYTES,
+    "cleaner-offset-checkpoint": MOST_CHECKPOINT_BYTES,
+    "meta.properties": MOST_PROPERTIES_BYTES,
+    ".kafka_cleanshutdown": MOST_PROPERTIES_BYTES,
+    ".kafkalog-import": MOST_DOCUMENT_BYTES,
+    ".kafkalog-clean-shutdown": MOST_DOCUMENT_BYTES,
+    f"{PARTITION}/leader-epoch-checkpoint": MOST_CHECKPOINT_BYTES,
+    f"{PARTITION}/partition.metadata": MOST_PROPERTIES_BYTES,
+}
+MEASURED = """
+import resource, sys
+from kafkalog_cli.__main__ import _run
+codes = []
+for words in sys.argv[1].split(";"):
+    codes.append(_run(words.split()))
+print("rss", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10, codes, file=sys.stderr)
+"""
+
+
+def measured(*commands):
+    """(stderr, bytes of memory at most) of command lines, one after the other in one process."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, ";".join(commands)],
+        capture_output=True,
+        text=True,
+        check=False,
+        errors="replace",
+    )
+    assert "internal error" not in done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    text, _, last = done.stderr.rpartition("rss ")
+    return done.stdout + text, int(last.split()[0])
+
+
+def large(path):
+    path.unlink(missing_ok=True)
+    path.write_bytes(b"0")
+    os.truncate(path, SIZE_BYTES)
+
+
+@pytest.mark.parametrize("name", ROOT)
+def test_a_large_file_of_a_log_directory(place, name, evidence):
+    large(place / "ld" / name)
+    logs, partition = f"{place}/ld", f"{place}/ld/{PARTITION}"
+    commands = [f"verify {logs}", f"ls {logs}", f"recover {partition}", f"roll {partition} --force"]
+    text, peak = measured(*commands)
+    if name != ".kafkalog-clean-shutdown":  # beside a marker it does not count
+        assert f"{SIZE_BYTES} bytes" in text, text
+        assert str(ROOT[name]) in text, text
+    assert peak < MOST_RSS_BYTES, peak >> 20
+    assert (place / "ld" / name).stat().st_size == SIZE_BYTES or "recover" in name or name.endswith("epoch-checkpoint")
+    evidence("R33", 1, len(ROOT) + 3)
+
+
+def test_a_large_file_of_settings(place, evidence):
+    large(place / "server.properties")
+    text, peak = measured(f"retain {place}/ld/{PARTITION} --dry-run --broker-config {place}/server.properties")
+    assert f"{SIZE_BYTES} bytes" in text
+    assert peak < MOST_RSS_BYTES, peak >> 20
+    evidence("R33", 1, len(ROOT) + 3)
+
+
+@pytest.mark.parametrize("kind", ["ndjson", "lines"])
+def test_a_long_line_of_an_input(place, kind, evidence):
+    large(place / "in")
+    text, peak = measured(
+        f"recover {place}/ld/{PARTITION}", f"append {place}/ld/{PARTITION} {place}/in --single-replica --input {kind}"
+    )
+    assert f"line 1: it has more than {MOST_INPUT_LINE_BYTES} bytes" in text
+    assert peak < MOST_RSS_BYTES, peak >> 20
+    evidence("R33", 1, len(ROOT) + 3)
+
+
+def test_a_line_as_long_as_the_limit_is_read(monkeypatch):
+    for name in ("kafkalog_cli.actions.append.reading.MOST_INPUT_LINE_BYTES",):
+        monkeypatch.setattr(name, 40)
+    line = b'{"value":"' + b"x" * 28 + b'"}'
+    assert len(line) == 40
+    for end, is_read in ((b"", True), (b" ", False)):
+        pieces = [line[:7], line[7:] + end, b"\n" + line]
+        for read in (
+            lambda pieces=pieces: list(read_records(PieceLines(pieces), "in", parse_ndjson)),
+            lambda pieces=pieces: list(NdjsonReader(PLAIN, 0).records(pieces, "in")),
+        ):
+            if is_read:
+                assert len(read()) == 2
+            else:
+                with pytest.raises(BadInput, match="in: line 1: it has more than 40 bytes"):
+                    read()
+
+
+def test_no_line_of_a_checkpoint_is_lost_that_is_larger_than_what_is_read(place):
+    """Before, its first 64 MiB were read, and the file was written anew without the other lines."""
+    path = place / "ld/recovery-point-offset-checkpoint"
+    count = MOST_CHECKPOINT_BYTES // 10
+    path.write_bytes(b"0\n%d\n" % count + b"".join(b"t%06d 0 1\n" % number for number in range(count)))
+    size = path.stat().st_size
+    assert size > MOST_CHECKPOINT_BYTES
+    with pytest.raises(Exception, match=f"it has {size} bytes"):
+        change_lines(RealFilesystem(), f"{place}/ld", [LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, "t000001", 0, 5)])
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize("text", [b"[],", b'{"a":1},', b'"ab",'])
+def test_json_of_many_small_objects_is_refused_by_their_number(text):
+    with pytest.raises(ValueError, match="more lists, objects and values"):
+        strict_json.parse(b"[" + text * (4_000_000 // len(text)) + b"1]")
+
+
+def test_what_is_measured_is_measured(tmp_path):
+    """The harness sees memory: a file of 400 MiB that is read as a whole is more than the limit."""
+    Path(tmp_path / "x").write_bytes(b"")
+    done = subprocess.run(
+        [sys.executable, "-c", "x = b'x' * (400 << 20)\n" + MEASURED, "ls /nowhere"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert int(done.stderr.rpartition("rss ")[2].split()[0]) > MOST_RSS_BYTES

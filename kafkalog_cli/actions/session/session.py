@@ -50,7 +50,7 @@ from kafkalog_cli.storage.settings.topic_config import Setting, parse_topic_sett
 LogRequestT = TypeVar("LogRequestT", bound=LogRequest)
 
 _NOT_OF_A_TOPIC = {
-    DirectoryKind.DELETE: "a deleted topic's directory (-delete)",
+    DirectoryKind.DELETE: "marked for deletion (-delete)",
     DirectoryKind.FUTURE: "a copy that a broker was making for another log directory (-future)",
 }
 

@@ -1,7 +1,7 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
 MUTATION ?= run
-.PHONY: help fmt lint type test mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
+.PHONY: help fmt lint type test test-oldest mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -13,6 +13,8 @@ type:            ## static types
 	mypy
 test:            ## the whole test suite
 	$(PYTHON) -m pytest
+test-oldest:     ## formats, records and the command line with the lowest versions of dependencies, in build/oldest
+	$(PYTHON) tests/oldest_versions.py build/oldest
 test-fuzz:       ## the property tests with many more examples
 	HYPOTHESIS_PROFILE=nightly $(PYTHON) -m pytest -m "not interop" -p no:randomly
 mutation:        ## boundary mutants of format, storage and actions; MUTATION="run --below kafkalog_cli/storage --sample 50 --seed 2" chooses

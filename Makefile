@@ -1,7 +1,7 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
 MUTATION ?= run
-.PHONY: help fmt lint type test test-all mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
+.PHONY: help fmt lint type test test-all test-oldest mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -15,6 +15,8 @@ test:            ## the test suite with a share of its exhaustive tests, as in t
 	$(PYTHON) -m pytest -n 2
 test-all:        ## the test suite with all cases of its exhaustive tests, and four times as many examples of properties
 	HYPOTHESIS_PROFILE=default $(PYTHON) -m pytest -n 2 --share all
+test-oldest:     ## formats, records and the command line with the lowest versions of dependencies, in build/oldest
+	$(PYTHON) tests/oldest_versions.py build/oldest
 test-fuzz:       ## the property tests with many more examples
 	HYPOTHESIS_PROFILE=nightly $(PYTHON) -m pytest -m "not interop" -p no:randomly
 mutation:        ## boundary mutants of format, storage and actions; MUTATION="run --below kafkalog_cli/storage --sample 50 --seed 2" chooses

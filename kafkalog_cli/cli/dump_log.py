@@ -133,7 +133,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     to_offset: ToOffset = None,
     since: Since = None,
     until: Until = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY", rich_help_panel=SELECTION_PANEL,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", rich_help_panel=SELECTION_PANEL,
         help="Only records with this key (UTF-8); implies --deep-iteration.")] = None,
     max_records: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
         help="Stop after so many records.")] = None,

@@ -92,7 +92,8 @@ class SidecarDump:
             if self._options.sanity_only:
                 return self._sanity(path, time_index.sanity_message(java_absolute_path(path)))
             absolute = self._shown(java_absolute_path(path))
-            for checked in check_time_index(time_index, index, log, self._options.limits):
+            limits, is_scala = self._options.limits, self._options.version.is_scala
+            for checked in check_time_index(time_index, index, log, limits, follows_whole_log=not is_scala):
                 if isinstance(checked, GivesUp):
                     return checked
                 if not checked.is_found:

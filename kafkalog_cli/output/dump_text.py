@@ -9,6 +9,7 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.output.control_text import control_text
 from kafkalog_cli.output.decoders import CannotDecode, pieces_of
@@ -33,12 +34,14 @@ class Abort(NamedTuple):
 
 ShownPieces = tuple[Iterator[str] | None, Iterator[str] | None]
 Field = bytes | memoryview | None
+Value = Field | CannotDecode
+"""A record's value, or the exception that is thrown where the real tool asks for it: some decoders print that."""
 
 
 class KeyValueDecoder(Protocol):
     """Decodes a record's key and value to text; None if nothing is printed."""
 
-    def parse(self, offset: int, key: Field, value: Field) -> tuple[str | None, str | None] | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Value) -> tuple[str | None, str | None] | CannotDecode:
         """Return the texts of `key` and `value`, or why the real tool would abort."""
 
     def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
@@ -125,13 +128,13 @@ class LogText:
         if self.aborted or self._decoder is None or batch.is_control:
             return text if self.aborted else text + "\n"
         offset, _, _, key_at, key_size, value_at, value_size = row[:7]
-        if value_at == OUTSIDE and value_size >= 0:
+        is_beyond = value_at == OUTSIDE and value_size >= 0
+        value = _beyond(batch, key_size, value_size) if is_beyond else field_bytes(buffer, value_at, value_size)
+        parsed = self._decoder.parse(offset, field_bytes(buffer, key_at, key_size), value)
+        if is_beyond and (batch.codec or parsed is value):
             message = f"the value of offset {offset} claims more bytes than there are"
             self.aborted = Abort(batch.position, message, FaultKind.INVALID_RECORD.value)
             return text
-        parsed = self._decoder.parse(
-            offset, field_bytes(buffer, key_at, key_size), field_bytes(buffer, value_at, value_size)
-        )
         if isinstance(parsed, CannotDecode):
             self.aborted = Abort(batch.position, parsed.message, CANNOT_DECODE)
             return text
@@ -215,6 +218,12 @@ class LogText:
         return f"offset: {fault.base_offset}" if legacy else ""
 
 
+def _beyond(batch: Batch, key_size: int, value_size: int) -> CannotDecode:
+    """Return the exception of a value that is longer than the rest of its message v0 or v1 (Utils.sizeDelimited)."""
+    begin = KEY_LENGTH_OFFSET[1 if batch.magic else 0] + 4 + max(key_size, 0) + 4
+    return CannotDecode(f"newLimit > capacity: ({value_size} > {batch.size_bytes - begin})")
+
+
 def optional_long(value: int | None) -> str:
     """Return the text of java.util.OptionalLong.toString."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
@@ -242,12 +251,14 @@ class ClassDecoder:
         of_value = None if value is None else pieces_of(self._value, value)
         return of_value if isinstance(of_value, CannotDecode) else (of_key, of_value)
 
-    def parse(self, offset: int, key: Field, value: Field) -> tuple[str | None, str | None] | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Value) -> tuple[str | None, str | None] | CannotDecode:
         """Return the texts of `key` and `value`; the first that cannot be decoded ends the file."""
         del offset
         key_text = None if key is None else self._key(bytes(key))
         if isinstance(key_text, CannotDecode):
             return key_text
+        if isinstance(value, CannotDecode):
+            return value
         value_text = None if value is None else self._value(bytes(value))
         if isinstance(value_text, CannotDecode):
             return value_text

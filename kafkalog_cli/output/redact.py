@@ -10,7 +10,7 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.output.decoders import CannotDecode
 
 if TYPE_CHECKING:
-    from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces
+    from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces, Value
 
 
 @unique
@@ -107,12 +107,13 @@ class RedactingDecoder:
         )
         return of_key, of_value
 
-    def parse(self, offset: int, key: Field, value: Field) -> tuple[str | None, str | None] | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Value) -> tuple[str | None, str | None] | CannotDecode:
         """Return the texts of `key` and `value`, or why the real tool would abort."""
         parsed = self._decoder.parse(offset, key, value)
         if isinstance(parsed, CannotDecode):
             return parsed
-        texts = zip((key, value), parsed, (self._redaction.keys, self._redaction.values), strict=True)
+        data = None if isinstance(value, CannotDecode) else value
+        texts = zip((key, data), parsed, (self._redaction.keys, self._redaction.values), strict=True)
         key_text, value_text = (_instead(data, text, showing) for data, text, showing in texts)
         return key_text, value_text
 

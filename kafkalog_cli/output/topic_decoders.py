@@ -17,7 +17,7 @@ from kafkalog_cli.format.internal_topics.records import (
     decode_coordinator,
 )
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces
+from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces, Value
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.remote_log_text import remote_log_text
 
@@ -35,12 +35,14 @@ class CoordinatorDecoder:
         """See KeyValueDecoder. What is decoded fits in memory: its size has a limit."""
         return _in_pieces(self.parse(offset, key, value))
 
-    def parse(self, offset: int, key: Field, value: Field) -> Parsed | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
         """Return key and value as JSON; for an unreadable record, an error message in place of the key."""
         if key is None:
             return CannotDecode(
                 f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
             )
+        if isinstance(value, CannotDecode):
+            return f"Error at offset {offset}, skipping. {value.message}", None
         record = decode_coordinator(self._topic, key, value, self._release)
         if isinstance(record, Unreadable):
             if record.unknown_type is not None:
@@ -62,9 +64,11 @@ class ClusterMetadataDecoder:
         """See KeyValueDecoder. What is decoded fits in memory: its size has a limit."""
         return _in_pieces(self.parse(offset, key, value))
 
-    def parse(self, offset: int, key: Field, value: Field) -> Parsed | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
         """Return the value as JSON; these records have no keys."""
         del key
+        if isinstance(value, CannotDecode):
+            return None, f"Error at {offset}, skipping. {value.message}"
         found = decode_api_message(CLUSTER_METADATA, value, self._release)
         if isinstance(found, Unreadable):
             return None, f"Error at {offset}, skipping. {found.message}"
@@ -81,9 +85,11 @@ class RemoteLogMetadataDecoder:
         """See KeyValueDecoder. What is decoded fits in memory: its size has a limit."""
         return _in_pieces(self.parse(offset, key, value))
 
-    def parse(self, offset: int, key: Field, value: Field) -> Parsed | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
         """Return Java's toString of the value; these records have no keys."""
         del key
+        if isinstance(value, CannotDecode):
+            return None, f"Error at offset {offset}, skipping. {value.message}"
         if value is None:
             message = (
                 'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of '

@@ -1,9 +1,10 @@
 """`dump-log --kafka-version`: the newest text unless 4.2 is asked for."""
 
 import io
+import struct
 
 import pytest
-from logs import R, batch_v2, message
+from logs import R, batch_v2, message, write_segment
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -56,3 +57,19 @@ def test_other_versions_are_refused(segment, text):
 def test_a_release_stands_for_its_version(segment, text, same):
     argv = ("--files", segment, "--print-data-log", "--kafka-version")
     assert dump(*argv, text) == dump(*argv, same)
+
+
+@pytest.mark.parametrize("options", [[], ["--verify-index-only"]])
+def test_4_3_follows_the_whole_log_for_a_time_index(tmp_path, options):
+    """Both tools find the batch of the entry; the newer one has read the sizes of all batches before it looks."""
+    batches = [(batch_v2([R(at, 1000 + at, b"k", b"v")]), at, 1000 + at) for at in range(7, 10)]
+    write_segment(tmp_path, 7, batches, 0)
+    name = tmp_path / f"{7:020d}"
+    assert name.with_suffix(".timeindex").read_bytes()[-12:] == struct.pack(">qi", 1009, 2)
+    with name.with_suffix(".log").open("ab") as log:
+        log.write(bytes(100))
+    argv = ("--files", name.with_suffix(".timeindex"), *options)
+    newest, scala = dump(*argv), dump("--kafka-version", "4.2", *argv)
+    assert (newest[0], scala[0]) == (1, 0)
+    assert "Found record size 0 smaller than minimum record overhead (14)" in newest[2]
+    assert ("timestamp: 1009 offset: 9\n" in scala[1], "timestamp:" in newest[1]) == (not options, False)

@@ -161,7 +161,7 @@ def test_compacted_and_unknown_topics_stay(corpus, root):
     )
     assert code == 13
     assert out.count("nothing unlinked, the topic is internal") == 3
-    assert err.count("skipped: the metadata log") + err.count("skipped: a deleted topic's directory (-delete)") == 3
+    assert err.count("skipped: the metadata log") + err.count("skipped: marked for deletion (-delete)") == 3
 
 
 def test_floors(root):

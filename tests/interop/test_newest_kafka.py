@@ -8,11 +8,12 @@ import random
 import pytest
 import test_dump_log_live
 import test_sidecars_live
+from agreement import assert_agree, run_ours
 from clean_cases import RealCleaner
 from fuzz_cleaner import fuzz_cleaner
 from fuzz_loader import fuzz
 from loader_cases import RealLoader, random_source
-from logs import R, batch_v2, message
+from logs import R, batch_v2, message, message_set, write_segment
 from random_segments import damaged, random_log
 
 pytestmark = pytest.mark.xdist_group("newest")
@@ -54,6 +55,26 @@ def test_segments_print_the_same(newest_kafka, tmp_path, damage):
     assert failed < 40
 
 
+def test_time_indexes_of_logs_that_break_off_later_print_the_same(newest_kafka, tmp_path):
+    """Kafka 4.3's tool follows the whole log for each entry of a time index, so damage behind its batch counts."""
+    commands = []
+    for at, tail in enumerate(
+        [bytes(40), bytes(17), bytes(18), b"\xff" * 60, batch_v2([R(9, 1, b"k", b"v")])[:16] + b"\x80" + bytes(70)]
+    ):
+        folder = tmp_path / f"t-{at}"
+        folder.mkdir()
+        batches = [(batch_v2([R(offset, 1000 + offset, b"k", b"v")]), offset, 1000 + offset) for offset in range(5)]
+        write_segment(folder, 0, batches, 0)
+        with (folder / f"{0:020d}.log").open("ab") as log:
+            log.write(tail)
+        commands += [["--files", str(folder / f"{0:020d}.timeindex"), *more] for more in ([], ["--verify-index-only"])]
+    ours = [run_ours(argv) for argv in commands]
+    real = list(newest_kafka.dump(commands, tmp_path))
+    for argv, one, other in zip(commands, ours, real, strict=True):
+        assert_agree(argv, one, other)
+    assert [one.code for one in real[::2]] == [1, 0, 1, 1, 0]
+
+
 def test_damaged_partitions_load_alike(newest_kafka, tmp_path):
     different = []
     with RealLoader(newest_kafka.class_path) as real:
@@ -70,3 +91,52 @@ def test_logs_are_cleaned_alike(newest_kafka, tmp_path):
         tally = fuzz_cleaner(real, tmp_path, seed=2, count=CLEANED_LOGS, show=lambda *found: different.append(found))
     assert different == []
     assert tally.outcomes["cleaned"] >= CLEANED_LOGS
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("metadata", [[], ["--skip-record-metadata"]])
+def test_a_value_that_claims_too_much_prints_the_same(newest_kafka, tmp_path, magic, metadata):
+    """The decoders of internal topics print the exception, the others abort; only messages without a codec get there."""
+    commands = []
+    for at, (key, claim) in enumerate([(b"\0\1\0\1g\0\1t\0\0\0\0", 2**20), (None, 5), (b"", 2**31 - 1), (b"k", 9)]):
+        data = bytearray(message(R(3, 1, key, b"v"), magic))
+        data[-5:-1] = claim.to_bytes(4, "big")
+        (tmp_path / f"{at}").mkdir()
+        log = tmp_path / f"{at}" / f"{0:020d}.log"
+        log.write_bytes(data + message(R(4, 1, b"k", b"v"), magic))
+        commands += [["--files", str(log), f"--{name}-decoder", *metadata] for name in test_sidecars_live.DECODERS]
+        commands.append(["--files", str(log), "--print-data-log", *metadata])
+    ours = [run_ours(argv) for argv in commands]
+    codes = []
+    for argv, one, other in zip(commands, ours, newest_kafka.dump(commands, tmp_path), strict=True):
+        assert_agree(argv, one, other)
+        codes.append(other.code)
+    assert 0 < sum(codes) < len(codes)
+
+
+@pytest.mark.parametrize("version", ["4.2", "4.3"])
+def test_indexes_of_messages_with_a_negative_magic_print_the_same(newest_kafka, real_kafka, tmp_path, version):
+    """The tool takes the offset of such a message from its first bytes, and its timestamp from where v1 has it."""
+    kafka = newest_kafka if version == "4.3" else real_kafka
+    commands = []
+    for at, (magic, codec, size) in enumerate([(1, 0, 9), (1, 1, 9), (0, 0, 9), (0, 0, 0), (1, 0, 0)]):
+        records = [R(offset, 1000 + offset, None, bytes(size)) for offset in range(4)]
+        whole = [bytearray(message_set([one], magic, codec) if codec else message(one, magic)) for one in records]
+        whole[2][16] = 0x80 + magic
+        folder = tmp_path / f"{at}"
+        folder.mkdir()
+        write_segment(
+            folder, 0, [(bytes(data), one.offset, one.timestamp) for data, one in zip(whole, records, strict=True)], 0
+        )
+        name = str(folder / f"{0:020d}")
+        commands += [
+            ["--files", name + suffix, *more]
+            for suffix in (".index", ".timeindex")
+            for more in ([], ["--verify-index-only"])
+        ]
+    ours = [run_ours(argv, version=kafka.dump_version) for argv in commands]
+    codes = []
+    for argv, one, other in zip(commands, ours, kafka.dump(commands, tmp_path), strict=True):
+        assert_agree(argv, one, other)
+        codes.append(other.code)
+    assert 0 < sum(codes) < len(codes)

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.legacy import MESSAGE_V1
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.storage.fs import ReadableFile
-from kafkalog_cli.storage.reading.header import header_at
+from kafkalog_cli.storage.reading.batch_chain import BatchChain
+from kafkalog_cli.storage.reading.header import header_at, of_negative_magic
 from kafkalog_cli.storage.reading.read import BatchRecords
 
 NOT_FOUND = -1
@@ -66,14 +68,19 @@ def check_offset_index(
 
 
 def check_time_index(
-    time_index: TimeIndex, index: OffsetIndex, log: ReadableFile, limits: Limits
+    time_index: TimeIndex, index: OffsetIndex, log: ReadableFile, limits: Limits, *, follows_whole_log: bool
 ) -> Iterator[CheckedTime | GivesUp]:
-    """Yield the entries up to the zero tail, each with the batch of its offset (DumpLogSegments.dumpTimeIndex)."""
+    """Yield the entries up to the zero tail, each with the batch of its offset (DumpLogSegments.dumpTimeIndex).
+
+    `follows_whole_log`: for each entry the tool follows the batches to the end of the segment before it looks for the
+    offset among them, so it aborts at a batch behind it that has no valid size. It does so since Kafka 4.3.
+    """
     previous = NO_TIMESTAMP
+    chain = BatchChain(log) if follows_whole_log else None
     for slot, entry in enumerate(time_index):
         if slot and entry.offset == time_index.base_offset:
             return
-        batch = _first_batch_ending_at(log, index.lookup(entry.offset).position, entry.offset)
+        batch = _first_batch_ending_at(log, index.lookup(entry.offset).position, entry.offset, chain)
         if isinstance(batch, GivesUp):
             yield batch
             return
@@ -92,18 +99,34 @@ def check_time_index(
 def _batch_at(log: ReadableFile, position: int, size: int) -> Batch | GivesUp:
     if not 0 <= position <= log.size_bytes or size < 0:
         return GivesUp(position, "the index points outside the segment" if size >= 0 else f"Invalid size: {size}")
-    batch = header_at(log, position, min(position + size, log.size_bytes))
+    batch = _header_at(log, position, min(position + size, log.size_bytes))
     if batch is None:
         return GivesUp(position, "no whole batch where the index points (NoSuchElementException)")
     return GivesUp(position, batch.message) if isinstance(batch, Fault) else batch
 
 
-def _first_batch_ending_at(log: ReadableFile, position: int, offset: int) -> Batch | GivesUp | None:
-    """Return the first batch from `position` on whose last offset is `offset` or above, None at the end."""
+def _header_at(log: ReadableFile, position: int, end: int) -> Batch | Fault | None:
+    """Return what `header_at` returns; a batch with a negative magic too, whose last offset the tool finds."""
+    batch = header_at(log, position, end)
+    if isinstance(batch, Fault) and batch.kind is FaultKind.INVALID_MAGIC:
+        return of_negative_magic(log, position)
+    return batch
+
+
+def _first_batch_ending_at(
+    log: ReadableFile, position: int, offset: int, chain: BatchChain | None
+) -> Batch | GivesUp | None:
+    """Return the first batch from `position` on whose last offset is `offset` or above, None at the end.
+
+    If there is a `chain`, all batches up to the end must have a valid size.
+    """
     if not 0 <= position <= log.size_bytes:
         return GivesUp(position, "the index points outside the segment")
+    broken = None if chain is None else chain.fault_from(position)
+    if broken is not None:
+        return GivesUp(broken.position, broken.message)
     while True:
-        batch = header_at(log, position)
+        batch = _header_at(log, position, log.size_bytes)
         if isinstance(batch, Fault):
             return GivesUp(position, batch.message)
         if batch is None or batch.last_offset >= offset:
@@ -112,6 +135,8 @@ def _first_batch_ending_at(log: ReadableFile, position: int, offset: int) -> Bat
 
 
 def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int | GivesUp:
+    if batch.magic < 0:
+        return _timestamp_of_negative_magic(log, batch)
     blocks = BatchRecords(log, batch, limits, timestamps_only=True)
     largest = NO_TIMESTAMP
     for block in blocks:
@@ -119,3 +144,15 @@ def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int |
             return GivesUp(fault.position, fault.message)
         largest = max([largest, *block.records.timestamp])
     return largest if blocks.fault is None else GivesUp(blocks.fault.position, blocks.fault.message)
+
+
+def _timestamp_of_negative_magic(log: ReadableFile, batch: Batch) -> int | GivesUp:
+    """Return the timestamp of a message whose magic is negative: the tool looks for it where a message v1 has it."""
+    if batch.codec:
+        return GivesUp(batch.position, f"Invalid wrapper magic found in legacy deep record iterator {batch.magic}")
+    buffer = bytearray(MESSAGE_V1.size)
+    if batch.size_bytes < MESSAGE_V1.offset["key_length"]:
+        return GivesUp(batch.position, "the message ends within its timestamp (IndexOutOfBoundsException)")
+    log.read_into(batch.position, memoryview(buffer))
+    timestamp: int = MESSAGE_V1.struct.unpack(buffer)[5]
+    return max(NO_TIMESTAMP, timestamp)

@@ -55,7 +55,7 @@ _OF_RUNS = (Action.UNDO.value, Action.PURGE.value)
 """Verbs that are about runs, and report by themselves which of them cannot be read."""
 
 _NOT_OF_A_TOPIC = {
-    DirectoryKind.DELETE: "a deleted topic's directory (-delete)",
+    DirectoryKind.DELETE: "marked for deletion (-delete)",
     DirectoryKind.FUTURE: "a copy that a broker was making for another log directory (-future)",
 }
 

@@ -25,7 +25,7 @@ _ROOM_BYTES = 1 << 30
 
 @unique
 class MarkerUse(Enum):
-    """How a change treats the clean shutdown marker (safety.md)."""
+    """How a change treats the clean shutdown marker."""
 
     LEFT = "left"  # only whole closed segments are removed
     GIVEN_BACK = "given-back"  # an active segment is changed, no record is lost

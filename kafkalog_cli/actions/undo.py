@@ -22,7 +22,7 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """One step of an undo. `what` is a word for programs: restore, cut, rename, remove or checkpoint.
+    """One step of an undo. `what` is a word for JSON output: restore, cut, rename, remove or checkpoint.
 
     `size_bytes` is the number of bytes restored to the file, or the size to which it is cut. `to` is the file's name or
     the checkpoint's line afterwards.

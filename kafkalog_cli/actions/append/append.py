@@ -54,7 +54,7 @@ class AppendRequest(LogRequest):
 
 
 class Appended(NamedTuple):
-    """What was appended: records, batches and bytes (a marker is one record and one batch), and new segments.
+    """The counts of an append: records, batches and bytes (a marker is one record and one batch), and new segments.
 
     `end_offset` is the end of the log after the append. `markers` counts the records that end a transaction and so came
     from no input. `odd_time` is the first timestamp that seems to be in another unit than milliseconds.
@@ -260,7 +260,7 @@ def apply_append(  # noqa: PLR0913
     held: LockHandle | None,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> AppendResult:
-    """Append all records, or those that come before `may_go_on` returns False.
+    """Append all records, or only the records that come before `may_go_on` returns False.
 
     `held` is the partition's lock if the caller holds it. Raises Refused if the partition has changed since the plan
     was made, BadInput for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.

@@ -34,7 +34,7 @@ MOST_DELTA = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class BatchStyle:
-    """What all batches of a run have in common.
+    """The properties that all batches of a run have in common.
 
     `append_time_ms` is the broker's time, if the topic wants LogAppendTime. `batch_bytes` is the largest size of a
     batch of several records before compression. `keeps_codecs`: a batch is compressed with the codec of the batch that

@@ -38,7 +38,7 @@ class Checks:
     """Checks records and batches against the settings of a topic, before they are appended."""
 
     def __init__(self, config: TopicConfig, style: BatchStyle, now_ms: int, end_offset: int) -> None:
-        self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader, but for these
+        self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader, except for the checks of offsets
         self._next_offset = end_offset
         self._leader_epoch = style.leader_epoch
         self._needs_keys = config.is_compacted and not style.keeps_offsets

@@ -1,4 +1,4 @@
-"""The verb `append`: records from files or standard input, to a partition, to those of a topic, or to a new one."""
+"""The verb `append`: records from files or standard input, to a partition, to a topic's partitions, or to a new partition."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class AppendOptions:
-    """What to append, and how.
+    """The input of an append, and how it is appended.
 
     `key_separator` separates keys from values in lines. None: lines have no keys.
     """

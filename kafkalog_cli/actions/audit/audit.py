@@ -27,7 +27,7 @@ from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
 
 CleanerSettings = Mapping[str, str]
-"""Settings of a compacted topic, name to text; only those that some source sets."""
+"""Settings of a compacted topic, name to text; only settings that some source sets."""
 
 
 class LogDir(NamedTuple):

@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 class Before(NamedTuple):
-    """What an earlier run found at a place.
+    """The rows of an earlier run about a place.
 
     A place is a log directory, or the parent directory of partitions outside of log directories.
     """

@@ -1,4 +1,4 @@
-"""What an import plans to make, and what it has made."""
+"""The results of an import: the partitions that it plans to make, and the partitions that it has made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JobDone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What is to be made. `jobs` is None if only the rows show which partitions. `ids` are by topic."""
+    """The planned partitions. `jobs` is None if only the rows show which partitions. `ids` are by topic."""
 
     files: tuple[InputFile, ...]
     jobs: tuple[Job, ...] | None
@@ -36,7 +36,7 @@ class ImportPlan:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What was made, and remarks on it.
+    """The partitions that were made, and remarks on them.
 
     `completed` is about an earlier run that was cut off after its commit.
     """

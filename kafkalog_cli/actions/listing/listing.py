@@ -72,7 +72,7 @@ class BytesByKind:
 class PartitionListing:
     """A partition directory. Offsets and timestamps (ms) are None if there are none.
 
-    `log_start_offset` and `log_end_offset` are those that a broker would use, without checks of CRCs. `is_tiered`: the
+    A broker would use `log_start_offset` and `log_end_offset`, which are found without checks of CRCs. `is_tiered`: the
     log starts before the first segment here. `open_transactions` is None if they were not searched for.
     `allocated_bytes` is the space of the files on the disk, as preallocated indexes are sparse.
     """

@@ -28,7 +28,7 @@ class FileListing(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """What was found under one path.
+    """The partitions and files under one path.
 
     `log_dir` is set if the path is a log directory. `roots` are the log directories of the partitions and files listed.
     `failures` are partition directories that could not be read. `removed` are directories that a broker removed or

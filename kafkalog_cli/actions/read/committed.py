@@ -33,7 +33,7 @@ class Note(NamedTuple):
 
 
 class Committed:
-    """What a read_committed consumer gets of the batches of a log; ask about them in order, from `first_offset` on.
+    """Selects the batches that a read_committed consumer gets; ask about them in order, from `first_offset` on.
 
     `parts` are the rest of the log from `first_offset` on. `last_stable_offset` is None until an open transaction is
     found. Methods raise as `open_read` does.

@@ -129,7 +129,7 @@ class LogRead:
 
 
 class SegmentRead:
-    """What a reading shows of one segment; Faults between blocks or chunks stand for records that are left out."""
+    """The visible records of one segment; Faults between blocks or chunks stand for records that are left out."""
 
     def __init__(self, log: LogRead, segment: Segment, end_offset: int | None) -> None:
         self.segment = segment
@@ -180,7 +180,7 @@ class SegmentRead:
                 return
 
     def _rows(self, chunk: Chunk) -> list[Rows]:
-        """Return the rows of batches to read: those that may have records in the requested time range."""
+        """Return the rows of batches to read: batches that may have records in the requested time range."""
         request = self._log.request
         if request.since_ms is None and request.until_ms is None:
             return [(0, len(chunk.batches))] if len(chunk.batches) else []

@@ -223,8 +223,8 @@ class _Planning:
                 edits: tuple[LineEdit, ...] = ()
             else:
                 self._mark_deleted(draft, gone, bounds, rolls=plan.rolls)
-                # Also if the log start does not move: a broker does so at start-up (LogLoader), and verify treats an
-                # epoch below the first segment as a sign of lost records.
+                # This happens even if the log start does not move, as at a broker's start-up (LogLoader). Otherwise
+                # verify would treat an epoch below the first segment as a sign of lost records.
                 with changed_epochs(draft) as epochs:
                     epochs.truncate_from_start(log_start_offset)
                 first = bounds.log_end_offset if plan.rolls else self._segments[count].base_offset

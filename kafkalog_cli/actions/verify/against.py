@@ -73,8 +73,8 @@ def compare(  # noqa: PLR0913, PLR0917
 ) -> Comparison:
     """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
 
-    A batch that only one replica has is no divergence: compaction, deletion or a later end may explain it. Other
-    segment boundaries and batches that the cleaner made smaller are no divergence either. Where `policy` (what is known
+    A batch that only one replica has is not a divergence: compaction, deletion or a later end may explain it. Nor are
+    other segment boundaries, and batches that the cleaner made smaller. Where `policy` (what is known
     of the topic) excludes compaction and deletion, the replica without the batch has missing records. Damage is part of
     the states. Raises nothing for damage in the logs.
     """
@@ -102,7 +102,7 @@ def compare(  # noqa: PLR0913, PLR0917
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPolicy:
-    """What may explain that a replica lacks a batch of the other: the topic's policy, and its log start.
+    """Reasons why a replica may lack a batch of the other replica: the topic's policy, and its log start.
 
     `is_compacted` is None if no source knows the policy. Then the signs of the cleaner in the replica decide.
     """

@@ -96,7 +96,7 @@ def _is_inner(gap: Finding) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GapJudge:
-    """What a gap means in one partition.
+    """The meaning of gaps in one partition.
 
     `is_compacted` says whether the topic's cleanup.policy includes compaction, None if no source knows the policy.
     `was_cleaned`: the log or the cleaner's checkpoint shows that the cleaner has run. `log_start`: records below this

@@ -26,7 +26,7 @@ from kafkalog_cli.storage.reading.header import header_at, negative_magics
 from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
 
 MAX_TOLD = 20
-"""The largest number of findings of one kind per segment; further ones are only counted."""
+"""The largest number of findings of one kind per segment; further findings are only counted."""
 
 MAX_INT32 = (1 << 31) - 1
 

@@ -108,7 +108,7 @@ def _broker(meta: MetaProperties | None) -> object:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What the metadata log and the settings say about a partition.
+    """The facts of the metadata log and the settings about a partition.
 
     `is_compacted` and `is_tiered` are None if no source knows. `unknown_because` says why replicas and topic id are not
     known; "" if they are.

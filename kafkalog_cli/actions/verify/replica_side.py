@@ -23,7 +23,7 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """What one of two compared replicas contains.
+    """The contents of one of two compared replicas.
 
     `end_offset` is the offset after the last batch whose CRC is right, as in Kafka. `last_epoch` is the largest leader
     epoch, -1 if unknown. `damaged` counts places without a valid batch. `only_here` counts batches that the other
@@ -188,7 +188,7 @@ class ReplicaSide:
         return self._partition.path
 
     def lacks(self, head: Head) -> bool:
-        """Note that this replica lacks a batch of the other one.
+        """Note that this replica lacks a batch of the other replica.
 
         Returns False, without noting anything, if the batch lies before the start of this log.
         """

@@ -164,7 +164,7 @@ def staged_finding(root: RootState, name: str) -> Finding | None:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the names as text: at most three of them, and the number of further ones."""
+    """Return the names as text: at most three of them, and the number of further names."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}"
 

@@ -23,7 +23,7 @@ A number between them is not meant as milliseconds: these would be in January or
 
 @unique
 class Unit(Enum):
-    """What is odd about a timestamp. The value is the phrase for messages."""
+    """The oddity of a timestamp. The value is the phrase for messages."""
 
     FUTURE = "in the future"
     SECONDS = "in seconds"

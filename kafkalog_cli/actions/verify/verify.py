@@ -51,7 +51,7 @@ Result = Verification | Failed
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """What to verify and how.
+    """The options of a verification.
 
     `jobs` is the number of partitions verified at the same time. `config` holds the settings of `--config`, and
     `broker_properties` the contents of server.properties (empty: not given). Both map names to text.
@@ -113,7 +113,7 @@ class Verifier:
     def replica_policy(self, partition: Partition) -> ReplicaPolicy:
         """Return what may explain that a replica lacks batches, from its settings and checkpoints.
 
-        Only after `parts`. Raises as `SettingsSource.metadata` does.
+        Call it after `parts`. Raises as `SettingsSource.metadata` does.
         """
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
@@ -291,7 +291,7 @@ class Verifier:
     # ---- log directories
 
     def _root_findings(self, root: RootState) -> tuple[Finding, ...]:
-        """Return the findings about the root's files, except transient ones in files that a broker is writing."""
+        """Return the findings about the root's files, except transient findings in files that a broker is writing."""
         fs = self._means.fs
         looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._means.sleep)
         seen: RootState | None = root

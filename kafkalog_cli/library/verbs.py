@@ -223,7 +223,7 @@ def compact(
 ) -> Run[Changed[CompactPlan]]:
     """Compact logs as `kafkalog compact` does, the dirtiest first.
 
-    `passes` None: repeat until nothing changes any more.
+    `passes` None: repeat until a pass changes nothing.
 
     Raises as `recover`.
     """

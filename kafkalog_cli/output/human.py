@@ -1,4 +1,4 @@
-"""Tables for people: aligned plain text in a pipe, a table of rich on a terminal; times and names as text."""
+"""Tables: aligned plain text in a pipe, a table of rich on a terminal; times and names as text."""
 
 from __future__ import annotations
 

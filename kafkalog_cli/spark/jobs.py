@@ -83,7 +83,7 @@ def _told(watcher: Watcher, work: str, total_bytes: int, done: Accumulator[int])
     def tell() -> None:
         told = 0
         is_last = False
-        with suppress(OSError):  # nobody reads the progress any more; the job matters more
+        with suppress(OSError):  # nobody reads the progress now; the job matters more
             while not is_last:
                 is_last = has_ended.wait(POLL_SECONDS)
                 now = done.value

@@ -69,7 +69,7 @@ def check_unique(partitions: Iterable[Partition]) -> None:
 
 
 def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | None = None) -> list[Partition]:
-    """Return the partitions under `paths` that a broker would serve, and those whose own path is given.
+    """Return the partitions under `paths` that a broker would serve, and partitions whose own path is given.
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
@@ -150,7 +150,7 @@ def _check_chosen(options: SourceOptions, chosen: list[Partition]) -> None:
 
 
 def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str) -> None:
-    """Raise UsageError if a limit names other partitions than those that are read."""
+    """Raise UsageError if a limit names a partition that is not read."""
     if limit.of_partition is None or limit.of_partition.keys() == assigned:
         return
     said = f"Specified: {names_of(limit.of_partition)} Assigned: {names_of(assigned)}"

@@ -1,4 +1,4 @@
-"""Divides ranges of logs into tasks: large ranges are cut at batch ends, by the indexes; small ones share a task."""
+"""Divides ranges of logs into tasks: large ranges are cut at batch ends, by the indexes; small ranges share a task."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def _packed(pieces: list[Piece], split_bytes: int, pack_bytes: int) -> Iterator[
 
 
 def _joined(one: Piece, other: Piece) -> Piece | None:
-    """Return two adjacent pieces of a log as one; None if they are not adjacent."""
+    """Join two adjacent pieces of a log into one piece; return None if they are not adjacent."""
     if one.path != other.path or one.end != other.first:
         return None
     return one._replace(end=other.end, ends_at=other.ends_at, size_bytes=one.size_bytes + other.size_bytes)

@@ -31,7 +31,7 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What was exported, and what the caller reports about it.
+    """The exported files, and the facts that the caller reports about them.
 
     `completed`: files of an earlier run that was cut off after its commit and before it reported them; they are in
     place now. `untold`: the number of damaged places that are only counted. `gaps`: records deleted before they were

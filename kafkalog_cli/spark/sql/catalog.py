@@ -71,7 +71,7 @@ class View(NamedTuple):
     def dataframe(
         self, spark: SparkSession, used: frozenset[str], reading: Reading, wanted: ScanRange | None = None
     ) -> DataFrame:
-        """Return all columns, of which only those in `used` are read; the others are null.
+        """Return all columns, of which only the columns in `used` are read; the others are null.
 
         For a topic, `wanted` limits the records and must not be empty; None: all records. Raises UsageError if a
         partition is found twice.
@@ -150,7 +150,7 @@ class Catalog:
         return View(table.name, table, tuple(partitions)) if partitions or table.topic is None else None
 
     def about(self, name: str, parts: Sequence[str]) -> str:
-        """Return the message for a name that is no view."""
+        """Return the message for a name that is not a view."""
         table = TABLES.get(self._fold(parts[-1]))
         if table is not None and table.topic is not None:
             return f"{name} is read from {table.topic}, which is not under these paths"

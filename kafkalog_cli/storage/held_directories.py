@@ -67,7 +67,7 @@ class HeldDirectory:
 
 
 class HeldDirectories:
-    """The held directories by path, and lookups of the paths below them. Thread-safe.
+    """The held directories by path, and lookups of the paths below them. Threads may share it.
 
     A path outside of held directories is looked up normally up to its parent. In either case no link is followed
     from a `.kafkalog` on.

@@ -66,7 +66,7 @@ def import_owner(log_dir: str) -> LockOwner | None:
 
 
 class LockPolicy(NamedTuple):
-    """What to do if a lock is not free: wait up to `wait_ms` milliseconds.
+    """The policy if a lock is not free: wait up to `wait_ms` milliseconds.
 
     `assume_offline` (`--assume-offline`) permits to go on without a lock on a file system that does not support locks.
     It never overrides a lock that another process holds.

@@ -15,7 +15,7 @@ from kafkalog_cli.storage.publishing.record import ComingFile, Record
 class ImportLeftovers:
     """Staged partitions in a log directory; `run` is the interrupted committed run, None if there is none.
 
-    `coming` lists the partitions of this run that are not in their places yet, `lost` the names of those that a
+    `coming` lists the partitions of this run that are not in their places yet, `lost` the names of partitions that a
     broker has removed since. `what` is the caller's data in the record of the run. `stale` lists the directories of
     runs that are not committed, or that are at work; without a `run` only `stale` may have entries.
     """

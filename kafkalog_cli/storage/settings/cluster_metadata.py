@@ -68,11 +68,11 @@ class ClusterMetadata:
     is_complete: bool = True
 
     def topic_of_id(self, topic_id: str) -> TopicState | None:
-        """Return the topic with an id, None if it does not exist (any more)."""
+        """Return the topic with an id, None if it does not exist or was deleted."""
         return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
     def partition(self, topic: str, partition: int) -> PartitionState | None:
-        """Return a partition by topic name and number, None if it does not exist (any more)."""
+        """Return a partition by topic name and number, None if it does not exist or was deleted."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 

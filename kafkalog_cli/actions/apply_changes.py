@@ -33,7 +33,7 @@ class MarkerUse(Enum):
 
 
 @unique
-class Marker(Enum):
+class MarkerState(Enum):
     """The state of the clean shutdown marker after a change."""
 
     NONE = "none"  # there was no marker, or another run still needs it removed
@@ -51,7 +51,7 @@ class Applied(NamedTuple):
     """The manifest of a run whose changes were made, and the state of the clean shutdown marker after it."""
 
     manifest: Manifest
-    marker: Marker
+    marker: MarkerState
 
 
 def apply_changes(  # noqa: PLR0913
@@ -85,24 +85,24 @@ def apply_changes(  # noqa: PLR0913
         raise
     assert manifest is not None
     if is_held and marker is MarkerUse.DROPPED:
-        return Applied(manifest, Marker.AWAY)
-    return Applied(manifest, marker_after(fs, plan, run.run_id, settings) if is_held else Marker.NONE)
+        return Applied(manifest, MarkerState.AWAY)
+    return Applied(manifest, marker_after(fs, plan, run.run_id, settings) if is_held else MarkerState.NONE)
 
 
 def marker_after(
     fs: WritableFilesystem, plan: ChangePlan, run_id: str, settings: LoadSettings, *, since: int | None = None
-) -> Marker:
+) -> MarkerState:
     """Restore the clean shutdown marker that a run removed, if the partition is sound and the run lost no record.
 
     `since` (an offset): segments that end before it are not checked, as the run did not change them. Damage in them is
     no worse than before, and a broker that finds the marker does not check them either. Raises MarkerLeftAway, NoSpace.
     """
     if plan.log_dir is None:
-        return Marker.NONE
+        return MarkerState.NONE
     try:
         if not is_sound(fs, plan.path, settings, since):
-            return Marker.AWAY
-        return Marker.BACK if release_marker(fs, plan.log_dir, run_id, [plan.name]) else Marker.NONE
+            return MarkerState.AWAY
+        return MarkerState.BACK if release_marker(fs, plan.log_dir, run_id, [plan.name]) else MarkerState.NONE
     except (OSError, KafkalogError) as error:
         raise marker_left_away(plan.log_dir, f"kafkalog recover {quote(plan.path)}", error) from error
 

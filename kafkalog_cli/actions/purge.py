@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from kafkalog_cli.actions.partition_facts import Places
-from kafkalog_cli.actions.refusals import Action, Verdict
+from kafkalog_cli.actions.refusals import Action, AppliedRule
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
@@ -94,7 +94,7 @@ class PurgePlan:
     runs: tuple[OldRun, ...] = ()
     kept: tuple[KeptRun, ...] = ()
     waiting: int = 0
-    warnings: tuple[Verdict, ...] = ()
+    warnings: tuple[AppliedRule, ...] = ()
     leftover: Leftover | None = None
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shlex import quote
 
 from kafkalog_cli.actions.partition_facts import Places
-from kafkalog_cli.actions.refusals import Action, Verdict
+from kafkalog_cli.actions.refusals import Action, AppliedRule
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.errors import HalfChanged, KafkalogError, NothingSelected, Refused, SyncFailed
 from kafkalog_cli.storage.appending.new_partition import retire_partition
@@ -47,7 +47,7 @@ class UndoPlan:
     log_dir: str | None
     manifest: Manifest | None
     steps: tuple[UndoStep, ...] = ()
-    warnings: tuple[Verdict, ...] = ()
+    warnings: tuple[AppliedRule, ...] = ()
 
     @property
     def has_work(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, Settings, Spark, Topics, grouped, session_options
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, grouped, session_options
 from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.errors import UsageError
 
@@ -59,7 +59,7 @@ def compact(  # noqa: PLR0913
         ),
     ] = "128MiB",
     delay: Delay = None,
-    settings: Settings,
+    settings: SettingSources,
     safety: Safety,
     pacing: Pacing,
     spark: Spark,

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, Settings, grouped, session_options
+from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, grouped, session_options
 from kafkalog_cli.cli.options import SAFETY_PANEL, Metrics, OnePartition, SingleReplica
 
 command = typer.Typer(add_completion=False)
@@ -24,7 +24,7 @@ def truncate(  # noqa: PLR0913
         bool,
         typer.Option("--discard", help="Do not keep what goes: no undo.", rich_help_panel=SAFETY_PANEL),
     ] = False,
-    settings: Settings,
+    settings: SettingSources,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,

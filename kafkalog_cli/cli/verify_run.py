@@ -11,7 +11,7 @@ from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.actions.verify.against import compare
 from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Level, Target, Verification
+from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification
 from kafkalog_cli.actions.verify.replica_pairs import paired, side_of
 from kafkalog_cli.actions.verify.verify import (
     Failed,
@@ -144,7 +144,7 @@ class VerifyRun:
             self._codes.append(result.error.exit_code)
             self._messages.exception(result.error)
             return
-        if result.target is Target.PARTITION:  # a log directory has a finding for its lock
+        if result.target is TargetKind.PARTITION:  # a log directory has a finding for its lock
             self._locks.about_partition(result.directory)
         self._codes.append(result.exit_code)
         self._count(result)

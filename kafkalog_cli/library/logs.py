@@ -170,7 +170,7 @@ class PartitionLog(OnPath):
         and the exceptions of iterating over `data`. Warns with LogWarning.
         """
         from kafkalog_cli.actions.append.writing import Writing
-        from kafkalog_cli.library.appending import AppendOptions, append_arrow
+        from kafkalog_cli.library.appending import AppendCall, append_arrow
 
         writing = Writing(
             codec=codec,
@@ -183,7 +183,7 @@ class PartitionLog(OnPath):
             transaction=transaction,
             coordinator_epoch=coordinator_epoch,
         )
-        options = AppendOptions(
+        options = AppendCall(
             config=config or {},
             broker_config=None if broker_config is None else fspath(broker_config),
             metadata=None if metadata is None else fspath(metadata),

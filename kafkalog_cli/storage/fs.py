@@ -19,7 +19,7 @@ from kafkalog_cli.storage.fs_changes import (
     Room,
     WritableFile,
 )
-from kafkalog_cli.storage.held_directories import Entry, is_own
+from kafkalog_cli.storage.held_directories import HeldEntry, is_own
 from kafkalog_cli.storage.names import OWN_DIRECTORY
 from kafkalog_cli.storage.page_cache import BrokerDisks
 
@@ -99,7 +99,7 @@ def read_all(fs: Filesystem, path: str, limit_bytes: int = 64 << 20) -> bytes:
 class RealFile:
     """A regular file, read with pread. It is not mapped: reads of a mapped file that is truncated get SIGBUS."""
 
-    def __init__(self, path: str, entry: Entry | None = None, disks: BrokerDisks | None = None) -> None:
+    def __init__(self, path: str, entry: HeldEntry | None = None, disks: BrokerDisks | None = None) -> None:
         self.path = path
         # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.
         flags = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY

@@ -15,7 +15,7 @@ from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.gaps import GapJudge, cleaner_wrote, has_gap, rows_behind_gaps
 from kafkalog_cli.actions.verify.headers import HeaderCheck
 from kafkalog_cli.actions.verify.log_start import missing_start
-from kafkalog_cli.actions.verify.times import TOLERATED_AHEAD_MS, TimesSeen, Unit, unit_of
+from kafkalog_cli.actions.verify.times import TOLERATED_AHEAD_MS, TimesSeen, TimestampOddity, unit_of
 from kafkalog_cli.actions.verify.txns import AbortedCheck
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.storage.fs import RealFilesystem
@@ -138,19 +138,19 @@ def test_what_other_files_remember_below_the_first_segment(tmp_path, epoch, line
     [
         *(
             (10**9 * scale + step, unit if step == 0 else None)
-            for scale, unit in ((1, Unit.SECONDS),)
+            for scale, unit in ((1, TimestampOddity.SECONDS),)
             for step in (-1, 0)
         ),
-        (4_200_000_000 - 1, Unit.SECONDS),
+        (4_200_000_000 - 1, TimestampOddity.SECONDS),
         (4_200_000_000, None),
-        (10**15, Unit.MICROSECONDS),
-        (10**15 - 1, Unit.FUTURE),
-        (4_200_000_000 * 10**6, Unit.FUTURE),
-        (10**18, Unit.NANOSECONDS),
+        (10**15, TimestampOddity.MICROSECONDS),
+        (10**15 - 1, TimestampOddity.FUTURE),
+        (4_200_000_000 * 10**6, TimestampOddity.FUTURE),
+        (10**18, TimestampOddity.NANOSECONDS),
         (NOW_MS + TOLERATED_AHEAD_MS, None),
-        (NOW_MS + TOLERATED_AHEAD_MS + 1, Unit.FUTURE),
+        (NOW_MS + TOLERATED_AHEAD_MS + 1, TimestampOddity.FUTURE),
         (-1, None),
-        (-2, Unit.NEGATIVE),
+        (-2, TimestampOddity.NEGATIVE),
     ],
 )
 @pytest.mark.parametrize("as_array", [False, True])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.actions.append.batching import BatchStyle
 from kafkalog_cli.actions.append.columns import Arriving, RecordRun
-from kafkalog_cli.actions.append.reading import NewRecord, Origin
+from kafkalog_cli.actions.append.reading import NewRecord, RecordOrigin
 from kafkalog_cli.actions.verify.times import OTHER_UNITS, other_unit_of
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
@@ -105,7 +105,7 @@ class Checks:
                 reason = f"a batch of {batch.size_bytes} bytes is over {limit}"
                 raise BadInput(path=f"offset {batch.base_offset}", reason=reason)
 
-    def _check_place(self, number: int, origin: Origin) -> None:
+    def _check_place(self, number: int, origin: RecordOrigin) -> None:
         offset, epoch = origin.offset, origin.leader_epoch
         if offset is None or offset < self._next_offset:
             found = "no offset" if offset is None else f"offset {offset}"

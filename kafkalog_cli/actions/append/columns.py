@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.reading import NO_ORIGIN, NewRecord, Origin, Piece, bad_line, parse_ndjson
+from kafkalog_cli.actions.append.reading import NO_ORIGIN, NewRecord, Piece, RecordOrigin, bad_line, parse_ndjson
 from kafkalog_cli.storage.kernels import KernelChoice
 
 _PLAIN_ROWS_A_LINE = 4
@@ -31,7 +31,7 @@ class RecordRun(NamedTuple):
 
     buffer: Any
     matrix: Any
-    origin: Origin = NO_ORIGIN
+    origin: RecordOrigin = NO_ORIGIN
 
     def __len__(self) -> int:
         return int(self.matrix.shape[1])

@@ -9,7 +9,7 @@ from kafkalog_cli.actions.importing.building import Built
 from kafkalog_cli.actions.importing.inputs import InputFile
 from kafkalog_cli.actions.importing.planning import Job, TopicId
 from kafkalog_cli.actions.importing.proving import Proof
-from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.storage.publishing.new_partitions import Completed
 
@@ -43,7 +43,7 @@ class ImportResult:
 
     plan: ImportPlan | None = None
     done: tuple[JobDone, ...] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ReadNote, ...] = ()
     completed: Completed = field(default_factory=Completed)
 
     @property

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.actions.reports.index_files import IndexFile, LogSeen, OpenLog, txn_report
-from kafkalog_cli.actions.reports.index_verdict import FileReport, Note, NoteKind, counted
+from kafkalog_cli.actions.reports.index_files import IndexedLog, IndexFile, LogSeen, txn_report
+from kafkalog_cli.actions.reports.index_verdict import FileNote, FileReport, NoteKind, counted
 from kafkalog_cli.actions.reports.log_questions import LogObserver, Watch
 from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
 from kafkalog_cli.actions.reports.sidecar_files import (
@@ -70,9 +70,9 @@ class SegmentReports:
         if watch.observer is not None and segment.segment is not None:
             wanted = watch.observer.begin(segment.segment, segment.next_offset)
             self._observer = watch.observer if wanted else None
-        self._notes: list[Note] = []
+        self._notes: list[FileNote] = []
 
-    def say(self, note: Note) -> None:
+    def say(self, note: FileNote) -> None:
         """Add a note on the log itself."""
         self._notes.append(note)
 
@@ -83,7 +83,7 @@ class SegmentReports:
             # the log is taken has no entry beyond the log's end.
             for file in segment.indexes:
                 files.hold(file, MAX_STATE_BYTES if file.name.kind is FileKind.TXN_INDEX else MAX_INDEX_BYTES)
-            log = OpenLog(segment.log is not None, self._open_log(stack), self._means.limits)
+            log = IndexedLog(segment.log is not None, self._open_log(stack), self._means.limits)
             indexes = [
                 IndexFile(files, file, log)
                 for file in segment.indexes
@@ -108,7 +108,7 @@ class SegmentReports:
             try:
                 return stack.enter_context(self._means.fs.open_read(self._segment.log.status.path))
             except KafkalogError as error:
-                self.say(Note(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED))
+                self.say(FileNote(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED))
         return None
 
     def _look_through(self, log: ReadableFile, indexes: list[IndexFile]) -> None:
@@ -168,7 +168,7 @@ class SegmentReports:
             found.append(f"at byte {walk.unknown_magic_at}: a batch with an unknown magic")
         code = walk.exit_code(self._means.fs) if found else ExitCode.OK
         if found:
-            self._notes += [Note(message, code, NoteKind.LOG_DAMAGE) for message in found]
+            self._notes += [FileNote(message, code, NoteKind.LOG_DAMAGE) for message in found]
         return code
 
     def _note_end(self, walk: SegmentWalk, indexes: list[IndexFile]) -> None:
@@ -185,7 +185,7 @@ class SegmentReports:
             message = f"after a clean shutdown a broker takes {end} for the end of the log"
             message += f", though batches go on to offset {last_offset}"
             expected, got = str(last_offset + 1), str(end)
-            self.say(Note(message, ExitCode.WARNINGS, NoteKind.END_NOT_SEEN, expected, got))
+            self.say(FileNote(message, ExitCode.WARNINGS, NoteKind.END_NOT_SEEN, expected, got))
 
     def _missing(self, log: ReadableFile, base_offset: int) -> Iterator[FileReport]:
         """Yield reports on missing indexes that a broker would have beside a log with batches."""

@@ -34,7 +34,7 @@ MAX_DAMAGED = 20
 MAX_MAGIC = 2
 
 
-class Damaged(NamedTuple):
+class DamagedBytes(NamedTuple):
     """Bytes `start` to `end` of a segment that are not batches, followed by more batches."""
 
     start: int
@@ -179,7 +179,7 @@ class SegmentWalk:
         self.last_offset: int | None = None
         self.largest_timestamp = NO_TIMESTAMP
         self.fault: Fault | None = None
-        self.damaged: list[Damaged] = []
+        self.damaged: list[DamagedBytes] = []
         self.damaged_count = 0
         self.disordered_at: int | None = None
         self.unknown_magic_at: int | None = None
@@ -197,7 +197,7 @@ class SegmentWalk:
             if self.fault is not None:
                 self.damaged_count += 1
                 if len(self.damaged) < MAX_DAMAGED:
-                    self.damaged.append(Damaged(self.end_position, start))
+                    self.damaged.append(DamagedBytes(self.end_position, start))
                 self.fault = None
             start = yield from self._chain(start)
 

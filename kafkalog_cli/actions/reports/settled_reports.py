@@ -12,7 +12,7 @@ from kafkalog_cli.actions.reports.fresh_looks import (
     is_broker_running,
     may_have_unused_entries,
 )
-from kafkalog_cli.actions.reports.index_verdict import Entry, FileReport, Note, Style, Verdict
+from kafkalog_cli.actions.reports.index_verdict import Entry, FileNote, FileReport, Style, Verdict
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.reports.sidecar_files import Entries
 from kafkalog_cli.errors import ExitCode, KafkalogError
@@ -96,7 +96,7 @@ def _maybe_unused(report: FileReport) -> FileReport:
     lowered = (
         note._replace(code=ExitCode.WARNINGS) if note.code is ExitCode.CORRUPTION else note for note in report.notes
     )
-    notes = (*lowered, Note(MAY_BE_UNUSED, ExitCode.WARNINGS))
+    notes = (*lowered, FileNote(MAY_BE_UNUSED, ExitCode.WARNINGS))
     return replace(report, notes=notes, worst_entry=ExitCode.WARNINGS)
 
 
@@ -115,5 +115,7 @@ def _in_progress(report: FileReport) -> FileReport:
         if entry.exit_code is not ExitCode.OK:
             counts[entry.verdict] -= 1
             counts[Verdict.UNVERIFIED] += 1
-    notes = tuple(note if note.code is ExitCode.OK else Note(IN_PROGRESS, ExitCode.WARNINGS) for note in report.notes)
+    notes = tuple(
+        note if note.code is ExitCode.OK else FileNote(IN_PROGRESS, ExitCode.WARNINGS) for note in report.notes
+    )
     return replace(report, entries=Entries(entries), counts=+counts, notes=notes, worst_entry=ExitCode.WARNINGS)

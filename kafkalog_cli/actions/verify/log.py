@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.actions.reports.log_questions import NO_LEADER_EPOCH
-from kafkalog_cli.actions.reports.segment_walk import Damaged, SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import DamagedBytes, SegmentWalk, Stretch
 from kafkalog_cli.actions.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
@@ -309,7 +309,7 @@ class LogCheck:
             got = str(header.magic) if isinstance(header, Batch) else ""
             self._find(FindingKind.UNKNOWN_MAGIC, message, position=position, expected="0 to 2", got=got)
 
-    def _tell_range(self, file: ReadableFile, damaged: Damaged) -> None:
+    def _tell_range(self, file: ReadableFile, damaged: DamagedBytes) -> None:
         unreadable = next(unreadable_ranges(file, damaged.start, damaged.end), None)
         if unreadable is not None:
             self.findings.append(of_fault(self._path, unreadable))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
-from kafkalog_cli.actions.listing.root import RootState
+from kafkalog_cli.actions.listing.root import LogDirRoot
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.index_reports import PartitionReports
 from kafkalog_cli.actions.reports.index_verdict import FileReport
@@ -43,7 +43,7 @@ class Level(Enum):
 
 
 @unique
-class Target(Enum):
+class TargetKind(Enum):
     """The kind of thing that a verification is about."""
 
     PARTITION = "partition"
@@ -79,7 +79,7 @@ class Verification:
 
     path: str
     level: Level
-    target: Target = Target.PARTITION
+    target: TargetKind = TargetKind.PARTITION
     topic: str | None = None
     partition: int | None = None
     findings: tuple[Finding, ...] = ()
@@ -116,7 +116,7 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class VerifyTask:
     """A partition to verify, with what is known of its log directory and topic.
 
     `wanted` names the files to verify (None: all). `elsewhere` are findings about other directories of the same
@@ -127,7 +127,7 @@ class Task:
     partition: Partition
     level: Level
     now_ms: int
-    root: RootState | None = None
+    root: LogDirRoot | None = None
     facts: TopicFacts = field(default_factory=TopicFacts)
     elsewhere: tuple[Finding, ...] = ()
     wanted: frozenset[str] | None = None
@@ -141,7 +141,7 @@ def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
     return directory if wanted is None or len(wanted) > 1 else f"{directory.rstrip('/')}/{next(iter(wanted))}"
 
 
-def verify_partition(means: Means, task: Task) -> Verification:
+def verify_partition(means: Means, task: VerifyTask) -> Verification:
     """Return the verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
     partition = task.partition
     if task.leftover is not None:
@@ -169,7 +169,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
     return Verification(
         shown_path(partition.path, task.wanted),
         task.level,
-        Target.PARTITION,
+        TargetKind.PARTITION,
         partition.topic,
         partition.number,
         tuple(with_path(one, partition.path) for one in _advised(found, task.facts)),
@@ -180,7 +180,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
     )
 
 
-def _from_log_start(log: LogRange | None, root: RootState, partition: Partition) -> LogRange | None:
+def _from_log_start(log: LogRange | None, root: LogDirRoot, partition: Partition) -> LogRange | None:
     """Return the offsets from the log start on: earlier records of the first segment are deleted for readers."""
     log_start = root.offsets_of(partition.topic, partition.number).log_start
     return (
@@ -190,14 +190,14 @@ def _from_log_start(log: LogRange | None, root: RootState, partition: Partition)
     )
 
 
-def _of_leftover(task: Task, leftover: Finding) -> Verification:
+def _of_leftover(task: VerifyTask, leftover: Finding) -> Verification:
     partition = task.partition
     if task.advance is not None:
         task.advance(sum(segment.log.size_bytes for segment in partition.segments), partition.path)
     return Verification(
         partition.path,
         task.level,
-        Target.PARTITION,
+        TargetKind.PARTITION,
         partition.topic,
         partition.number,
         (with_path(leftover, partition.path),),
@@ -214,7 +214,7 @@ class _Looked:
     is_thinned: bool = False
 
 
-def _gap_judge(task: Task, looked: _Looked) -> GapJudge:
+def _gap_judge(task: VerifyTask, looked: _Looked) -> GapJudge:
     """Return the judge of offset gaps, from the policy, the checkpoints of cleaner and log start, and the batches."""
     partition, root = task.partition, task.root
     lines = None if root is None else root.offsets_of(partition.topic, partition.number)
@@ -228,7 +228,7 @@ def _gap_judge(task: Task, looked: _Looked) -> GapJudge:
     )
 
 
-def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
+def _walked(means: Means, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
     from kafkalog_cli.actions.verify.from_reports import findings_of
 
@@ -271,7 +271,7 @@ def _stem(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
+def _quick(means: Means, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check names, sizes, batch headers and checkpoints, for the level quick."""
     partition = task.partition
     check = HeaderCheck(means.fs, partition, means.limits, task.wanted, means.choice, task.onlooker)
@@ -291,7 +291,7 @@ def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
     return _Looked(check.log or seven.log, totals, check.has_tail_damage, check.was_cleaned)
 
 
-def _is_wanted(task: Task, kind: FileKind) -> bool:
+def _is_wanted(task: VerifyTask, kind: FileKind) -> bool:
     return task.wanted is None or kind.value in task.wanted
 
 

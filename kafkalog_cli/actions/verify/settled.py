@@ -10,7 +10,7 @@ from kafkalog_cli.actions.reports.fresh_looks import MAY_BE_UNUSED, FileStamp, F
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
-from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, verify_partition
+from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification, VerifyTask, verify_partition
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.logdir import PartitionPath
@@ -21,7 +21,7 @@ CHANGING = "what changed while it was read"
 _Identity = tuple[FindingKind, str, int | None, int | None, str, int | None]
 
 
-def settled_verification(means: Means, task: Task) -> Verification:
+def settled_verification(means: Means, task: VerifyTask) -> Verification:
     """Verify a partition; a finding stands if every repeated check has it, or if no file changed meanwhile.
 
     A partition that is removed or renamed meanwhile gets one info finding. Raises as `verify_partition`.
@@ -118,7 +118,7 @@ def _with_unused_entries(fs: Filesystem, result: Verification) -> Verification:
 _LATER = "verify again once the broker has rolled the segment, or is stopped"
 
 
-def _reopened(means: Means, task: Task) -> Task:
+def _reopened(means: Means, task: VerifyTask) -> VerifyTask:
     """Return the task with the partition's current files and the current lines of the checkpoints."""
     fs = means.fs
     root = task.root
@@ -137,4 +137,4 @@ def removed(fs: Filesystem, directory: PartitionPath, level: Level) -> Verificat
     message = "it was removed or renamed while this run went on: its topic was deleted, or a broker moved it"
     found = finding(FindingKind.MARKED_DIRECTORY, directory.path, message, broker_effect="none")
     name = directory.directory
-    return Verification(directory.path, level, Target.PARTITION, name.topic, name.partition, (found,))
+    return Verification(directory.path, level, TargetKind.PARTITION, name.topic, name.partition, (found,))

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, cast
 
 from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
 from kafkalog_cli.actions.in_order import Sized
-from kafkalog_cli.actions.listing.root import RootState, read_root, root_above
+from kafkalog_cli.actions.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.actions.reports.fresh_looks import FreshLooks
 from kafkalog_cli.actions.reports.segment_reports import Means
 from kafkalog_cli.actions.selection import Selection, expand, nothing_selected, partition_paths
@@ -16,8 +16,8 @@ from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.against import Comparison, ReplicaPolicy
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, with_path
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
-from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, shown_path
-from kafkalog_cli.actions.verify.places import GivenPolicy, Places, TopicFacts, read_topic_id, topic_facts
+from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
+from kafkalog_cli.actions.verify.places import GivenPolicy, PartitionPlaces, TopicFacts, read_topic_id, topic_facts
 from kafkalog_cli.actions.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.actions.verify.settled import removed, settled_findings, settled_verification
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
@@ -89,8 +89,8 @@ class Verifier:
     def __init__(self, means: Means, request: VerifyRequest) -> None:
         self._means = means
         self._request = request
-        self._places = Places()
-        self._roots: dict[str, RootState | None] = {}
+        self._places = PartitionPlaces()
+        self._roots: dict[str, LogDirRoot | None] = {}
         self._failed: list[Failed] = []
         self._settings: SettingsSource | None = None
         self._verify = _Verify(means, self._roots)
@@ -125,12 +125,12 @@ class Verifier:
         log_start = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
         return ReplicaPolicy(compacted, log_start or 0)
 
-    def root_of(self, path: str) -> RootState | None:
+    def root_of(self, path: str) -> LogDirRoot | None:
         """Return the log directory of a partition, None if it is in none."""
         log_dir = self._log_dir(path)
         return None if log_dir is None else self._root(log_dir)
 
-    def parts(self, paths: Sequence[str]) -> Iterator[Task | Result]:
+    def parts(self, paths: Sequence[str]) -> Iterator[VerifyTask | Result]:
         """Yield the partitions to verify, without their roots, and the results already known, in order.
 
         Raises as `run`.
@@ -208,22 +208,22 @@ class Verifier:
         elif selection.takes(directory):
             yield _Target(PartitionPath(parent, directory), frozenset({name}))
 
-    def _part(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> Task | Result:
+    def _part(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> VerifyTask | Result:
         path = target.directory.path
         if target.is_root:
-            root = cast(RootState, self._root(path))
+            root = cast(LogDirRoot, self._root(path))
             level = self._request.level
             findings = tuple(with_path(one, path) for one in (*self._root_findings(root), *across[path]))
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
-            return Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
+            return Verification(shown, level, TargetKind.LOG_DIR, findings=findings, files=target.wanted)
         try:
             return self._task(target, settings)
         except KafkalogError as error:
             return removed(self._means.fs, target.directory, self._request.level) or Failed(path, error)
 
-    def _task(self, target: _Target, settings: SettingsSource) -> Task:
+    def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
         fs, path, request = self._means.fs, target.directory.path, self._request
         log_dir = self._log_dir(path)
         partition = self._open(target)
@@ -231,14 +231,14 @@ class Verifier:
         root = None if log_dir is None else self._root(log_dir)
         advance = None if request.progress is None or not request.engine.is_here else request.progress.advance
         if target.wanted is not None:
-            return Task(partition, request.level, request.now_ms, wanted=target.wanted, advance=advance)
+            return VerifyTask(partition, request.level, request.now_ms, wanted=target.wanted, advance=advance)
         leftover = None if root is None else staged_finding(root, partition.directory.name)
         if leftover is not None:
-            return Task(partition, request.level, request.now_ms, advance=advance, leftover=leftover)
+            return VerifyTask(partition, request.level, request.now_ms, advance=advance, leftover=leftover)
         facts = self._facts(target, partition)
         topic_id = read_topic_id(fs, path)
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
-        return Task(partition, request.level, request.now_ms, facts=facts, elsewhere=elsewhere, advance=advance)
+        return VerifyTask(partition, request.level, request.now_ms, facts=facts, elsewhere=elsewhere, advance=advance)
 
     def _facts(self, target: _Target, partition: Partition) -> TopicFacts:
         log_dir = self._log_dir(partition.path)
@@ -271,12 +271,12 @@ class Verifier:
                 raise
         return Partition(target.directory.path, target.directory.directory, ())
 
-    def _sized(self, part: Task | Result) -> Sized[Result]:
-        if not isinstance(part, Task):
+    def _sized(self, part: VerifyTask | Result) -> Sized[Result]:
+        if not isinstance(part, VerifyTask):
             return Sized(lambda: part, None)
         return Sized(lambda: self._verified(part), log_bytes(part.partition, part.wanted))
 
-    def _verified(self, task: Task) -> Result:
+    def _verified(self, task: VerifyTask) -> Result:
         path, engine, progress = task.partition.path, self._request.engine, self._request.progress
         try:
             log_dir = self._log_dir(path)
@@ -290,11 +290,11 @@ class Verifier:
 
     # ---- log directories
 
-    def _root_findings(self, root: RootState) -> tuple[Finding, ...]:
+    def _root_findings(self, root: LogDirRoot) -> tuple[Finding, ...]:
         """Return the findings about the root's files, except transient findings in files that a broker is writing."""
         fs = self._means.fs
         looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._means.sleep)
-        seen: RootState | None = root
+        seen: LogDirRoot | None = root
 
         def look() -> tuple[Finding, ...]:
             nonlocal seen
@@ -310,13 +310,13 @@ class Verifier:
         parent = path.rpartition("/")[0]
         return parent if parent in self._roots else log_dir_of(self._means.fs, path)
 
-    def _root(self, path: str) -> RootState | None:
+    def _root(self, path: str) -> LogDirRoot | None:
         if path not in self._roots:
             self._roots[path] = root_above(self._means.fs, f"{path.rstrip('/')}/0")
         return self._roots[path]
 
 
-def verified(means: Means, task: Task) -> Result:
+def verified(means: Means, task: VerifyTask) -> Result:
     """Return the verification of a partition, or the error that prevented it."""
     try:
         return settled_verification(means, task)
@@ -327,11 +327,11 @@ def verified(means: Means, task: Task) -> Result:
 class _Verify:
     """Verifies a partition in any process; the state of log directories is the same for many and is sent once."""
 
-    def __init__(self, means: Means, roots: dict[str, RootState | None]) -> None:
+    def __init__(self, means: Means, roots: dict[str, LogDirRoot | None]) -> None:
         self._means = means
         self._roots = roots
 
-    def __call__(self, item: tuple[Task, str | None]) -> Verification:
+    def __call__(self, item: tuple[VerifyTask, str | None]) -> Verification:
         task, log_dir = item
         return settled_verification(self._means, replace(task, root=None if log_dir is None else self._roots[log_dir]))
 
@@ -352,7 +352,7 @@ def left_alone(here: Partition, level: Level, found: Finding) -> Verification:
 
 
 def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:
-    return Verification(here.path, level, Target.COMPARISON, here.topic, here.number, findings)
+    return Verification(here.path, level, TargetKind.COMPARISON, here.topic, here.number, findings)
 
 
 def _files_together(targets: Iterable[_Target]) -> list[_Target]:

@@ -13,7 +13,7 @@ from kafkalog_cli.actions.export.files import MadeFile, PartitionFiles, Source, 
 from kafkalog_cli.actions.export.progress import record_digest
 from kafkalog_cli.actions.export.request import ExportRequest, FileFormat, OnDamage
 from kafkalog_cli.actions.partition_facts import topic_id_of
-from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import ReadRequest
 from kafkalog_cli.actions.same_place import Sight, Sights
@@ -34,14 +34,14 @@ MOST_TOLD = 1000
 Render = Callable[[RecordBlock], bytes]
 
 
-class Lines(Protocol):
+class LineRenderer(Protocol):
     """Renders records as lines; Spark sends it to every worker."""
 
     def of_segment(self, partition: Partition, name: str, *, is_seven: bool) -> Render:
         """Return the function that renders the blocks of a segment file, a line per record."""
 
 
-class Where(NamedTuple):
+class StagingPlace(NamedTuple):
     """The staging directory, and the attributes of the files in it."""
 
     staging: str
@@ -79,13 +79,13 @@ class TaskDone(NamedTuple):
     pieces: list[PieceDone]
     damage: list[DamagedLog]
     untold: int
-    notes: list[Note]
+    notes: list[ReadNote]
 
 
 class ExportTask:
     """The work of a task; Spark sends it to every worker. `job_bytes` is what all tasks together read."""
 
-    def __init__(self, request: ExportRequest, where: Where, lines: Lines | None, job_bytes: int) -> None:
+    def __init__(self, request: ExportRequest, where: StagingPlace, lines: LineRenderer | None, job_bytes: int) -> None:
         self._request = request
         self._job_bytes = job_bytes
         self._where = where
@@ -131,7 +131,7 @@ class _PieceExport:
         self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, choice: KernelChoice, views: BrokerViews
     ) -> None:
         self.damage: list[DamagedLog] = []
-        self.notes: list[Note] = []
+        self.notes: list[ReadNote] = []
         self._fs = fs
         self._piece = piece
         self._request = request
@@ -145,7 +145,7 @@ class _PieceExport:
         self._log = LogRead(fs, self._partition, wanted, choice, self._view)
         self._last_offset: int | None = None
 
-    def run(self, files: PartitionFiles, lines: Lines | None) -> PieceDone:
+    def run(self, files: PartitionFiles, lines: LineRenderer | None) -> PieceDone:
         log = self._log
         is_json = self._request.format is FileFormat.JSON
         codes: set[ExitCode] = set()

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.publishing.new_partitions import is_staged, record_of
-from kafkalog_cli.storage.publishing.record import ComingFile, Record
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,6 @@ def import_leftovers(fs: Filesystem, log_dir: str, directories: Iterable[str]) -
     )
 
 
-def _is_placed(fs: Filesystem, path: str, record: Record, name: str) -> bool:
+def _is_placed(fs: Filesystem, path: str, record: RunRecord, name: str) -> bool:
     status = fs.status(path)
     return status is not None and status.inode == record.state.get("inodes", {}).get(name)

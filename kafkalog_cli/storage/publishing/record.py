@@ -26,7 +26,7 @@ class ComingFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RunRecord:
     """The record of a committed run.
 
     `output` is the directory. `what` says how its files are made, and `state` what they contain; both are data of the
@@ -40,7 +40,7 @@ class Record:
     coming: tuple[ComingFile, ...] = field(default=())
 
 
-def read_record(fs: Filesystem, path: str) -> Record | None:
+def read_record(fs: Filesystem, path: str) -> RunRecord | None:
     """Read the record in a file, None if the file does not exist. Raises UnsupportedFormat, Unreadable, OSError."""
     if fs.status(path) is None:
         return None
@@ -57,7 +57,7 @@ def read_record(fs: Filesystem, path: str) -> Record | None:
             _check_below(name, most_names=1)
         for one in coming:
             _check_below(one.path)
-        return Record(str(found["output"]), run, what, state, coming)
+        return RunRecord(str(found["output"]), run, what, state, coming)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         reason = f"it is not what an earlier run wrote, so where that ended is not known: {error}"
         raise UnsupportedFormat(path=path, reason=reason) from error
@@ -73,7 +73,7 @@ def _check_below(path: str, most_names: int = _MOST_NAMES) -> None:
         raise ValueError(f"{path!r} is not the name of a file below it")
 
 
-def record_bytes(record: Record) -> bytes:
+def record_bytes(record: RunRecord) -> bytes:
     """Return the bytes of the record's file, which `read_record` reads."""
     fields = {
         "version": VERSION,

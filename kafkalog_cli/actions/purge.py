@@ -84,7 +84,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """The files and runs to remove from one partition. `waiting` counts files and runs that are not due or old enough yet.
+    """The files and runs to remove from one partition. `waiting` counts the files and runs that are not due yet.
 
     `leftover`: the directory is an import's leftover and not a partition, and is removed itself.
     """

@@ -20,7 +20,7 @@ from kafkalog_cli.output.stream import ResultStream, printable
 
 @dataclass(frozen=True, slots=True)
 class LsRequest:
-    """The options of one run. `segments`: a row per segment, not per partition; `transactions`: find open transactions."""
+    """The options of one run. `segments`: a row per segment, not per partition; `transactions`: search for them."""
 
     selection: Selection
     segments: bool

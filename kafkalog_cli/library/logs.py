@@ -268,8 +268,8 @@ def new_partition(path: str | PathLike[str], topic_id: str | None = None) -> Par
     """Return a partition that does not exist yet: its first `append` creates the directory. Other calls find no log.
 
     `topic_id` is the topic's id, as Kafka prints it. None: the metadata log beside it is expected to have the id;
-    otherwise a broker will set the directory aside, and a LogWarning reports this. Raises UsageError if the path is not a
-    partition's or exists already.
+    otherwise a broker will set the directory aside, and a LogWarning reports this. Raises UsageError if the path exists
+    already or is not a partition's.
     """
     from kafkalog_cli.library.appending import new_partition as checked
 

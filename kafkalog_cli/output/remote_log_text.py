@@ -10,7 +10,7 @@ PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELE
 
 
 def remote_log_text(record: ApiMessage) -> str | UnreadableRecord:
-    """Return the text of one record; UnreadableRecord with the exception's message if its Java class would not accept it."""
+    """Return the text of one record; UnreadableRecord with the exception's message if its Java class refuses it."""
     message = record.message
     if record.name == "RemotePartitionDeleteMetadataRecord":
         state = _state(PARTITION_STATES, message["remotePartitionDeleteState"])

@@ -39,7 +39,7 @@ class LineEdit(NamedTuple):
 
 
 class OldLine(NamedTuple):
-    """A partition's line as it was: its text, and its place (the number of lines before it). Both are None without a line."""
+    """A partition's line as it was: its text, and its place (the number of lines before it); None without a line."""
 
     topic: str
     partition: int

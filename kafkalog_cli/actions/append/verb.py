@@ -1,4 +1,4 @@
-"""The verb `append`: records from files or standard input, to a partition, to a topic's partitions, or to a new partition."""
+"""The verb `append`: records from files or standard input, to one partition, to a topic's, or to a new partition."""
 
 from __future__ import annotations
 

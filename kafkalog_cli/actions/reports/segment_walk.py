@@ -216,8 +216,8 @@ class SegmentWalk:
         """Yield one unbroken chain, and return the start of the next.
 
         Batches with bad CRCs are held back until a good batch follows. A damaged length leads the chain astray, and
-        false batches must not hide real batches. If a batch with a bad CRC has an offset that the segment cannot contain,
-        the chain is astray already. It ends there, even if more batches seem to follow.
+        false batches must not hide real batches. If a batch with a bad CRC has an offset that the segment cannot
+        contain, the chain is astray already. It ends there, even if more batches seem to follow.
         """
         deep = self._records is not None
         scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep)

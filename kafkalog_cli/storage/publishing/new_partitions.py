@@ -212,7 +212,7 @@ class NewPartitions:
         return Completed(placed, tuple(name for name, is_there in found if not is_there), record.what)
 
     def _must_go(self, one: StagedPartition, replaces_empty: bool) -> bool:
-        """Whether an empty partition must make room for the new partition. Raises Refused if anything else is in its place.
+        """Whether an empty partition must make room for the new partition. Raises Refused if any other is in its place.
 
         Raises Refused too if the staged directory no longer exists.
         """

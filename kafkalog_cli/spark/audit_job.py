@@ -19,8 +19,8 @@ from kafkalog_cli import __version__
 from kafkalog_cli.actions.audit.audit import Audited, AuditedLogDir, AuditTask, audit_partition, audit_task, log_dir_of
 from kafkalog_cli.actions.audit.columns import audit_table
 from kafkalog_cli.actions.audit.history import run_of
-from kafkalog_cli.actions.reports.segment_reports import Means
-from kafkalog_cli.actions.same_place import Sights
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
+from kafkalog_cli.actions.same_place import PartitionIdentities
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.partition import Level, TargetKind, VerifyTask
 from kafkalog_cli.actions.verify.verify import Failed, Result, Verifier, VerifyRequest
@@ -65,9 +65,9 @@ class Audit:
             raise UsageError(reason="--keys reads records, which --level quick does not")
         self._limits = request.limits
         wanted = VerifyRequest(request.selection, request.level, request.now_ms, request.metadata_path)
-        verifier = Verifier(Means(fs, request.limits), wanted)
+        verifier = Verifier(ReadContext(fs, request.limits), wanted)
         full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another working directory
-        sights = Sights(fs, socket.gethostname())
+        sights = PartitionIdentities(fs, socket.gethostname())
         self.parts = [_part(part, verifier, sights, request.top) for part in verifier.parts(full)]
 
     @property
@@ -125,7 +125,9 @@ def _grouped(sizes: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _part(part: VerifyTask | Result, verifier: Verifier, sights: Sights, top: int | None) -> AuditTask | Audited:
+def _part(
+    part: VerifyTask | Result, verifier: Verifier, sights: PartitionIdentities, top: int | None
+) -> AuditTask | Audited:
     if not isinstance(part, VerifyTask):
         is_root = not isinstance(part, Failed) and part.target is TargetKind.LOG_DIR
         return Audited(part, log_dir_of(part.path, verifier.settings) if is_root else None)
@@ -161,11 +163,13 @@ class AuditWork:
         """Audit some partitions. Nothing is written, so a task that Spark retries finds the same."""
         fs, choice = RealFilesystem(), KernelChoice()
         choice.expect(self._job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
-        sights = Sights(fs, socket.gethostname())
-        return [_audited(Means(fs, self._limits, choice), fs, task, sights) for task in tasks]
+        sights = PartitionIdentities(fs, socket.gethostname())
+        return [_audited(ReadContext(fs, self._limits, choice), fs, task, sights) for task in tasks]
 
 
-def _audited(means: Means, fs: WritableFilesystem, task: AuditTask, sights: Sights) -> Audited:
+def _audited(
+    read_context: ReadContext, fs: WritableFilesystem, task: AuditTask, sights: PartitionIdentities
+) -> Audited:
     """Audit one partition, after a check that the worker sees the same directory as the driver.
 
     Another disk, or none, may be mounted on the worker.
@@ -175,7 +179,7 @@ def _audited(means: Means, fs: WritableFilesystem, task: AuditTask, sights: Sigh
             sights.check(task.seen)
     except KafkalogError as error:
         return Audited(Failed(task.task.partition.path, error), task.log_dir)
-    return audit_partition(means, fs, task)
+    return audit_partition(read_context, fs, task)
 
 
 def audit(spark: SparkSession, paths: Sequence[str], *, level: str = "normal", top: int | None = None) -> DataFrame:

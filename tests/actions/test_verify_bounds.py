@@ -54,11 +54,11 @@ def test_where_offsets_do_not_follow(as_matrix):
         rows = [(2, 1, 1, base, last, 0, 70) for base, last in ((3, 4), (second, second), (third, third))]
         batches = columns(rows, as_matrix=as_matrix)
         ordered = 4 < second < third
-        stretch = SimpleNamespace(
+        batch_run = SimpleNamespace(
             batches=batches, base_offset=[3, second, third], last_offset=[4, second, third], is_ordered=ordered
         )
-        assert rows_behind_gaps(stretch) == [row for row, gap in ((1, second != 5), (2, third != second + 1)) if gap]
-        assert has_gap(stretch) == (ordered and (second > 5 or third > second + 1))
+        assert rows_behind_gaps(batch_run) == [row for row, gap in ((1, second != 5), (2, third != second + 1)) if gap]
+        assert has_gap(batch_run) == (ordered and (second > 5 or third > second + 1))
 
 
 def gap(first, last):

@@ -10,7 +10,7 @@ from logs import indexes
 from makers import SmallLog
 from naive_reader import read_batches
 
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.verify.diagnose import Finding
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Level, Verification, VerifyTask, verify_partition
@@ -51,7 +51,7 @@ def verified(files: dict[str, bytes], level: Level = Level.DEEP) -> Verification
     """What is found in a partition of such files."""
     fs = FaultyFilesystem({f"{FOLDER}/{name}": data for name, data in files.items()})
     task = VerifyTask(open_partition(fs, FOLDER), level, NOW_MS)
-    return verify_partition(Means(fs, choice=PLAIN), task)
+    return verify_partition(ReadContext(fs, choice=PLAIN), task)
 
 
 def bad(findings: tuple[Finding, ...]) -> set[Told]:

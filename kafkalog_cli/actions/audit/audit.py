@@ -12,9 +12,9 @@ from kafkalog_cli.actions.compact.choose import USED_SETTINGS, plan_compact
 from kafkalog_cli.actions.compact.plan import CompactRequest
 from kafkalog_cli.actions.listing.listing import list_partition
 from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.root_state import RootState
-from kafkalog_cli.actions.same_place import Sight
+from kafkalog_cli.actions.same_place import PartitionIdentity
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.partition import VerifyTask
 from kafkalog_cli.actions.verify.verify import Failed, Result, verified
@@ -101,7 +101,7 @@ class AuditTask:
     log_dir: AuditedLogDir | None = None
     cleaner: CleanerSettings | None = None
     top: int | None = None
-    seen: Sight | None = None
+    seen: PartitionIdentity | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -146,11 +146,11 @@ def _cleaner_settings(settings: SettingsSource, log_dir: str, topic: str, *, has
     return {**texts, CLEANUP_POLICY: COMPACT}
 
 
-def audit_partition(means: Means, fs: WritableFilesystem, task: AuditTask) -> Audited:
+def audit_partition(read_context: ReadContext, fs: WritableFilesystem, task: AuditTask) -> Audited:
     """Verify a partition and collect its statistics. Nothing is changed."""
     keys = None if task.top is None else KeyStatistics(task.top)
     log = LogStatistics(keys)
-    result = verified(means, replace(task.task, onlooker=log))
+    result = verified(read_context, replace(task.task, listener=log))
     if isinstance(result, Failed):
         return Audited(result, task.log_dir)
     partition = task.task.partition

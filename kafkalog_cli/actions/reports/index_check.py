@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkalog_cli.actions.reports.entry_order import ascending, rises
 from kafkalog_cli.actions.reports.index_verdict import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
-from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.index import OffsetIndex
@@ -70,8 +70,8 @@ _STYLES = tuple(map(Style, range(ANY_STYLE + 1)))
 class OffsetIndexCheck:
     """Checks the entries in use of one offset index while its segment is walked.
 
-    Give `see` every stretch in order, then call `finish`. Without a log call neither: then `judge_order` finds only the
-    order of the entries.
+    Give `see` every BatchRun in order, then call `finish`. Without a log call neither: then `judge_order` finds only
+    the order of the entries.
 
     An entry (offset, position) is right if a batch starts at the position and the offset fits. Before 2.0, the offset
     is the first of the batch, since 2.0 the last. From 2.0 to 4.0 an append call of several batches got one entry: then
@@ -99,38 +99,38 @@ class OffsetIndexCheck:
     def __len__(self) -> int:
         return len(self._offset)
 
-    def see(self, stretch: Stretch) -> None:
-        """Check the entries that point into `stretch`."""
+    def see(self, batch_run: BatchRun) -> None:
+        """Check the entries that point into `batch_run`."""
         order, positions, at = self._order, self._position, self._next
         count = len(order)
-        if stretch.batches.matrix is not None and isinstance(order, range):
-            at = self._see_many(stretch, at)
-        while at < count and positions[order[at]] < stretch.end:
+        if batch_run.batches.matrix is not None and isinstance(order, range):
+            at = self._see_many(batch_run, at)
+        while at < count and positions[order[at]] < batch_run.end:
             slot = order[at]
             if self._finding[slot] == EntryFinding.FITS:
                 at += 1
                 continue
             position = positions[slot]
-            row = bisect_right(stretch.position, position) - 1
+            row = bisect_right(batch_run.position, position) - 1
             if row < 0:
                 self._finding[slot] = EntryFinding.IN_DAMAGE if position >= 0 else EntryFinding.NOT_A_BATCH
             else:
-                self._compare(slot, stretch, row)
+                self._compare(slot, batch_run, row)
             at += 1
         self._next = at
-        self._close_calls(stretch)
+        self._close_calls(batch_run)
 
-    def _see_many(self, stretch: Stretch, at: int) -> int:
+    def _see_many(self, batch_run: BatchRun, at: int) -> int:
         """Check many entries at once, from slot `at` on, and return the slot from which to continue one by one.
 
-        An entry fits if it has the position and last offset of a batch v2. If all entries in the stretch fit, the
+        An entry fits if it has the position and last offset of a batch v2. If all entries in the run fit, the
         returned slot is after them, else it is `at`.
         """
         import numpy as np
 
-        batches: Any = stretch.batches
+        batches: Any = batch_run.batches
         position, base_offset, last_offset = batches.position, batches.base_offset, batches.last_offset
-        end = bisect_left(self._position, stretch.end, at)
+        end = bisect_left(self._position, batch_run.end, at)
         if end == at:
             return at
         slots = slice(at, end)
@@ -206,10 +206,10 @@ class OffsetIndexCheck:
             else:
                 yield Entry(slot, fields, verdict, self._detail(slot), Style.NONE, tolerable)
 
-    def _compare(self, slot: int, stretch: Stretch, row: int) -> None:
+    def _compare(self, slot: int, batch_run: BatchRun, row: int) -> None:
         """Judge an entry that points to the batch of `row`, or into it."""
         offset = self._offset[slot]
-        start, first, last = stretch.position[row], stretch.base_offset[row], stretch.last_offset[row]
+        start, first, last = batch_run.position[row], batch_run.base_offset[row], batch_run.last_offset[row]
         self._batch[slot], self._batch_first[slot], self._batch_last[slot] = start, first, last
         if start != self._position[slot]:
             self._finding[slot] = EntryFinding.NOT_A_BATCH
@@ -217,50 +217,54 @@ class OffsetIndexCheck:
             self._finding[slot] = EntryFinding.FIRST_BATCH
         elif offset == last:
             # The header of a compressed message set lacks its first offset; only for a single message is it known.
-            known = first if first != NO_OFFSET else stretch.offset_before(row) + 1
+            known = first if first != NO_OFFSET else batch_run.offset_before(row) + 1
             self._fits(slot, ANY_STYLE if known == last else _BATCH_END)
         elif offset == first:
             self._fits(slot, Style.FIRST_OFFSET)
-        elif offset <= stretch.offset_before(row):
+        elif offset <= batch_run.offset_before(row):
             self._finding[slot] = EntryFinding.OFFSET_BEFORE
         elif offset > last:
             heapq.heappush(self._open_calls, (offset, slot))
         else:
-            self._compare_records(slot, stretch, row)
+            self._compare_records(slot, batch_run, row)
 
-    def _compare_records(self, slot: int, stretch: Stretch, row: int) -> None:
+    def _compare_records(self, slot: int, batch_run: BatchRun, row: int) -> None:
         """Judge an entry whose offset is in the batch of `row`, or in the gap before it."""
         offset = self._offset[slot]
         self._finding[slot] = EntryFinding.NEITHER_FIRST_NOR_LAST
-        if not stretch.holds(row, offset):
+        if not batch_run.holds(row, offset):
             self._finding[slot] = EntryFinding.NO_SUCH_OFFSET
             return
-        compressed_set = stretch.base_offset[row] == NO_OFFSET
-        if compressed_set and offset == stretch.offset_before(row) + 1 and (row or stretch.reached_before != NO_OFFSET):
+        compressed_set = batch_run.base_offset[row] == NO_OFFSET
+        if (
+            compressed_set
+            and offset == batch_run.offset_before(row) + 1
+            and (row or batch_run.reached_before != NO_OFFSET)
+        ):
             self._fits(slot, Style.FIRST_OFFSET)
             return
-        records = self._record_offsets(stretch.batches.row(row))
+        records = self._record_offsets(batch_run.batches.row(row))
         if records is not None and offset == records[1]:
             # From 2.0 to 4.0, the cleaner indexed the last record that it kept, not the batch's last offset.
             self._fits(slot, Style.APPEND_CALL)
-            self._call_end[slot] = stretch.position[row]
+            self._call_end[slot] = batch_run.position[row]
         elif records is not None and offset == records[0] and compressed_set:
             self._fits(slot, Style.FIRST_OFFSET)
 
-    def _close_calls(self, stretch: Stretch) -> None:
-        """Find the last batches of the append calls that started in this stretch or before."""
+    def _close_calls(self, batch_run: BatchRun) -> None:
+        """Find the last batches of the append calls that started in this run or before."""
         calls = self._open_calls
-        while calls and calls[0][0] <= stretch.reached[-1]:
+        while calls and calls[0][0] <= batch_run.reached[-1]:
             offset, slot = heapq.heappop(calls)
-            row = stretch.first_reaching(offset)
-            self._call_end[slot] = stretch.position[row]
-            if stretch.last_offset[row] == offset:
+            row = batch_run.first_reaching(offset)
+            self._call_end[slot] = batch_run.position[row]
+            if batch_run.last_offset[row] == offset:
                 self._fits(slot, Style.APPEND_CALL)
-            elif not stretch.holds(row, offset):
-                in_damage = stretch.is_after_damage and row == 0
+            elif not batch_run.holds(row, offset):
+                in_damage = batch_run.is_after_damage and row == 0
                 self._finding[slot] = EntryFinding.IN_DAMAGE if in_damage else EntryFinding.NO_SUCH_OFFSET
             else:
-                records = self._record_offsets(stretch.batches.row(row))
+                records = self._record_offsets(batch_run.batches.row(row))
                 self._finding[slot] = EntryFinding.NEITHER_FIRST_NOR_LAST
                 if records is not None and offset == records[1]:
                     self._fits(slot, Style.APPEND_CALL)

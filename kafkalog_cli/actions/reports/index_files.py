@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from kafkalog_cli.actions.reports.index_check import OffsetIndexCheck, RecordOffsets
 from kafkalog_cli.actions.reports.index_verdict import Entry, FileNote, FileReport, NoteKind, fault_note
 from kafkalog_cli.actions.reports.log_questions import Watch
-from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch, record_offsets
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk, record_offsets
 from kafkalog_cli.actions.reports.sidecar_files import (
     MAX_INDEX_BYTES,
     MAX_STATE_BYTES,
@@ -85,9 +85,9 @@ class IndexFile:
         self._faults = tuple(length_faults(cast("SegmentIndex[tuple[int, int]]", whole), used))
         self._zero_tail_bytes = _zero_tail(whole, used)
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, batch_run: BatchRun) -> None:
         """Check the entries that point to these batches."""
-        self._check.see(stretch)
+        self._check.see(batch_run)
 
     def finish(self, walk: SegmentWalk) -> None:
         """End the check after the walk of the whole segment."""

@@ -31,7 +31,7 @@ from kafkalog_cli.storage.segments.log_end import segment_end
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ReadContext:
     """The environment of a check. `sleep` (seconds) pauses before a fresh look at files that a broker changes."""
 
     fs: Filesystem
@@ -60,9 +60,9 @@ class SegmentReports:
     Afterwards `walk` has the facts about the log; None if the log was not read to its end.
     """
 
-    def __init__(self, means: Means, files: DirectoryFiles, segment: SegmentFiles, watch: Watch) -> None:
+    def __init__(self, read_context: ReadContext, files: DirectoryFiles, segment: SegmentFiles, watch: Watch) -> None:
         self.walk: SegmentWalk | None = None
-        self._means = means
+        self._read_context = read_context
         self._files = files
         self._segment = segment
         self._watch = watch
@@ -83,7 +83,7 @@ class SegmentReports:
             # the log is taken has no entry beyond the log's end.
             for file in segment.indexes:
                 files.hold(file, MAX_STATE_BYTES if file.name.kind is FileKind.TXN_INDEX else MAX_INDEX_BYTES)
-            log = IndexedLog(segment.log is not None, self._open_log(stack), self._means.limits)
+            log = IndexedLog(segment.log is not None, self._open_log(stack), self._read_context.limits)
             indexes = [
                 IndexFile(files, file, log)
                 for file in segment.indexes
@@ -106,7 +106,7 @@ class SegmentReports:
     def _open_log(self, stack: ExitStack) -> ReadableFile | None:
         if self._segment.log is not None:
             try:
-                return stack.enter_context(self._means.fs.open_read(self._segment.log.status.path))
+                return stack.enter_context(self._read_context.fs.open_read(self._segment.log.status.path))
             except KafkalogError as error:
                 self.say(FileNote(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED))
         return None
@@ -116,13 +116,13 @@ class SegmentReports:
             return
         observer = self._observer
         records = observer.records if observer is not None and observer.wants_records else None
-        walk = SegmentWalk(log, self._means.limits, self._means.choice, records=records)
-        for stretch in walk:
+        walk = SegmentWalk(log, self._read_context.limits, self._read_context.choice, records=records)
+        for batch_run in walk:
             for index in indexes:
-                index.see(stretch)
-            self._watch.see(stretch)
+                index.see(batch_run)
+            self._watch.see(batch_run)
             if observer is not None:
-                observer.see(stretch)
+                observer.see(batch_run)
             if not self._is_wanted(indexes):
                 break
         else:
@@ -166,7 +166,7 @@ class SegmentReports:
             found.append(f"at byte {walk.disordered_at}: offsets do not go up")
         if walk.unknown_magic_at is not None:
             found.append(f"at byte {walk.unknown_magic_at}: a batch with an unknown magic")
-        code = walk.exit_code(self._means.fs) if found else ExitCode.OK
+        code = walk.exit_code(self._read_context.fs) if found else ExitCode.OK
         if found:
             self._notes += [FileNote(message, code, NoteKind.LOG_DAMAGE) for message in found]
         return code
@@ -178,7 +178,7 @@ class SegmentReports:
         if is_whole or segment is None or self._segment.next_offset is not None or last_offset is None:
             return
         try:
-            end = segment_end(self._means.fs, segment, like_clean_start=True).next_offset
+            end = segment_end(self._read_context.fs, segment, like_clean_start=True).next_offset
         except (KafkalogError, OSError):  # reported for the file itself
             return
         if end <= last_offset:

@@ -192,9 +192,9 @@ def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | No
 def _skip_alike(left: ReplicaSide, right: ReplicaSide) -> None:
     """Skip batches that are the same on both sides, many at once if both sides have column matrices."""
     columns = list(_COMPARED)
-    while left.stretch is not None and right.stretch is not None:
-        ours, theirs = left.stretch.batches.matrix, right.stretch.batches.matrix
-        rows = min(len(left.stretch.batches) - left.row, len(right.stretch.batches) - right.row)
+    while left.batch_run is not None and right.batch_run is not None:
+        ours, theirs = left.batch_run.batches.matrix, right.batch_run.batches.matrix
+        rows = min(len(left.batch_run.batches) - left.row, len(right.batch_run.batches) - right.row)
         if not rows:
             if left.head() is None or right.head() is None:
                 return

@@ -10,7 +10,7 @@ from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
 from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.actions.reports.fresh_looks import FreshLooks
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection, expand, nothing_selected, partition_paths
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.against import Comparison, ReplicaPolicy
@@ -86,14 +86,14 @@ class Verifier:
     A path that cannot be verified gives a `Failed` and does not end the run.
     """
 
-    def __init__(self, means: Means, request: VerifyRequest) -> None:
-        self._means = means
+    def __init__(self, read_context: ReadContext, request: VerifyRequest) -> None:
+        self._read_context = read_context
         self._request = request
         self._places = PartitionPlaces()
         self._roots: dict[str, LogDirRoot | None] = {}
         self._failed: list[Failed] = []
         self._settings: SettingsSource | None = None
-        self._verify = _Verify(means, self._roots)
+        self._verify = _Verify(read_context, self._roots)
 
     def run(self, paths: Sequence[str]) -> Iterator[Result]:
         """Yield the results for `paths`.
@@ -140,26 +140,26 @@ class Verifier:
         above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
         known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
         settings = self._settings = SettingsSource(
-            self._means.fs,
+            self._read_context.fs,
             {name: text for name, text in self._request.config.items() if name != CLEANUP_POLICY},
             self._request.broker_properties,
             metadata_path=self._request.metadata_path,
             log_dirs=known,
-            kernels=self._means.choice,
+            kernels=self._read_context.choice,
         )
         for target in targets:
             if not target.is_root and target.wanted is None:
                 meta = settings.meta(self._log_dir(target.directory.path))
-                self._places.add(self._means.fs, target.directory, meta)
+                self._places.add(self._read_context.fs, target.directory, meta)
         total_bytes = sum(map(self._size_bytes, targets))
         if self._request.progress is not None:
             self._request.progress.expect(total_bytes)
-        if self._means.choice is not None and not self._request.engine.is_here:
-            self._means.choice.expect(total_bytes)  # each process sees only a few of the partitions
+        if self._read_context.choice is not None and not self._request.engine.is_here:
+            self._read_context.choice.expect(total_bytes)  # each process sees only a few of the partitions
         across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
         yield from self._failed
         if not targets and not self._failed:
-            yield Failed("", nothing_selected(self._means.fs, list(paths), self._request.selection))
+            yield Failed("", nothing_selected(self._read_context.fs, list(paths), self._request.selection))
         for target in targets:
             yield self._part(target, settings, across)
 
@@ -169,14 +169,14 @@ class Verifier:
         found: list[_Target] = []
         for path in paths:
             try:
-                for match in expand(self._means.fs, [path]):
+                for match in expand(self._read_context.fs, [path]):
                     found += self._of_path(match)
             except KafkalogError as error:
                 self._failed.append(Failed(path, error))
         return _files_together(found)
 
     def _of_path(self, path: str) -> Iterator[_Target]:
-        fs, selection = self._means.fs, self._request.selection
+        fs, selection = self._read_context.fs, self._request.selection
         status = fs.status(path)
         if status is None:
             raise PathNotFound(path=path)
@@ -193,7 +193,7 @@ class Verifier:
                 yield _Target(PartitionPath(trimmed, directory_name(trimmed)), is_root=True)
 
     def _of_file(self, path: str) -> Iterator[_Target]:
-        fs, selection = self._means.fs, self._request.selection
+        fs, selection = self._read_context.fs, self._request.selection
         parent, _, name = path.rpartition("/")
         parent = parent or ("/" if path.startswith("/") else ".")
         directory, kind = directory_name(parent), classify_file(name).kind
@@ -221,10 +221,10 @@ class Verifier:
         try:
             return self._task(target, settings)
         except KafkalogError as error:
-            return removed(self._means.fs, target.directory, self._request.level) or Failed(path, error)
+            return removed(self._read_context.fs, target.directory, self._request.level) or Failed(path, error)
 
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
-        fs, path, request = self._means.fs, target.directory.path, self._request
+        fs, path, request = self._read_context.fs, target.directory.path, self._request
         log_dir = self._log_dir(path)
         partition = self._open(target)
         check_layout(fs, path)
@@ -244,7 +244,7 @@ class Verifier:
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
         given = self._given_policy(partition, is_named=target.is_named)
-        topic_id = read_topic_id(self._means.fs, partition.path)
+        topic_id = read_topic_id(self._read_context.fs, partition.path)
         return topic_facts(partition, topic_id, log_dir, self.settings, given, root)
 
     def _given_policy(self, partition: Partition, *, is_named: bool) -> GivenPolicy:
@@ -265,7 +265,7 @@ class Verifier:
 
     def _open(self, target: _Target) -> Partition:
         try:
-            return open_partition(self._means.fs, target.directory.path)
+            return open_partition(self._read_context.fs, target.directory.path)
         except NotKafkaLayout:
             if target.wanted is None:
                 raise
@@ -280,7 +280,7 @@ class Verifier:
         path, engine, progress = task.partition.path, self._request.engine, self._request.progress
         try:
             log_dir = self._log_dir(path)
-            place = Place(self._means.fs, path, log_dir, is_locked=False)
+            place = Place(self._read_context.fs, path, log_dir, is_locked=False)
             return engine.do(self._verify, (task, log_dir), place)
         except KafkalogError as error:
             return Failed(path, error)
@@ -292,8 +292,8 @@ class Verifier:
 
     def _root_findings(self, root: LogDirRoot) -> tuple[Finding, ...]:
         """Return the findings about the root's files, except transient findings in files that a broker is writing."""
-        fs = self._means.fs
-        looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._means.sleep)
+        fs = self._read_context.fs
+        looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._read_context.sleep)
         seen: LogDirRoot | None = root
 
         def look() -> tuple[Finding, ...]:
@@ -308,18 +308,18 @@ class Verifier:
     def _log_dir(self, path: str) -> str | None:
         """Return the log directory of a partition, as it was given if it was, None if there is none."""
         parent = path.rpartition("/")[0]
-        return parent if parent in self._roots else log_dir_of(self._means.fs, path)
+        return parent if parent in self._roots else log_dir_of(self._read_context.fs, path)
 
     def _root(self, path: str) -> LogDirRoot | None:
         if path not in self._roots:
-            self._roots[path] = root_above(self._means.fs, f"{path.rstrip('/')}/0")
+            self._roots[path] = root_above(self._read_context.fs, f"{path.rstrip('/')}/0")
         return self._roots[path]
 
 
-def verified(means: Means, task: VerifyTask) -> Result:
+def verified(read_context: ReadContext, task: VerifyTask) -> Result:
     """Return the verification of a partition, or the error that prevented it."""
     try:
-        return settled_verification(means, task)
+        return settled_verification(read_context, task)
     except KafkalogError as error:
         return Failed(task.partition.path, error)
 
@@ -327,13 +327,15 @@ def verified(means: Means, task: VerifyTask) -> Result:
 class _Verify:
     """Verifies a partition in any process; the state of log directories is the same for many and is sent once."""
 
-    def __init__(self, means: Means, roots: dict[str, LogDirRoot | None]) -> None:
-        self._means = means
+    def __init__(self, read_context: ReadContext, roots: dict[str, LogDirRoot | None]) -> None:
+        self._read_context = read_context
         self._roots = roots
 
     def __call__(self, item: tuple[VerifyTask, str | None]) -> Verification:
         task, log_dir = item
-        return settled_verification(self._means, replace(task, root=None if log_dir is None else self._roots[log_dir]))
+        return settled_verification(
+            self._read_context, replace(task, root=None if log_dir is None else self._roots[log_dir])
+        )
 
 
 def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verification:

@@ -14,7 +14,7 @@ from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.actions.read.growing_end import growing_end
-from kafkalog_cli.actions.same_place import Sight, Sights
+from kafkalog_cli.actions.same_place import PartitionIdentities, PartitionIdentity
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import NothingSelected, Refused
 from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of, served_partitions
@@ -33,11 +33,11 @@ _MOST_NAMED = 3
 class ExportPlan(NamedTuple):
     """The tasks, the largest first. `gaps`: records that were deleted before they were exported.
 
-    `begun` has the progress of all logs. `seen` has the Sight of each partition that is read, by its path.
+    `begun` has the progress of all logs. `seen` has the PartitionIdentity of each partition that is read, by its path.
     """
 
     tasks: list[Task]
-    seen: dict[str, Sight]
+    seen: dict[str, PartitionIdentity]
     gaps: list[ReadNote]
     begun: Progress
 
@@ -107,7 +107,7 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
         raise _refusal(refused)
     tasks = tasks_of(fs, ranges, None, None, times=TIMES_OF_FILES)
     tasks.sort(key=lambda task: -sum(piece.size_bytes for piece in task))
-    sights = Sights(fs, socket.gethostname())
+    sights = PartitionIdentities(fs, socket.gethostname())
     return ExportPlan(tasks, {one.partition.path: sights.of(one.partition.path) for one in ranges}, gaps, begun)
 
 

@@ -16,7 +16,7 @@ from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import ReadRequest
-from kafkalog_cli.actions.same_place import Sight, Sights
+from kafkalog_cli.actions.same_place import PartitionIdentities, PartitionIdentity
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
@@ -52,7 +52,7 @@ class SeenTask(NamedTuple):
     """The pieces of a task, and what the driver saw of their partitions."""
 
     pieces: Task
-    seen: tuple[Sight, ...]
+    seen: tuple[PartitionIdentity, ...]
 
 
 class PieceDone(NamedTuple):
@@ -97,7 +97,7 @@ class ExportTask:
         Raises Refused if the worker sees another partition than the driver.
         """
         fs = RealFilesystem()
-        sights = Sights(fs, socket.gethostname())
+        sights = PartitionIdentities(fs, socket.gethostname())
         for seen in task.seen:
             sights.check(seen)
         choice = KernelChoice()

@@ -27,7 +27,8 @@ def compact(  # noqa: PLR0913
         str,
         typer.Option(
             metavar="N|until-stable",
-            help="How often a log is gone through: once as in a broker's round, or again for what can go then.",
+            help="Number of cleaning passes: 1, like one round of a broker, or N or until-stable to repeat while more"
+            " records become removable.",
         ),
     ] = "1",
     estimate: Annotated[

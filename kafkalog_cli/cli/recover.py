@@ -33,7 +33,8 @@ def recover(  # noqa: PLR0913
         bool,
         typer.Option(
             "--like-broker",
-            help="Do what a broker does when it starts, the marker of a clean shutdown obeyed, and stops cleanly.",
+            help="Repair exactly as a broker would at start-up, honouring .kafka_cleanshutdown, followed by a clean"
+            " stop.",
             rich_help_panel=RULES_PANEL,
         ),
     ] = False,

@@ -113,7 +113,7 @@ def _bounded(count: int, error: int) -> str:
 def _verdict(audited: Audited) -> str:
     """Return the verdict in a few words."""
     if isinstance(audited.result, Failed):
-        return "not looked at"
+        return "not checked"
     corruptions, warnings = (audited.result.count(one) for one in (Severity.CORRUPTION, Severity.WARNING))
     words = [f"corruption ({corruptions})"] if corruptions else []
     return ", ".join([*words, counted(warnings, "warning", "warnings")] if warnings else words) or NOTHING
@@ -140,10 +140,10 @@ def _totals(audited: Iterable[Audited]) -> str:
             parts.append(counted(count, one, many))
     failed = len(audited) - len(checked)
     if failed:
-        parts.append(f"{failed} not looked at")
+        parts.append(f"{failed} not checked")
     left_out = sorted({what for result in checked for what in result.not_looked_at})
     if left_out:
-        parts.append(f"not looked at: {printable(', '.join(left_out))}")
+        parts.append(f"not checked: {printable(', '.join(left_out))}")
     return "; ".join(parts)
 
 

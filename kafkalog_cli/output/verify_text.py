@@ -46,7 +46,7 @@ def _concerned(found: Finding) -> str:
 
 
 _NOT_COMPARED = (FindingKind.NOT_COMPARED, FindingKind.ONLY_ON_ONE_SIDE)
-_OF_TARGET = {TargetKind.COMPARISON: "compared, ", TargetKind.LOG_DIR: "its own files: "}
+_OF_TARGET = {TargetKind.COMPARISON: "compared, ", TargetKind.LOG_DIR: "checkpoints and meta.properties: "}
 
 
 def _summary(verification: Verification) -> str:
@@ -64,7 +64,7 @@ def _summary(verification: Verification) -> str:
     if totals.records:
         parts.append(counted(totals.records, "record", "records"))
     if verification.not_looked_at:
-        parts.append(f"not looked at: {printable(', '.join(verification.not_looked_at))}")
+        parts.append(f"not checked: {printable(', '.join(verification.not_looked_at))}")
     return f"{printable(verification.path)}: {'; '.join(parts)}"
 
 

@@ -378,7 +378,7 @@ class _Repair:
         epochs.truncate_from_start(self._log_start_offset)
         data = epochs.encode()
         if self._content(name) != data:
-            self._remark(wrong[0], "made anew from the leader epochs of the batches")
+            self._remark(wrong[0], "rebuilt from the leader epochs of the batches")
             self.draft.put(name, data)
 
     def _content(self, name: str) -> bytes | None:
@@ -402,9 +402,7 @@ class _Repair:
             raise Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED)) from failure
         for report in wrong:
             is_there = report.path.rpartition("/")[2] in self.draft
-            self._remark(
-                report, "made anew from the log" if is_there else "taken away: a newer one tells of all before it"
-            )
+            self._remark(report, "rebuilt from the log" if is_there else "removed: a newer snapshot has all entries")
 
     # -- what is said
 

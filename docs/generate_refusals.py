@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkalog_cli.actions.refusals import RULES, Action, Outcome, Rule
+from kafkalog_cli.actions.refusals import RULES, Action, Rule, RuleOutcome
 
 TARGET = Path(__file__).with_name("refusals.md")
 
@@ -30,8 +30,8 @@ def render() -> str:
 def row(rule: Rule) -> str:
     """One rule as a row."""
     commands = "all writers" if rule.actions == set(Action) else ", ".join(a.value for a in Action if a in rule.actions)
-    code = "" if rule.outcome is Outcome.WARNING else f" ({int(rule.outcome.exit_code)})"
-    flag = f"`{rule.flag}`" if rule.flag else ("–" if rule.outcome is Outcome.WARNING else "nothing")  # noqa: RUF001
+    code = "" if rule.outcome is RuleOutcome.WARNING else f" ({int(rule.outcome.exit_code)})"
+    flag = f"`{rule.flag}`" if rule.flag else ("–" if rule.outcome is RuleOutcome.WARNING else "nothing")  # noqa: RUF001
     cells = (f"`{rule.name}`", rule.when, commands, rule.outcome.value + code, flag)
     return "| " + " | ".join(cells) + " |\n"
 

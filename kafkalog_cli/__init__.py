@@ -56,7 +56,7 @@ _LIBRARY = (
 
 
 def __getattr__(name: str) -> object:
-    """What the library has, imported when it is asked for: the command starts without it."""
+    """Import a name of the library when it is first used: the command line starts without the library."""
     if name not in _LIBRARY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

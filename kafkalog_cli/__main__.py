@@ -13,7 +13,7 @@ NumPy and LLVM that makes some 60,000 objects: looking through them once takes 2
 
 
 def main() -> None:
-    """What the installed command calls: run the command line and end the process."""
+    """Run the command line and end the process; the installed command calls this."""
     code = exit_code()
     _end(code)
     sys.exit(code)
@@ -75,7 +75,7 @@ def _fill_standard_descriptors() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this stream's
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123
     if sys.stderr is None:

@@ -1,8 +1,8 @@
-"""What a caller can do wrong or the machine can refuse: exception classes and exit codes.
+"""Exception classes and exit codes, for mistakes of the caller and for refusals of the machine.
 
 Damage in a log is never an exception: it is a `kafkalog_cli.format.fault.Fault`, a value.
-The docstring of an error class is its message template; its `exit_code` is what the command
-returns when nothing else went wrong (design: one error, one code, listed in every man page).
+The docstring of an error class is its message template. The command returns its `exit_code` if nothing else went
+wrong. Each error has one code, which every man page lists.
 """
 
 import errno
@@ -80,7 +80,7 @@ class KafkalogError(Exception):
         super().__init__((type(self).__doc__ or "{reason}").format(**details, **words))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Between processes: as it was made; what `Exception` does would make it anew from its message alone."""
+        """Pickle the error with its details; the method of `Exception` would keep only the message."""
         return error_saying, (type(self), str(self), self.details, _number_of(self))
 
 
@@ -243,13 +243,13 @@ _NEXT_STEPS = {
 
 
 def next_step(error: BaseException) -> str:
-    """What can be done about what the operating system said, which is among the causes of `error`; "" if nothing."""
+    """Return the next step after an error of the operating system among the causes of `error`; "" if none is known."""
     number = _number_of(error)
     return "" if number is None else _NEXT_STEPS[number]
 
 
 def _number_of(error: BaseException) -> int | None:
-    """The number of what the operating system said, where it tells what to do."""
+    """Return the number of the operating system's error, if there is a next step for it."""
     cause: BaseException | None = error
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:  # what is raised from itself is its own cause
@@ -261,9 +261,9 @@ def _number_of(error: BaseException) -> int | None:
 
 
 def combined_exit_code(codes: list[ExitCode]) -> ExitCode:
-    """One exit code for several targets (product.md, "Exit codes").
+    """Return one exit code for several targets (see EXIT STATUS in the man pages).
 
-    One target: its own. Several: 130 if interrupted; the common code if all ended alike; else 4
+    One target: its own code. Several: 130 if interrupted; the common code if all ended alike; else 4
     if corruption was found; else 5 if any failed; else 3; else 0.
     """
     if not codes:

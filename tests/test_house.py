@@ -54,6 +54,27 @@ def test_a_base_class_of_ours_is_seen():
     assert list(classes_with_bases_of_ours(source)) == ["A", "B"]
 
 
+def class_places(sources):
+    """The files that define each public class, by its name; `sources` are texts by path."""
+    places = {}
+    for path, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(path)
+    return places
+
+
+def test_no_public_class_name_is_defined_twice():
+    """A name has one meaning, wherever it is read."""
+    sources = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
+    assert {name: places for name, places in class_places(sources).items() if len(places) > 1} == {}
+
+
+def test_a_class_name_that_is_defined_twice_is_seen():
+    sources = {"a.py": "class A: ...\nclass _B: ...", "b.py": "if x:\n    class A: ...\nclass _B: ...\nclass C: ..."}
+    assert class_places(sources) == {"A": ["a.py", "b.py"], "C": ["b.py"]}
+
+
 def files_on_the_way(argv, function):
     """The files of ours, in the order of calls, from the command's function to the first call of `function`."""
     found = []

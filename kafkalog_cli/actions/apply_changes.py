@@ -25,7 +25,7 @@ _ROOM_BYTES = 1 << 30
 
 @unique
 class MarkerUse(Enum):
-    """How a change treats the clean shutdown marker (safety.md)."""
+    """How a change treats the clean shutdown marker."""
 
     LEFT = "left"  # only whole closed segments are removed
     GIVEN_BACK = "given-back"  # an active segment is changed, no record is lost
@@ -33,7 +33,7 @@ class MarkerUse(Enum):
 
 
 @unique
-class Marker(Enum):
+class MarkerState(Enum):
     """The state of the clean shutdown marker after a change."""
 
     NONE = "none"  # there was no marker, or another run still needs it removed
@@ -51,7 +51,7 @@ class Applied(NamedTuple):
     """The manifest of a run whose changes were made, and the state of the clean shutdown marker after it."""
 
     manifest: Manifest
-    marker: Marker
+    marker: MarkerState
 
 
 def apply_changes(  # noqa: PLR0913
@@ -85,13 +85,13 @@ def apply_changes(  # noqa: PLR0913
         raise
     assert manifest is not None
     if is_held and marker is MarkerUse.DROPPED:
-        return Applied(manifest, Marker.AWAY)
-    return Applied(manifest, marker_after(fs, plan, manifest, settings) if is_held else Marker.NONE)
+        return Applied(manifest, MarkerState.AWAY)
+    return Applied(manifest, marker_after(fs, plan, manifest, settings) if is_held else MarkerState.NONE)
 
 
 def marker_after(
     fs: WritableFilesystem, plan: ChangePlan, manifest: Manifest, settings: LoadSettings, *, since: int | None = None
-) -> Marker:
+) -> MarkerState:
     """Restore the clean shutdown marker that a run removed, if the partition is sound and the run lost no record.
 
     `since` (an offset): segments that end before it are not checked, as the run did not change them. Damage in them is
@@ -99,15 +99,15 @@ def marker_after(
     not be away because of the runs before either. Raises MarkerLeftAway, NoSpace.
     """
     if plan.log_dir is None:
-        return Marker.NONE
+        return MarkerState.NONE
     is_checked = False
     try:
         if not is_sound(fs, plan.path, settings, since):
-            return Marker.AWAY
+            return MarkerState.AWAY
         is_checked = True
         also = followed_runs(fs, plan.path, plan.name, plan.log_dir, manifest) if since is None else ()
         is_back = release_marker(fs, plan.log_dir, manifest.run.run_id, [plan.name], also=also)
-        return Marker.BACK if is_back else Marker.NONE
+        return MarkerState.BACK if is_back else MarkerState.NONE
     except (OSError, KafkalogError) as error:
         command = f"kafkalog recover {shell_word(plan.path)}"
         raise marker_left_away(plan.log_dir, command, error, is_checked=is_checked) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from kafkalog_cli.actions.listing.root import CheckpointedOffsets, RootState, Shutdown, broker_root
+from kafkalog_cli.actions.listing.root import CheckpointedOffsets, LogDirRoot, Shutdown, broker_root
 from kafkalog_cli.errors import NothingSelected
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import DirectoryKind
@@ -59,7 +59,7 @@ class BrokerViews:
 
     def __init__(self, fs: Filesystem) -> None:
         self._fs = fs
-        self._roots: dict[str, RootState | None] = {}
+        self._roots: dict[str, LogDirRoot | None] = {}
 
     def of(self, partition: Partition) -> BrokerView:
         """Return the view of a partition from its log directory's files; an empty view outside a log directory."""

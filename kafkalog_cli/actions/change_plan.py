@@ -92,7 +92,7 @@ def _fingerprint(status: FileStatus) -> Fingerprint:
 
 
 def describe(changes: Iterable[Change]) -> list[str]:
-    """Describe the changes as sentences, for people."""
+    """Describe the changes as sentences."""
     return [_sentence(change) for change in changes]
 
 

@@ -1,4 +1,4 @@
-"""Decides whether damage in a segment is a torn tail or corruption (product.md, "Exit codes")."""
+"""Decides whether damage in a segment is a torn tail or corruption (see EXIT STATUS in the man pages)."""
 
 from __future__ import annotations
 

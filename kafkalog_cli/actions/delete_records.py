@@ -21,7 +21,7 @@ from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.load_error import LoadFailed
 from kafkalog_cli.storage.log.open_log import changed_epochs, mark_deleted
-from kafkalog_cli.storage.log.retention import LogBounds, RetainedSegment, RetentionLimits, retain
+from kafkalog_cli.storage.log.retention import RetainedSegment, RetentionBounds, RetentionLimits, retain
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition
 
@@ -101,7 +101,7 @@ def plan_delete_records(
     )
     if start_offset == old_start_offset:
         return plan
-    plan = _with_changes(fs, partition, root, plan, LogBounds(start_offset, end_offset, high_watermark.offset))
+    plan = _with_changes(fs, partition, root, plan, RetentionBounds(start_offset, end_offset, high_watermark.offset))
     return replace(plan, changes=keeping(plan.changes)) if request.keeps else plan
 
 
@@ -123,7 +123,7 @@ def apply_delete_records(
 
 
 def _with_changes(
-    fs: Filesystem, partition: Partition, root: RootState, plan: DeleteRecordsPlan, bounds: LogBounds
+    fs: Filesystem, partition: Partition, root: RootState, plan: DeleteRecordsPlan, bounds: RetentionBounds
 ) -> DeleteRecordsPlan:
     segments = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in partition.segments]
     retention = retain(segments, bounds, RetentionLimits(deletes=False), 0, lambda _: 0)

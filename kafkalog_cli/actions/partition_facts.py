@@ -33,7 +33,7 @@ class Replication(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Describe the replicas for people: leader, in-sync replicas, and this broker's place among them."""
+        """Describe the replicas in words: leader, in-sync replicas, and this broker's place among them."""
         leader = f"leader {self.leader}" if self.leader >= 0 else "no leader"
         in_sync = f"in sync: {_numbers(self.isr)}" if self.isr else "none in sync"
         return f"replicas {_numbers(self.replicas)}; {leader}; {in_sync}; {self._place()}"
@@ -88,7 +88,7 @@ class PartitionFacts:
 
 
 def places_of_partitions(fs: WritableFilesystem, log_dirs: Sequence[str]) -> Places:
-    """Return the real directories of each (topic, partition) in the given log directories; more than one is a fault.
+    """Return the real directories of each (topic, partition) in the given log directories; several are a fault.
 
     A log directory that cannot be listed is skipped.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from kafkalog_cli.actions.partition_facts import Places
-from kafkalog_cli.actions.refusals import Action, Verdict
+from kafkalog_cli.actions.refusals import Action, AppliedRule
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
@@ -84,7 +84,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """The files and runs to remove from one partition. `waiting` counts those that are not due or old enough yet.
+    """The files and runs to remove from one partition. `waiting` counts the files and runs that are not due yet.
 
     `leftover`: the directory is an import's leftover and not a partition, and is removed itself.
     """
@@ -94,7 +94,7 @@ class PurgePlan:
     runs: tuple[OldRun, ...] = ()
     kept: tuple[KeptRun, ...] = ()
     waiting: int = 0
-    warnings: tuple[Verdict, ...] = ()
+    warnings: tuple[AppliedRule, ...] = ()
     leftover: Leftover | None = None
 
     @property

@@ -24,7 +24,7 @@ from kafkalog_cli.storage.names import DirectoryKind
 
 
 @unique
-class Outcome(Enum):
+class RuleOutcome(Enum):
     """The result of a rule that applies."""
 
     REFUSED = "refused"
@@ -34,7 +34,7 @@ class Outcome(Enum):
     @property
     def exit_code(self) -> ExitCode:
         """The exit code of a partition to which the rule applies; OK for a warning."""
-        codes = {Outcome.REFUSED: ExitCode.REFUSED, Outcome.UNSUPPORTED: ExitCode.UNSUPPORTED}
+        codes = {RuleOutcome.REFUSED: ExitCode.REFUSED, RuleOutcome.UNSUPPORTED: ExitCode.UNSUPPORTED}
         return codes.get(self, ExitCode.OK)
 
 
@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 
     name: str
     actions: frozenset[Action]
-    outcome: Outcome
+    outcome: RuleOutcome
     when: str
     flag: str
     find: Callable[[PartitionFacts, Intent], str | None]
@@ -56,7 +56,7 @@ class Rule(NamedTuple):
     skips: bool = False
 
 
-class Verdict(NamedTuple):
+class AppliedRule(NamedTuple):
     """A rule that applies to a partition. If its option lifts it, it is a warning."""
 
     rule: Rule
@@ -65,18 +65,18 @@ class Verdict(NamedTuple):
     is_lifted: bool = False
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RuleOutcome:
         """The rule's outcome, or WARNING if the rule is lifted."""
-        return Outcome.WARNING if self.is_lifted else self.rule.outcome
+        return RuleOutcome.WARNING if self.is_lifted else self.rule.outcome
 
     @property
     def message(self) -> str:
         """The reason, and the option that would lift the rule."""
-        needs_flag = self.rule.flag and not self.rule.skips and self.outcome is not Outcome.WARNING
+        needs_flag = self.rule.flag and not self.rule.skips and self.outcome is not RuleOutcome.WARNING
         return f"{self.reason} (to go on: {self.rule.flag})" if needs_flag else self.reason
 
 
-def judge(facts: PartitionFacts, intent: Intent) -> tuple[Verdict, ...]:
+def judge(facts: PartitionFacts, intent: Intent) -> tuple[AppliedRule, ...]:
     """Return the rules that apply, in the order of the table.
 
     For compaction of a topic that is not compacted, only the rules about its policy are checked: nothing else would be
@@ -89,16 +89,16 @@ def judge(facts: PartitionFacts, intent: Intent) -> tuple[Verdict, ...]:
             continue
         reason = rule.find(facts, intent) if intent.action in rule.actions else None
         if reason is not None:
-            found.append(Verdict(rule, facts.path, reason, rule.is_lifted(intent)))
+            found.append(AppliedRule(rule, facts.path, reason, rule.is_lifted(intent)))
     return tuple(found)
 
 
-def raise_refusals(verdicts: Iterable[Verdict]) -> None:
+def raise_refusals(verdicts: Iterable[AppliedRule]) -> None:
     """Raise UnsupportedFormat, Skipped or Refused with all reasons, unless all verdicts are warnings."""
-    found = [verdict for verdict in verdicts if verdict.outcome is not Outcome.WARNING]
+    found = [verdict for verdict in verdicts if verdict.outcome is not RuleOutcome.WARNING]
     if not found:
         return
-    kind = UnsupportedFormat if any(v.outcome is Outcome.UNSUPPORTED for v in found) else Refused
+    kind = UnsupportedFormat if any(v.outcome is RuleOutcome.UNSUPPORTED for v in found) else Refused
     if all(verdict.rule.skips for verdict in found):
         kind = Skipped
     raise kind(path=found[0].path, reason="; ".join(verdict.message for verdict in found))
@@ -194,10 +194,12 @@ _TIERED = frozenset({Action.RETAIN, Action.DELETE_RECORDS, Action.COMPACT, Actio
 _IN_PLACE = frozenset({Action.RECOVER, Action.ROLL, Action.TRUNCATE, Action.APPEND, Action.UNDO})
 _BY_POLICY = frozenset({Action.RETAIN, Action.COMPACT})
 _DROPPING = frozenset({Action.TRUNCATE, Action.RECOVER})
-_REFUSED, _WARNING = Outcome.REFUSED, Outcome.WARNING
+_REFUSED, _WARNING = RuleOutcome.REFUSED, RuleOutcome.WARNING
 
 RULES = (
-    Rule("foreign-layout", _EVERY, Outcome.UNSUPPORTED, "the files are those of Redpanda or BookKeeper", "", _foreign),
+    Rule(
+        "foreign-layout", _EVERY, RuleOutcome.UNSUPPORTED, "the files are those of Redpanda or BookKeeper", "", _foreign
+    ),
     Rule("metadata-log", _EVERY, _REFUSED, "the partition is one of `__cluster_metadata`", "", _metadata_log),
     Rule("marked-directory", _EVERY, _REFUSED, "the directory is a `-delete` or `-future` one", "", _marked_directory),
     Rule("twins", _EVERY, _REFUSED, "the partition lies in two of the log directories given", "", _twins),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog_cli.actions.partition_facts import Places, gather_facts
-from kafkalog_cli.actions.refusals import Action, Intent, Outcome, Verdict, judge, raise_refusals
+from kafkalog_cli.actions.refusals import Action, AppliedRule, Intent, RuleOutcome, judge, raise_refusals
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
@@ -26,10 +26,10 @@ def check_refusals(  # noqa: PLR0913, PLR0917
     clock: Clock,
     places: Places | None = None,
     in_place: frozenset[str] = frozenset(),
-) -> tuple[Verdict, ...]:
+) -> tuple[AppliedRule, ...]:
     """Return the warnings that apply. Raises Refused or UnsupportedFormat for refusals. Reads no metadata log."""
     facts = gather_facts(fs, partition, None, SettingsSource(fs, {}, {}), places=places)
     intent = Intent(action, clock.now_ms, now_is_given=clock.is_given, in_place=in_place)
     verdicts = judge(facts, intent)
     raise_refusals(verdicts)
-    return tuple(verdict for verdict in verdicts if verdict.outcome is Outcome.WARNING)
+    return tuple(verdict for verdict in verdicts if verdict.outcome is RuleOutcome.WARNING)

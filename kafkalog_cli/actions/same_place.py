@@ -24,7 +24,7 @@ class SeenFile(NamedTuple):
     inode: int
 
 
-class Sight(NamedTuple):
+class PartitionIdentity(NamedTuple):
     """A partition directory as `host` sees it. `runs` are kafkalog runs that left files in it.
 
     If the directory is not locked, `files` contains only its newest log file and `runs` is empty: its broker may be
@@ -54,14 +54,14 @@ class Sight(NamedTuple):
             seen = f"{host} sees another directory there than {self.host}, where the run was planned: {difference}"
             raise Refused(path=self.path, reason=f"{seen}; nothing was touched")
 
-    def _of_the_whole(self, here: Sight) -> str | None:
+    def _of_the_whole(self, here: PartitionIdentity) -> str | None:
         if here.meta != self.meta:
             return f"meta.properties has {_identity(here.meta)}, not {_identity(self.meta)}"
         if here.host == self.host and here.inode != self.inode:
             return f"its inode is {here.inode}, not {self.inode}"
         return None
 
-    def _of_files(self, here: Sight) -> str | None:
+    def _of_files(self, here: PartitionIdentity) -> str | None:
         is_same_host = here.host == self.host
         if not self.is_locked:
             return None if is_same_host else self._of_newest(here)
@@ -72,7 +72,7 @@ class Sight(NamedTuple):
                 return f"{name} {_words(ours)}, not {_words(theirs)}"
         return None
 
-    def _of_newest(self, here: Sight) -> str | None:
+    def _of_newest(self, here: PartitionIdentity) -> str | None:
         """Compare the newest log file only: a broker may add newer files, and clean and delete older files."""
         newest = max(here.files, default="")
         for name, theirs in self.files.items():
@@ -82,7 +82,7 @@ class Sight(NamedTuple):
         return None
 
 
-class Sights:
+class PartitionIdentities:
     """Partition directories that are only read, as this process sees them now. Each log directory is read once."""
 
     def __init__(self, fs: Filesystem, host: str) -> None:
@@ -91,19 +91,19 @@ class Sights:
         self._metas: Metas = {}
         self._log_dirs: dict[str, str | None] = {}
 
-    def of(self, path: str) -> Sight:
+    def of(self, path: str) -> PartitionIdentity:
         """Return what this process sees at an absolute path. Raises as `sight`."""
         parent = path.rpartition("/")[0]
         if parent not in self._log_dirs:
             self._log_dirs[parent] = log_dir_of(self._fs, path)
         return sight(Place(self._fs, path, self._log_dirs[parent], is_locked=False), self._host, self._metas)
 
-    def check(self, seen: Sight) -> None:
-        """Compare with what another process saw. Raises as `Sight.check`."""
+    def check(self, seen: PartitionIdentity) -> None:
+        """Compare with what another process saw. Raises as `PartitionIdentity.check`."""
         seen.check(self._fs, self._host, metas=self._metas)
 
 
-def sight(place: Place, host: str, metas: Metas | None = None) -> Sight:
+def sight(place: Place, host: str, metas: Metas | None = None) -> PartitionIdentity:
     """Return what is at a place now; `metas` is a cache. Raises PathNotFound, NotKafkaLayout, Unreadable."""
     fs, path = place.fs, place.path
     status = fs.status(path)
@@ -120,7 +120,7 @@ def sight(place: Place, host: str, metas: Metas | None = None) -> Sight:
         metas[place.log_dir] = read_meta(fs, place.log_dir)
     meta = None if place.log_dir is None else metas[place.log_dir]
     inode = -1 if status is None else status.inode
-    return Sight(host, path, place.log_dir, meta, inode, files, runs, place.is_locked)
+    return PartitionIdentity(host, path, place.log_dir, meta, inode, files, runs, place.is_locked)
 
 
 def _is_log(name: str) -> bool:

@@ -38,14 +38,14 @@ def parse_time_ms(text: str, now_ms: int) -> int:
 
 def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
     """Return an integer that looks like a time in another unit, with the unit's name and the time in ms; else None."""
-    from kafkalog_cli.actions.verify.times import Unit, unit_of
+    from kafkalog_cli.actions.verify.times import TimestampOddity, unit_of
 
     number = int(text) if _INTEGER.fullmatch(text) else 0
     unit = unit_of(number, number)
-    if unit is Unit.SECONDS:
+    if unit is TimestampOddity.SECONDS:
         return number, unit.value, number * 1_000
-    if unit in (Unit.MICROSECONDS, Unit.NANOSECONDS):
-        return number, unit.value, number // (1_000 if unit is Unit.MICROSECONDS else 1_000_000)
+    if unit in (TimestampOddity.MICROSECONDS, TimestampOddity.NANOSECONDS):
+        return number, unit.value, number // (1_000 if unit is TimestampOddity.MICROSECONDS else 1_000_000)
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkalog_cli.actions.partition_facts import Places
-from kafkalog_cli.actions.refusals import Action, Verdict
+from kafkalog_cli.actions.refusals import Action, AppliedRule
 from kafkalog_cli.actions.runs import Clock, check_refusals
 from kafkalog_cli.errors import HalfChanged, KafkalogError, NothingSelected, Refused, SyncFailed, shell_word
 from kafkalog_cli.storage.appending.new_partition import retire_partition
@@ -21,7 +21,7 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """One step of an undo. `what` is a word for programs: restore, cut, rename, remove or checkpoint.
+    """One step of an undo. `what` is a word for JSON output: restore, cut, rename, remove or checkpoint.
 
     `size_bytes` is the number of bytes restored to the file, or the size to which it is cut. `to` is the file's name or
     the checkpoint's line afterwards.
@@ -46,7 +46,7 @@ class UndoPlan:
     log_dir: str | None
     manifest: Manifest | None
     steps: tuple[UndoStep, ...] = ()
-    warnings: tuple[Verdict, ...] = ()
+    warnings: tuple[AppliedRule, ...] = ()
 
     @property
     def has_work(self) -> bool:

@@ -146,7 +146,7 @@ def _run(argv: list[str], environment: Environment) -> int:
 
 
 def _for_the_parser(argv: list[str]) -> list[str]:
-    """`help COMMAND` is `COMMAND --help`; a comment before a query is no option."""
+    """Turn `help COMMAND` into `COMMAND --help`, and keep a comment before a query from being read as an option."""
     if argv[:1] == ["help"]:
         return [*argv[1:2], "--help"]
     if argv[:1] == ["sql"]:
@@ -183,7 +183,7 @@ def _unexpected(error: Exception, environment: Environment, argv: list[str]) -> 
 def _tell(  # noqa: PLR0913, PLR0917
     environment: Environment, argv: list[str], kind: str, text: str, code: ExitCode, step: str = ""
 ) -> None:
-    """Report a message about the whole run: a line for people, an object for programs."""
+    """Report a message about the whole run, as a line of text or as a JSON object."""
     Messages(environment.stderr, as_json=_wants_json(argv)).tell(kind, text, exit_code=code, next_step=step)
 
 

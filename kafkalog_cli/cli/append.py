@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, Settings, grouped, session_options
+from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, grouped, session_options
 from kafkalog_cli.cli.options import CodecName, Input, Metrics, OnePartition, SingleReplica
 from kafkalog_cli.errors import ExitCode
 
@@ -23,7 +23,7 @@ RECORDS_PANEL = "Records and batches"
 PRODUCER_PANEL = "Producer"
 
 
-class Ending(Enum):
+class EndingOption(Enum):
     """How a transaction is left."""
 
     COMMIT = "commit"
@@ -84,7 +84,8 @@ def append(  # noqa: PLR0913
         ),
     ] = None,
     transaction: Annotated[
-        Ending | None, _option("--transaction", PRODUCER_PANEL, "All records are one transaction, which is left so.")
+        EndingOption | None,
+        _option("--transaction", PRODUCER_PANEL, "All records are one transaction, which is left so."),
     ] = None,
     topic_id: Annotated[
         str | None,
@@ -115,7 +116,7 @@ def append(  # noqa: PLR0913
     ] = 0,
     topics: OneTopic,
     single_replica: SingleReplica = False,
-    settings: Settings,
+    settings: SettingSources,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from kafkalog_cli import __version__
 from kafkalog_cli.actions.audit.audit import Audited
-from kafkalog_cli.actions.audit.columns import Run, audit_table
-from kafkalog_cli.actions.audit.compare import Change, changes, replaced
+from kafkalog_cli.actions.audit.columns import HistoryRun, audit_table
+from kafkalog_cli.actions.audit.compare import AuditChange, changes, replaced
 from kafkalog_cli.actions.audit.history import History, rows_of, run_of
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.actions.session.meter import of_the_system
 from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Level, Target, Verification
+from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification
 from kafkalog_cli.actions.verify.verify import Failed
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import now_of, time_of
@@ -109,7 +109,7 @@ class AuditRun:
             return None if wanted is None else now_ms
         return time_of(self._environment, wanted, str(now_ms))
 
-    def _keep(self, audited: Sequence[Audited], run: Run, history: History | None) -> KafkalogError | None:
+    def _keep(self, audited: Sequence[Audited], run: HistoryRun, history: History | None) -> KafkalogError | None:
         """Write the history and the output; return an error instead of raising it, so the results are still printed."""
         try:
             if history is not None:
@@ -120,7 +120,7 @@ class AuditRun:
             return error
         return None
 
-    def _write_file(self, audited: Sequence[Audited], run: Run, output: str) -> None:
+    def _write_file(self, audited: Sequence[Audited], run: HistoryRun, output: str) -> None:
         import pyarrow.parquet as pq
 
         path = os.path.abspath(output)  # noqa: PTH100
@@ -131,13 +131,13 @@ class AuditRun:
             raise of_the_system(output, error) from error
 
     def _tell(
-        self, audited: Sequence[Audited], found: Sequence[Change] | None, failure: KafkalogError | None
+        self, audited: Sequence[Audited], found: Sequence[AuditChange] | None, failure: KafkalogError | None
     ) -> ExitCode:
         locks = LockWarnings(self._environment.fs, self._messages.report)
         for one in audited:
             if isinstance(one.result, Failed):
                 self._messages.exception(one.result.error)
-            elif one.result.target is Target.PARTITION:  # a log directory has a finding for its lock
+            elif one.result.target is TargetKind.PARTITION:  # a log directory has a finding for its lock
                 locks.about_partition(one.path)
         code = combined_exit_code([one.exit_code for one in audited]) if failure is None else failure.exit_code
         if self._options.json:
@@ -153,7 +153,7 @@ class AuditRun:
             self._messages.exception(failure)
         return code
 
-    def _write_objects(self, audited: Sequence[Audited], found: Sequence[Change], code: ExitCode) -> None:
+    def _write_objects(self, audited: Sequence[Audited], found: Sequence[AuditChange], code: ExitCode) -> None:
         lines = JsonLines(self._out)
         for one in audited:
             if not self._options.quiet or one.exit_code is not ExitCode.OK:
@@ -172,7 +172,7 @@ class AuditRun:
         )
 
 
-def _replaced(audit: Audit, history: History, run: Run) -> dict[str, str]:
+def _replaced(audit: Audit, history: History, run: HistoryRun) -> dict[str, str]:
     """Return the replaced log directories, each with a reason. Raises UnsupportedFormat."""
     known = history.before(audit.log_dirs, run.host, run.time_ms)
     told = {}

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, Settings, Spark, Topics, grouped, session_options
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, grouped, session_options
 from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.errors import UsageError
 
@@ -27,7 +27,8 @@ def compact(  # noqa: PLR0913
         str,
         typer.Option(
             metavar="N|until-stable",
-            help="How often a log is gone through: once as in a broker's round, or again for what can go then.",
+            help="Number of cleaning passes: 1, like one round of a broker, or N or until-stable to repeat while more"
+            " records become removable.",
         ),
     ] = "1",
     estimate: Annotated[
@@ -59,7 +60,7 @@ def compact(  # noqa: PLR0913
         ),
     ] = "128MiB",
     delay: Delay = None,
-    settings: Settings,
+    settings: SettingSources,
     safety: Safety,
     pacing: Pacing,
     spark: Spark,

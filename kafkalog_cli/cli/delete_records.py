@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, Settings, grouped, session_options
+from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, grouped, session_options
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, OnePartition, SingleReplica, delay_ms_of
 
 command = typer.Typer(add_completion=False)
@@ -30,7 +30,7 @@ def delete_records(  # noqa: PLR0913
     single_replica: SingleReplica = False,
     delay: Delay = None,
     keep: Keep = False,
-    settings: Settings,
+    settings: SettingSources,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,

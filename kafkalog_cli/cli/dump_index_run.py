@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog_cli.actions.reports.root_reports import Ignored, Trouble, index_reports
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
@@ -29,10 +29,10 @@ class DumpIndexRun:
         """Report on the files that `paths` select; return the exit code."""
         if not paths:
             raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
-        means = Means(self._environment.fs, limits, self._environment.kernels, self._environment.sleep)
-        warnings = LockWarnings(means.fs, self._messages.report)
+        read_context = ReadContext(self._environment.fs, limits, self._environment.kernels, self._environment.sleep)
+        warnings = LockWarnings(read_context.fs, self._messages.report)
         codes: list[ExitCode] = []
-        for reported in index_reports(means, paths, selection):
+        for reported in index_reports(read_context, paths, selection):
             if isinstance(reported, Ignored):
                 self._out.flush()
                 self._messages.warn("ignored", "no index, snapshot, checkpoint or metadata file", path=reported.path)

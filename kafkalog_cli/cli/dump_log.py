@@ -46,8 +46,8 @@ class DumpLogCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Rewrite the arguments for click, and parse them.
 
-        A decoder option's argument is optional: a word that looks like an option is not its argument. --version moves
-        to the end, because --kafka-version decides what it prints, in any order.
+        A decoder option's argument is optional: a word that looks like an option is not its argument.
+        The option --version moves to the end, because --kafka-version decides what it prints, in any order.
         """
         for name in _ONCE:
             if sum(argument == name or argument.startswith(f"{name}=") for argument in args) > 1:

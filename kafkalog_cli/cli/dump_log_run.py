@@ -184,14 +184,14 @@ class DumpLogRun:
         """
         from kafkalog_cli.actions.reports.index_verdict import FileReport
         from kafkalog_cli.actions.reports.root_reports import index_reports
-        from kafkalog_cli.actions.reports.segment_reports import Means
+        from kafkalog_cli.actions.reports.segment_reports import ReadContext
         from kafkalog_cli.actions.selection import Selection
         from kafkalog_cli.output.index_json import IndexJson
         from kafkalog_cli.output.ndjson import JsonLines
 
         request, lines = self._request, JsonLines(self._out)
-        means = Means(self._fs, request.limits, self._choice, self._sleep)
-        for report in index_reports(means, [path], Selection()):
+        read_context = ReadContext(self._fs, request.limits, self._choice, self._sleep)
+        for report in index_reports(read_context, [path], Selection()):
             if isinstance(report, FileReport):
                 shown = report
                 if request.sanity_only or request.verify_only:

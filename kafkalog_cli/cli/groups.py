@@ -54,7 +54,7 @@ class OneTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SettingSources:
     """The sources of topic and broker settings."""
 
     config: ConfigOption = None
@@ -131,7 +131,7 @@ def session_options(  # noqa: PLR0913
     topics: Topics | OneTopic,
     safety: Safety,
     *,
-    settings: Settings = Settings(),
+    settings: SettingSources = SettingSources(),
     pacing: Pacing | None = None,
     spark: Spark = Spark(),
     single_replica: bool = False,

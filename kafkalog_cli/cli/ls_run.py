@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafkalog_cli.actions.listing.paths import Lister, Listing
 from kafkalog_cli.actions.listing.reads import LocatedFault
-from kafkalog_cli.actions.listing.root import RootState
+from kafkalog_cli.actions.listing.root import LogDirRoot
 from kafkalog_cli.actions.selection import Selection, expand, nothing_selected
 from kafkalog_cli.actions.session.lock_warnings import lock_sentence
 from kafkalog_cli.cli.environment import Environment
@@ -20,7 +20,7 @@ from kafkalog_cli.output.stream import ResultStream, printable
 
 @dataclass(frozen=True, slots=True)
 class LsRequest:
-    """The options of one run. `segments`: a row per segment, not per partition; `transactions`: find the open ones."""
+    """The options of one run. `segments`: a row per segment, not per partition; `transactions`: search for them."""
 
     selection: Selection
     segments: bool
@@ -118,7 +118,7 @@ class LsRun:
         counts.open_transactions += sum(len(found.open_transactions or ()) for found in listing.partitions)
         counts.faults += len(listing.faults)
 
-    def _warn_of_lock(self, root: RootState) -> None:
+    def _warn_of_lock(self, root: LogDirRoot) -> None:
         """Warn about the lock's owner: readers take no lock."""
         owner = root.lock_owner
         if root.path in self._warned or (owner is None and root.lock_problem is None):

@@ -73,7 +73,7 @@ MaxRatio = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="Most bytes out per byte in, looked at once a batch gives over 1 MiB.",
+        help="Largest compression ratio accepted, checked when a batch exceeds 1 MiB.",
         rich_help_panel=LIMITS_PANEL,
     ),
 ]
@@ -176,7 +176,7 @@ Until = Annotated[
 ]
 Now = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Take this for now, not what the clock says.", rich_help_panel=SELECTION_PANEL),
+    typer.Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SELECTION_PANEL),
 ]
 
 

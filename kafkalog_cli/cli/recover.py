@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, Settings, Spark, Topics, grouped, session_options
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, grouped, session_options
 from kafkalog_cli.cli.spark_options import EngineName
 from kafkalog_cli.errors import UsageError
 
@@ -33,7 +33,8 @@ def recover(  # noqa: PLR0913
         bool,
         typer.Option(
             "--like-broker",
-            help="Do what a broker does when it starts, the marker of a clean shutdown obeyed, and stops cleanly.",
+            help="Repair exactly as a broker would at start-up, honouring .kafka_cleanshutdown, followed by a clean"
+            " stop.",
             rich_help_panel=RULES_PANEL,
         ),
     ] = False,
@@ -65,7 +66,7 @@ def recover(  # noqa: PLR0913
             "--discard", help="Do not keep what is cut off or taken away: no undo.", rich_help_panel=RULES_PANEL
         ),
     ] = False,
-    settings: Settings,
+    settings: SettingSources,
     safety: Safety,
     pacing: Pacing,
     spark: Spark,

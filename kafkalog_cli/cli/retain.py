@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, Settings, Topics, grouped, session_options
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, grouped, session_options
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.errors import UsageError
 
@@ -49,7 +49,7 @@ def retain(  # noqa: PLR0913
             rich_help_panel=ROOM_PANEL,
         ),
     ] = 0,
-    settings: Settings,
+    settings: SettingSources,
     safety: Safety,
     pacing: Pacing,
     metrics: Metrics = None,

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, Settings, Topics, grouped, session_options
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, grouped, session_options
 from kafkalog_cli.cli.options import SAFETY_PANEL, Metrics, PartitionPaths
 
 command = typer.Typer(add_completion=False)
@@ -22,7 +22,7 @@ def roll(  # noqa: PLR0913
         bool,
         typer.Option("--force", help="Roll also where a broker would not yet.", rich_help_panel=SAFETY_PANEL),
     ] = False,
-    settings: Settings,
+    settings: SettingSources,
     safety: Safety,
     pacing: Pacing,
     metrics: Metrics = None,

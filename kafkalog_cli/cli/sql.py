@@ -26,7 +26,7 @@ class ModeOption(Enum):
 
 
 class AllowOption(Enum):
-    """What a query may do besides reading views."""
+    """A permission of a query, besides reading views."""
 
     FILES = "files"
     JAVA = "java"

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, Settings, grouped, session_options
+from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, grouped, session_options
 from kafkalog_cli.cli.options import SAFETY_PANEL, Metrics, OnePartition, SingleReplica
 
 command = typer.Typer(add_completion=False)
@@ -24,15 +24,16 @@ def truncate(  # noqa: PLR0913
         bool,
         typer.Option("--discard", help="Do not keep what goes: no undo.", rich_help_panel=SAFETY_PANEL),
     ] = False,
-    settings: Settings,
+    settings: SettingSources,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,
 ) -> int:
-    """Take away all records of a partition from an offset on, as a follower does that must give them up.
+    """Remove all records of a partition from an offset on, as a follower does whose leader lacks them.
 
-    A batch that the offset lies in goes whole, so that the log may end earlier. What goes is kept for `kafkalog
-    undo`. The marker of a clean shutdown goes too: the next broker recovers every partition of the log directory.
+    A batch that contains the offset cannot be split, so the log may end earlier. Removed records are kept for
+    `kafkalog undo`. The marker of a clean shutdown is removed too: the next broker recovers every partition of the
+    log directory.
     """
     from kafkalog_cli.actions.truncate import TRUNCATE, TruncateRequest
     from kafkalog_cli.cli.verbs import run_verb

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.actions.engine import THREADS, Engine
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.actions.verify.against import compare
 from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Level, Target, Verification
+from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification
 from kafkalog_cli.actions.verify.replica_pairs import paired, side_of
 from kafkalog_cli.actions.verify.verify import (
     Failed,
@@ -93,7 +93,7 @@ class VerifyRun:
         environment, options = self._environment, self._options
         now_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
         jobs = options.jobs or jobs_at(options.level)
-        means = Means(environment.fs, options.limits, environment.kernels, environment.sleep)
+        read_context = ReadContext(environment.fs, options.limits, environment.kernels, environment.sleep)
         progress = Progress(environment.stderr, "verify", as_json=options.json)
         self._erase = progress.erase
         broker = options.broker_config
@@ -103,9 +103,9 @@ class VerifyRun:
             broker_properties={} if broker is None else read_broker_properties(environment.fs, broker),
         )  # fmt: skip
         if options.against is not None:
-            self._compare(means, request, paths, options.against)
+            self._compare(read_context, request, paths, options.against)
         else:
-            for result in Verifier(means, request).run(paths):
+            for result in Verifier(read_context, request).run(paths):
                 self._show(result)
         progress.erase()
         code = combined_exit_code(self._codes)
@@ -114,17 +114,17 @@ class VerifyRun:
         self._out.flush()
         return code
 
-    def _compare(self, means: Means, request: VerifyRequest, paths: list[str], against: str) -> None:
+    def _compare(self, read_context: ReadContext, request: VerifyRequest, paths: list[str], against: str) -> None:
         """Check both sides, and compare each partition with its replica on the other side."""
-        ours = side_of(means.fs, paths, request.selection)
-        theirs = side_of(means.fs, [against], request.selection)
+        ours = side_of(read_context.fs, paths, request.selection)
+        theirs = side_of(read_context.fs, [against], request.selection)
         found = paired(ours, theirs)
         verified: set[str] = set()
         verifiers = []
         for number, (side, other) in enumerate(((ours, theirs), (theirs, ours))):
             chosen = found.paths(side, other, number)
             is_whole = chosen == list(side.paths) and not side.is_named
-            verifier = Verifier(means, request if is_whole else replace(request, selection=Selection()))
+            verifier = Verifier(read_context, request if is_whole else replace(request, selection=Selection()))
             verifiers.append(verifier)
             for result in verifier.run(chosen) if chosen else ():
                 self._show(result)
@@ -132,7 +132,7 @@ class VerifyRun:
         for here, there in found.pairs:
             if {here.path, there.path} <= verified:
                 policy = verifiers[0].replica_policy(here).with_other(verifiers[1].replica_policy(there))
-                compared = compare(means.fs, here, there, means.limits, means.choice, policy)
+                compared = compare(read_context.fs, here, there, read_context.limits, read_context.choice, policy)
                 self._show(comparison_of(here, request.level, compared))
         for partition, alone in found.findings_alone():
             self._show(left_alone(partition, request.level, alone))
@@ -144,7 +144,7 @@ class VerifyRun:
             self._codes.append(result.error.exit_code)
             self._messages.exception(result.error)
             return
-        if result.target is Target.PARTITION:  # a log directory has a finding for its lock
+        if result.target is TargetKind.PARTITION:  # a log directory has a finding for its lock
             self._locks.about_partition(result.directory)
         self._codes.append(result.exit_code)
         self._count(result)

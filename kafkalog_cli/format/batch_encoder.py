@@ -156,7 +156,7 @@ class BatchEncoder:
         return self._packed(columns, position)
 
     def _packed(self, columns: BatchColumns, position: int) -> EncodedBatches:
-        """Return the batches after compressing those that have a codec."""
+        """Return the batches, and compress each batch that has a codec."""
         import numpy as np
 
         from kafkalog_cli.format.kernels import compiled, native

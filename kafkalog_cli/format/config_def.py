@@ -33,7 +33,7 @@ class ConfigType(Enum):
     LIST = "LIST"
 
 
-class Range(NamedTuple):
+class NumberRange(NamedTuple):
     """Numbers from `least` to `most` (None: no upper limit), and the number `also` if it is not None."""
 
     least: int
@@ -89,7 +89,7 @@ class ThrottledReplicas:
         return "must be the literal '*' or a list of [partitionId]:[brokerId]"
 
 
-Validator = Range | OneOf | NotZero | ThrottledReplicas
+Validator = NumberRange | OneOf | NotZero | ThrottledReplicas
 
 
 class IllegalValue(NamedTuple):

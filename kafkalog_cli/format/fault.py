@@ -50,3 +50,10 @@ class Fault(NamedTuple):
     got: str = ""
     base_offset: int = -1
     last_offset: int = -1
+
+
+def incomplete_batch(position: int, size_bytes: int) -> Fault:
+    """Return the fault of a segment whose last `size_bytes` bytes, from `position` on, are too few for a batch."""
+    what = "the last byte is" if size_bytes == 1 else f"the last {size_bytes} bytes are"
+    message = f"{what} an incomplete batch"
+    return Fault(FaultKind.TRAILING_BYTES, position, message, size_bytes, "a batch", f"{size_bytes} bytes")

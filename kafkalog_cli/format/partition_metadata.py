@@ -22,7 +22,7 @@ class PartitionMetadata(NamedTuple):
 def decode(data: bytes) -> tuple[PartitionMetadata | None, list[Fault]]:
     """Return the contents of the file, or None and one fault if a broker would refuse it.
 
-    The rules are those of PartitionMetadataReadBuffer: any version from 0 on is accepted, the names before the colons
+    The rules are those of PartitionMetadataReadBuffer. Any version from 0 on is accepted, the names before the colons
     are not checked, and nothing is read after the second line.
     """
     try:

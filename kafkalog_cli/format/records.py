@@ -158,7 +158,7 @@ def field_bytes(buffer: memoryview, position: int, size: int) -> bytes | None:
 
 
 def view_of(buffer: memoryview, position: int, size: int) -> memoryview | None:
-    """Return a key or value as `field_bytes` does, without a copy."""
+    """Return a key or value of `size` bytes as `field_bytes` does, without a copy."""
     if size < 0:
         return None
     return buffer[:0] if position == OUTSIDE else buffer[position : position + size]

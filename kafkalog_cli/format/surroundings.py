@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_variables(*prefixes: str, keep: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Hide the environment variables whose names start with one of `prefixes`, except those in `keep`.
+    """Hide the environment variables whose names start with one of `prefixes`, except the variables in `keep`.
 
     They are restored afterwards. A variable that the block has set meanwhile keeps its new value.
     """

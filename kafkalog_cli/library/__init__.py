@@ -1,6 +1,7 @@
 """The library behind `import kafkalog_cli as kl`: log directories, partitions, records and batches as Arrow.
 
-Files:
+The files are:
+
 - `logs.py`: LogDirectory and PartitionLog, which read a partition, and the functions that open them.
 - `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.

@@ -14,7 +14,7 @@ from kafkalog_cli.actions.append.append import AppendPlan, AppendRequest, Append
 from kafkalog_cli.actions.append.arrow import ArrowReader
 from kafkalog_cli.actions.append.making import is_topic_id, made_partition, partition_to_make, topic_id_for
 from kafkalog_cli.actions.append.writing import Writing
-from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Marker
+from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, MarkerState
 from kafkalog_cli.actions.cut_off import cut_off_run, take_back
 from kafkalog_cli.actions.partition_facts import gather_facts, places_of_partitions, topic_id_of
 from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
@@ -49,7 +49,7 @@ class Appended(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class AppendOptions:
+class AppendCall:
     """The options of an append that do not say how records are written; see PartitionLog.append."""
 
     config: Mapping[str, object] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def new_partition(fs: WritableFilesystem, path: str, topic_id: str | None) -> Ne
 
 
 def append_arrow(
-    fs: WritableFilesystem, target: Partition | NewPartition, data: Any, writing: Writing, options: AppendOptions
+    fs: WritableFilesystem, target: Partition | NewPartition, data: Any, writing: Writing, options: AppendCall
 ) -> tuple[Appended, Partition]:
     """Append the records and return the partition as it is afterwards too; see PartitionLog.append."""
     writing.check()
@@ -101,7 +101,7 @@ class _Append:
     """One call of `append_arrow`."""
 
     def __init__(
-        self, fs: WritableFilesystem, target: Partition | NewPartition, writing: Writing, options: AppendOptions
+        self, fs: WritableFilesystem, target: Partition | NewPartition, writing: Writing, options: AppendCall
     ) -> None:
         now_ms = time.time_ns() // 1_000_000
         self._new = target if isinstance(target, NewPartition) else None
@@ -130,7 +130,7 @@ class _Append:
             lock_partition(self._fs, path, self.policy) as lock,
         ):
             result = self._append(parts, lock)
-        if result.done is not None and result.done.marker is Marker.AWAY:
+        if result.done is not None and result.done.marker is MarkerState.AWAY:
             warnings.warn(f"{self.log_dir}: {MARKER_STAYS_AWAY}", LogWarning, stacklevel=4)
         first, end, count, batches, *_ = result.appended
         return Appended(first, end, count, batches, None if result.done is None else self._run_id)

@@ -125,7 +125,7 @@ class PartitionLog(OnPath):
     ) -> Iterator[pa.RecordBatch]:
         """Iterate over the headers of the batches that hold these records, a row per batch; nothing is decompressed.
 
-        The first and the last batch may reach past the range. Otherwise as `records`.
+        The first and the last batch may reach past the range. All else is as in `records`.
         """
         log = self._read(from_offset, None, to_offset, None, None, isolation, limits)
         for segment in log.segments():
@@ -170,7 +170,7 @@ class PartitionLog(OnPath):
         and the exceptions of iterating over `data`. Warns with LogWarning.
         """
         from kafkalog_cli.actions.append.writing import Writing
-        from kafkalog_cli.library.appending import AppendOptions, append_arrow
+        from kafkalog_cli.library.appending import AppendCall, append_arrow
 
         writing = Writing(
             codec=codec,
@@ -183,7 +183,7 @@ class PartitionLog(OnPath):
             transaction=transaction,
             coordinator_epoch=coordinator_epoch,
         )
-        options = AppendOptions(
+        options = AppendCall(
             config=config or {},
             broker_config=None if broker_config is None else fspath(broker_config),
             metadata=None if metadata is None else fspath(metadata),
@@ -268,8 +268,8 @@ def new_partition(path: str | PathLike[str], topic_id: str | None = None) -> Par
     """Return a partition that does not exist yet: its first `append` creates the directory. Other calls find no log.
 
     `topic_id` is the topic's id, as Kafka prints it. None: the metadata log beside it is expected to have the id;
-    otherwise a broker will set the directory aside, and a LogWarning reports this. Raises UsageError if the path is no
-    partition's or exists already.
+    otherwise a broker will set the directory aside, and a LogWarning reports this. Raises UsageError if the path exists
+    already or is not a partition's.
     """
     from kafkalog_cli.library.appending import new_partition as checked
 

@@ -151,7 +151,7 @@ def verify(
 
     Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
     """
-    from kafkalog_cli.actions.reports.segment_reports import Means
+    from kafkalog_cli.actions.reports.segment_reports import ReadContext
     from kafkalog_cli.actions.verify.partition import Level
     from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
     from kafkalog_cli.errors import combined_exit_code
@@ -159,8 +159,8 @@ def verify(
 
     context = Context()
     request = VerifyRequest(Selection(frozenset(topics), frozenset(partitions)), Level(level), context.now_ms())
-    means = Means(context.fs, DEFAULT_LIMITS, context.kernels, context.sleep)
-    found = list(Verifier(means, request).run(_texts(paths)))
+    read_context = ReadContext(context.fs, DEFAULT_LIMITS, context.kernels, context.sleep)
+    found = list(Verifier(read_context, request).run(_texts(paths)))
     errors = tuple(one.error for one in found if isinstance(one, Failed))
     results = tuple(one for one in found if not isinstance(one, Failed))
     code = combined_exit_code([*(error.exit_code for error in errors), *(one.exit_code for one in results)])
@@ -223,7 +223,7 @@ def compact(
 ) -> Run[Changed[CompactPlan]]:
     """Compact logs as `kafkalog compact` does, the dirtiest first.
 
-    `passes` None: repeat until nothing changes any more.
+    `passes` None: repeat until a pass changes nothing.
 
     Raises as `recover`.
     """

@@ -1,4 +1,4 @@
-"""The output of every command: text for people, the text of the mirrored Kafka tools, NDJSON for programs, progress.
+"""The output of every command: text, the text of the mirrored Kafka tools, NDJSON, and progress.
 
 - `views.py`: a View is how a verb's results are shown: schema, JSON fields, text lines, and the counts of its summary.
 - `…_view.py`, `…_views.py`, `…_text.py`, `…_json.py`: the View, the text and the JSON of each command.

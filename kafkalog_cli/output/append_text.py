@@ -45,7 +45,7 @@ def interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int
 
 
 def command_that_goes_on(argv: Sequence[str], appended: Mapping[int, int]) -> str:
-    """Return the command line that appends the remaining records: `argv` with --skip-records for those in `appended`.
+    """Return the command line that appends the remaining records: `argv`, with --skip-records for `appended` records.
 
     `appended` is the number of records per partition.
     """

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from kafkalog_cli.actions.audit.audit import Audited, PartitionStatistics
-from kafkalog_cli.actions.audit.compare import Change
+from kafkalog_cli.actions.audit.compare import AuditChange
 from kafkalog_cli.actions.audit.keys import KeyCounts
 from kafkalog_cli.actions.verify.verify import Failed
 from kafkalog_cli.output.ndjson import JsonLines, json_path
@@ -24,7 +24,7 @@ def write_audited(lines: JsonLines, audited: Audited) -> None:
     lines.object(AUDIT, "audit", audit_object(audited))
 
 
-def write_change(lines: JsonLines, change: Change) -> None:
+def write_change(lines: JsonLines, change: AuditChange) -> None:
     """Write the change of one partition since an earlier run."""
     names = ("new_findings", "gone_findings")
     findings = {name: [{"kind": kind, "path": path} for kind, path in getattr(change, name)] for name in names}

@@ -6,30 +6,30 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from kafkalog_cli.actions.audit.audit import Audited, PartitionStatistics
-from kafkalog_cli.actions.audit.compare import Change, ChangeKind
+from kafkalog_cli.actions.audit.compare import AuditChange, AuditChangeKind
 from kafkalog_cli.actions.audit.keys import KeyCounts
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Verification
 from kafkalog_cli.actions.verify.verify import Failed
-from kafkalog_cli.output.human import NOTHING, Column, Table, cell, iso_time, write_table
+from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.verify_text import finding_lines
 
 _KEYS = "keys"
 _COLUMNS = (
-    Column("partition"),
-    Column("bytes", is_number=True),
-    Column("records", is_number=True, rank=1),
-    Column("segments", is_number=True, rank=5),
-    Column("batches", is_number=True, rank=6),
-    Column("from", rank=4),
-    Column("to", rank=3),
-    Column("codecs", rank=4),
-    Column("dirty", is_number=True, rank=3),
-    Column(_KEYS, is_number=True, rank=2),
-    Column("findings"),
+    TextColumn("partition"),
+    TextColumn("bytes", is_number=True),
+    TextColumn("records", is_number=True, rank=1),
+    TextColumn("segments", is_number=True, rank=5),
+    TextColumn("batches", is_number=True, rank=6),
+    TextColumn("from", rank=4),
+    TextColumn("to", rank=3),
+    TextColumn("codecs", rank=4),
+    TextColumn("dirty", is_number=True, rank=3),
+    TextColumn(_KEYS, is_number=True, rank=2),
+    TextColumn("findings"),
 )
 
 _SHOWN_KEY_BYTES = 64
@@ -68,7 +68,7 @@ def _write_directory(out: ResultStream, directory: str, group: list[Audited]) ->
     if all(one.statistics is None or one.statistics.keys is None for one in group):  # keys were not requested
         columns = [one for one in columns if one.title != _KEYS]
         rows = [[*row[:-2], row[-1]] for row in rows]
-    write_table(out, Table(columns, rows))
+    write_table(out, TextTable(columns, rows))
     out.write("\n")
 
 
@@ -113,7 +113,7 @@ def _bounded(count: int, error: int) -> str:
 def _verdict(audited: Audited) -> str:
     """Return the verdict in a few words."""
     if isinstance(audited.result, Failed):
-        return "not looked at"
+        return "not checked"
     corruptions, warnings = (audited.result.count(one) for one in (Severity.CORRUPTION, Severity.WARNING))
     words = [f"corruption ({corruptions})"] if corruptions else []
     return ", ".join([*words, counted(warnings, "warning", "warnings")] if warnings else words) or NOTHING
@@ -140,45 +140,45 @@ def _totals(audited: Iterable[Audited]) -> str:
             parts.append(counted(count, one, many))
     failed = len(audited) - len(checked)
     if failed:
-        parts.append(f"{failed} not looked at")
+        parts.append(f"{failed} not checked")
     left_out = sorted({what for result in checked for what in result.not_looked_at})
     if left_out:
-        parts.append(f"not looked at: {printable(', '.join(left_out))}")
+        parts.append(f"not checked: {printable(', '.join(left_out))}")
     return "; ".join(parts)
 
 
 _CHANGE_COLUMNS = (
-    Column("change"),
-    Column("path"),
-    Column("bytes", is_number=True),
-    Column("records", is_number=True, rank=1),
-    Column("bytes/s", is_number=True, rank=3),
-    Column("offsets/s", is_number=True, rank=3),
-    Column("dirty before", is_number=True, rank=4),
-    Column("dirty", is_number=True, rank=4),
-    Column("new findings", rank=2),
-    Column("gone findings", rank=5),
+    TextColumn("change"),
+    TextColumn("path"),
+    TextColumn("bytes", is_number=True),
+    TextColumn("records", is_number=True, rank=1),
+    TextColumn("bytes/s", is_number=True, rank=3),
+    TextColumn("offsets/s", is_number=True, rank=3),
+    TextColumn("dirty before", is_number=True, rank=4),
+    TextColumn("dirty", is_number=True, rank=4),
+    TextColumn("new findings", rank=2),
+    TextColumn("gone findings", rank=5),
 )
 
 
-def write_changes(out: ResultStream, found: Sequence[Change], *, quiet: bool) -> None:
+def write_changes(out: ResultStream, found: Sequence[AuditChange], *, quiet: bool) -> None:
     """Write a table of the changes since each compared run; with `quiet`, skip runs without any change."""
     for (run, since_ms), group in groupby(sorted(found, key=lambda one: one.since_run), key=_compared):
         of_run = [*group]
-        rows = [_change_row(one) for one in of_run if one.kind is not ChangeKind.SAME]
+        rows = [_change_row(one) for one in of_run if one.kind is not AuditChangeKind.SAME]
         if quiet and not rows:
             continue
         same = len(of_run) - len(rows)
         out.write(f"\nsince {iso_time(since_ms)} ({run}): {len(rows)} changed, {same} as before\n")
         if rows:
-            write_table(out, Table(_CHANGE_COLUMNS, rows))
+            write_table(out, TextTable(_CHANGE_COLUMNS, rows))
 
 
-def _compared(change: Change) -> tuple[str, int]:
+def _compared(change: AuditChange) -> tuple[str, int]:
     return change.since_run, change.since_ms
 
 
-def _change_row(change: Change) -> list[str]:
+def _change_row(change: AuditChange) -> list[str]:
     rates = (change.bytes_per_s, change.offsets_per_s)
     ratios = (change.dirty_ratio_before, change.dirty_ratio)
     return [

@@ -8,7 +8,7 @@ from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.errors import shell_word
-from kafkalog_cli.output.human import Column, Table, cell
+from kafkalog_cli.output.human import TextColumn, TextTable, cell
 from kafkalog_cli.output.log_change_text import undo_words
 from kafkalog_cli.storage.cleaning.choosing import UpTo
 
@@ -42,28 +42,28 @@ def compaction_words(plan: CompactPlan) -> str:
 
 
 _COLUMNS = (
-    Column("PARTITION"),
-    Column("RATIO", is_number=True),
-    Column("CLEAN-BYTES", is_number=True),
-    Column("DIRTY-BYTES", is_number=True),
-    Column("FIRST-DIRTY", is_number=True, rank=3),
-    Column("UP-TO", is_number=True, rank=2),
-    Column("LIMITED-BY", rank=4),
-    Column("RECORDS", is_number=True, rank=1),
-    Column("GO", is_number=True, rank=1),
-    Column("REMOVED", is_number=True, rank=1),
-    Column("CHOICE"),
+    TextColumn("PARTITION"),
+    TextColumn("RATIO", is_number=True),
+    TextColumn("CLEAN-BYTES", is_number=True),
+    TextColumn("DIRTY-BYTES", is_number=True),
+    TextColumn("FIRST-DIRTY", is_number=True, rank=3),
+    TextColumn("UP-TO", is_number=True, rank=2),
+    TextColumn("LIMITED-BY", rank=4),
+    TextColumn("RECORDS", is_number=True, rank=1),
+    TextColumn("GO", is_number=True, rank=1),
+    TextColumn("REMOVED", is_number=True, rank=1),
+    TextColumn("CHOICE"),
 )
 
 
-def dry_run_table(plans: Sequence[CompactPlan]) -> Table:
+def dry_run_table(plans: Sequence[CompactPlan]) -> TextTable:
     """Return a table of each log's dirtiness and whether it would be cleaned.
 
     Record counts are shown only if they were estimated.
 
     REMOVED: the most segments that retention removes afterwards, for a topic whose policy includes delete.
     """
-    return Table(_COLUMNS, [_row(plan) for plan in plans])
+    return TextTable(_COLUMNS, [_row(plan) for plan in plans])
 
 
 def _row(plan: CompactPlan) -> list[str]:

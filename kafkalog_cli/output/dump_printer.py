@@ -37,7 +37,7 @@ class SegmentPrinter(Protocol):
 
 
 class TextPrinter:
-    """Prints kafka-dump-log's text. `compiled` makes the compiled renderer; None if a decoder needs the plain one."""
+    """Prints kafka-dump-log's text. `compiled` makes the compiled renderer; None if a decoder needs plain rendering."""
 
     def __init__(
         self,

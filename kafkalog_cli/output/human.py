@@ -1,4 +1,4 @@
-"""Tables for people: aligned plain text in a pipe, a table of rich on a terminal; times and names as text."""
+"""Tables: aligned plain text in a pipe, a table of rich on a terminal; times and names as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_MS = 253_402_300_799_999
 """The end of the year 9999, the last that `datetime` can represent."""
 
 
-class Column(NamedTuple):
+class TextColumn(NamedTuple):
     """A column; a terminal that is too narrow leaves out the highest `rank` first, and rank 0 never.
 
     `is_count`: a terminal shows the column only if a row has a count other than 0.
@@ -30,14 +30,14 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Rows of cells; cells have no raw control characters (see `printable`)."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TextColumn]
     rows: Sequence[Sequence[str]]
 
 
-def write_table(out: ResultStream, table: Table) -> None:
+def write_table(out: ResultStream, table: TextTable) -> None:
     """Write a table: all of it in a pipe, on a terminal only the columns that have values and fit.
 
     A last line on the terminal names columns that do not fit.
@@ -69,7 +69,7 @@ def iso_time(timestamp_ms: int | None) -> str:
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
 
 
-def _plain(table: Table) -> str:
+def _plain(table: TextTable) -> str:
     widths = _widths(table)
     lines = []
     for row in ([column.title for column in table.columns], *table.rows):
@@ -81,14 +81,14 @@ def _plain(table: Table) -> str:
     return "".join(lines)
 
 
-def _widths(table: Table) -> list[int]:
+def _widths(table: TextTable) -> list[int]:
     return [
         max(len(column.title), *(len(row[index]) for row in table.rows), 0)
         for index, column in enumerate(table.columns)
     ]
 
 
-def _with_values(table: Table) -> Table:
+def _with_values(table: TextTable) -> TextTable:
     """Return the table without the columns that are empty in every row; columns of rank 0 always stay."""
     kept = []
     for index, column in enumerate(table.columns):
@@ -98,7 +98,7 @@ def _with_values(table: Table) -> Table:
     return _only(table, kept)
 
 
-def _fitting(table: Table, width: int) -> tuple[Table, list[str]]:
+def _fitting(table: TextTable, width: int) -> tuple[TextTable, list[str]]:
     widths = _widths(table)
     kept = list(range(len(table.columns)))
     left_out: list[int] = []
@@ -111,11 +111,11 @@ def _fitting(table: Table, width: int) -> tuple[Table, list[str]]:
     return _only(table, kept), [table.columns[i].title for i in sorted(left_out)]
 
 
-def _only(table: Table, kept: Sequence[int]) -> Table:
-    return Table([table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
+def _only(table: TextTable, kept: Sequence[int]) -> TextTable:
+    return TextTable([table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
 
 
-def _rich(table: Table, width: int) -> str:
+def _rich(table: TextTable, width: int) -> str:
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text

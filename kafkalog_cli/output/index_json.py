@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kafkalog_cli.actions.reports.index_verdict import Entry, FileReport, Note, Style, Verdict
+from kafkalog_cli.actions.reports.index_verdict import Entry, FileNote, FileReport, Style, Verdict
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.output.ndjson import JsonLines, json_path
 from kafkalog_cli.storage.names import FileKind
@@ -117,5 +117,5 @@ def _styles(style: Style) -> list[str]:
     return [name for flag, name in _STYLE_NAMES if flag in style]
 
 
-def _note(note: Note) -> dict[str, object]:
+def _note(note: FileNote) -> dict[str, object]:
     return {"message": note.message, "exit_code": int(note.code)}

@@ -56,7 +56,7 @@ def pieces(data: memoryview) -> Iterator[memoryview]:
 
 
 def utf8_pieces(data: memoryview) -> Iterator[bytes]:
-    """Iterate over pieces that split neither a UTF-8 character nor a sequence that Java replaces as one."""
+    """Iterate over pieces that split neither a UTF-8 character nor a sequence that Java replaces by one character."""
     start, size = 0, len(data)
     while start < size:
         end = min(start + PIECE_BYTES, size)

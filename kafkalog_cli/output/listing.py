@@ -6,67 +6,67 @@ from collections.abc import Iterable, Sequence
 
 from kafkalog_cli.actions.listing.listing import BytesByKind, PartitionListing
 from kafkalog_cli.actions.listing.paths import FileListing, Listing
-from kafkalog_cli.actions.listing.root import RootState, Shutdown
+from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.actions.listing.segments import SegmentListing
 from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.output.human import NOTHING, Column, Table, cell, iso_time, write_table
+from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.storage.fs import FileStatus
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
 
 PARTITION_COLUMNS = (
-    Column("PARTITION"),
-    Column("STATE", rank=1),
-    Column("SEGMENTS", is_number=True, rank=7),
-    Column("LOG", is_number=True),
-    Column("INDEXES", is_number=True, rank=12),
-    Column("OTHER", is_number=True, rank=13),
-    Column("LEFTOVER", is_number=True, rank=4, is_count=True),
-    Column("START", is_number=True, rank=1),
-    Column("END", is_number=True),
-    Column("WATERMARK", is_number=True, rank=5),
-    Column("RECOVERY", is_number=True, rank=8),
-    Column("CLEANER", is_number=True, rank=6),
-    Column("EPOCH", is_number=True, rank=9),
-    Column("TXNS", is_number=True, rank=3, is_count=True),
-    Column("FROM", rank=11),
-    Column("TO", rank=10),
-    Column("FAULTS", is_number=True, rank=2, is_count=True),
+    TextColumn("PARTITION"),
+    TextColumn("STATE", rank=1),
+    TextColumn("SEGMENTS", is_number=True, rank=7),
+    TextColumn("LOG", is_number=True),
+    TextColumn("INDEXES", is_number=True, rank=12),
+    TextColumn("OTHER", is_number=True, rank=13),
+    TextColumn("LEFTOVER", is_number=True, rank=4, is_count=True),
+    TextColumn("START", is_number=True, rank=1),
+    TextColumn("END", is_number=True),
+    TextColumn("WATERMARK", is_number=True, rank=5),
+    TextColumn("RECOVERY", is_number=True, rank=8),
+    TextColumn("CLEANER", is_number=True, rank=6),
+    TextColumn("EPOCH", is_number=True, rank=9),
+    TextColumn("TXNS", is_number=True, rank=3, is_count=True),
+    TextColumn("FROM", rank=11),
+    TextColumn("TO", rank=10),
+    TextColumn("FAULTS", is_number=True, rank=2, is_count=True),
 )
 
 SEGMENT_COLUMNS = (
-    Column("PARTITION"),
-    Column("BASE", is_number=True),
-    Column("FORMAT", rank=3),
-    Column("LOG", is_number=True),
-    Column("INDEX", is_number=True, rank=5),
-    Column("TIMEINDEX", is_number=True, rank=6),
-    Column("TXNINDEX", is_number=True, rank=7),
-    Column("FIRST", is_number=True, rank=4),
-    Column("NEXT", is_number=True),
-    Column("FROM", rank=9),
-    Column("TO", rank=8),
-    Column("FAULTS", is_number=True, rank=1, is_count=True),
+    TextColumn("PARTITION"),
+    TextColumn("BASE", is_number=True),
+    TextColumn("FORMAT", rank=3),
+    TextColumn("LOG", is_number=True),
+    TextColumn("INDEX", is_number=True, rank=5),
+    TextColumn("TIMEINDEX", is_number=True, rank=6),
+    TextColumn("TXNINDEX", is_number=True, rank=7),
+    TextColumn("FIRST", is_number=True, rank=4),
+    TextColumn("NEXT", is_number=True),
+    TextColumn("FROM", rank=9),
+    TextColumn("TO", rank=8),
+    TextColumn("FAULTS", is_number=True, rank=1, is_count=True),
 )
 
 AT_END = "end"
 """A high watermark that is in no checkpoint: the log's end is used."""
 
-_FILE_COLUMNS = (Column("FILE"), Column("KIND"), Column("STATE"), Column("BYTES", is_number=True))
-_LEFTOVER_COLUMNS = (Column("LEFTOVER"), Column("STATE"), Column("BYTES", is_number=True))
+_FILE_COLUMNS = (TextColumn("FILE"), TextColumn("KIND"), TextColumn("STATE"), TextColumn("BYTES", is_number=True))
+_LEFTOVER_COLUMNS = (TextColumn("LEFTOVER"), TextColumn("STATE"), TextColumn("BYTES", is_number=True))
 _TRANSACTION_COLUMNS = (
-    Column("OPEN TRANSACTION IN"),
-    Column("PRODUCER", is_number=True),
-    Column("EPOCH", is_number=True),
-    Column("FIRST OFFSET", is_number=True),
-    Column("LAST WRITE"),
+    TextColumn("OPEN TRANSACTION IN"),
+    TextColumn("PRODUCER", is_number=True),
+    TextColumn("EPOCH", is_number=True),
+    TextColumn("FIRST OFFSET", is_number=True),
+    TextColumn("LAST WRITE"),
 )
 _METADATA_COLUMNS = (
-    Column("METADATA SNAPSHOT"),
-    Column("END", is_number=True),
-    Column("EPOCH", is_number=True),
-    Column("BYTES", is_number=True),
+    TextColumn("METADATA SNAPSHOT"),
+    TextColumn("END", is_number=True),
+    TextColumn("EPOCH", is_number=True),
+    TextColumn("BYTES", is_number=True),
 )
 
 
@@ -111,10 +111,10 @@ class ListingText:
             self._section()
             self._out.write("".join(f"{line}\n" for line in lines))
 
-    def _table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    def _table(self, columns: Sequence[TextColumn], rows: Sequence[Sequence[str]]) -> None:
         if rows:
             self._section()
-            write_table(self._out, Table(columns, rows))
+            write_table(self._out, TextTable(columns, rows))
 
     def _section(self) -> None:
         if not self._is_first:
@@ -122,7 +122,7 @@ class ListingText:
         self._is_first = False
 
 
-def _log_dir_lines(root: RootState, partitions: list[PartitionListing]) -> Iterable[str]:
+def _log_dir_lines(root: LogDirRoot, partitions: list[PartitionListing]) -> Iterable[str]:
     yield f"{printable(root.path)}: {_shutdown(root)}"
     meta = root.meta
     if meta is not None:
@@ -142,7 +142,7 @@ def _log_dir_lines(root: RootState, partitions: list[PartitionListing]) -> Itera
         yield f"other entries: {', '.join(map(printable, root.others))}"
 
 
-def _import_lines(root: RootState) -> Iterable[str]:
+def _import_lines(root: LogDirRoot) -> Iterable[str]:
     left = root.imports
     if root.importer is not None:
         yield f"an import is at work: {counted(len(left.stale) + len(left.coming), 'directory', 'directories')}"
@@ -154,7 +154,7 @@ def _import_lines(root: RootState) -> Iterable[str]:
         yield f"left by imports that did not end: {counted(len(left.stale), 'directory', 'directories')}"
 
 
-def _shutdown(root: RootState) -> str:
+def _shutdown(root: LogDirRoot) -> str:
     if root.shutdown is Shutdown.RUNNING:
         pid = None if root.lock_owner is None else root.lock_owner.pid
         return "a broker is running" if pid is None else f"a broker is running, pid {pid}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kafkalog_cli.actions.listing.listing import BytesByKind, PartitionListing
 from kafkalog_cli.actions.listing.paths import FileListing, Listing
 from kafkalog_cli.actions.listing.reads import LocatedFault
-from kafkalog_cli.actions.listing.root import RootState
+from kafkalog_cli.actions.listing.root import LogDirRoot
 from kafkalog_cli.actions.listing.segments import SegmentListing
 from kafkalog_cli.format.quorum_state import QuorumState
 from kafkalog_cli.output.ndjson import JsonLines, json_path
@@ -109,7 +109,7 @@ def segment_object(listing: SegmentListing) -> Object:
     }
 
 
-def log_dir_object(root: RootState, partitions: list[PartitionListing]) -> Object:
+def log_dir_object(root: LogDirRoot, partitions: list[PartitionListing]) -> Object:
     """Return the fields of `kafkalog.logdir/1`: the root files, and sums over the partitions listed."""
     meta, owner = root.meta, root.lock_owner
     kinds = Counter(listing.partition.directory.kind.name.lower() for listing in partitions)

@@ -111,7 +111,7 @@ def truncation_words(plan: TruncatePlan) -> str:
     if plan.cut_bytes:
         parts.append(f"{counted(plan.cut_bytes, 'byte', 'bytes')} cut")
     if plan.cut_batch is not None:
-        parts.append(f"batch {plan.cut_batch.base_offset} to {plan.cut_batch.last_offset} goes whole")
+        parts.append(f"batch {plan.cut_batch.base_offset} to {plan.cut_batch.last_offset} cannot be split")
     return ", ".join(parts)
 
 

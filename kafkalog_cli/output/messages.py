@@ -1,4 +1,4 @@
-"""The messages of a command on stderr: sentences for people, or JSON objects for programs."""
+"""The messages of a command on stderr, as sentences or as JSON objects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Messages:
         exit_code: ExitCode | None = None,
         next_step: str = "",
     ) -> None:
-        """Print an error or damage: `kind` is a word for programs, `position` the byte of the file concerned.
+        """Print an error or damage: `kind` is a word for JSON output, `position` the byte of the file concerned.
 
         `exit_code`: the exit code that this causes. `next_step`: what the user can do.
         """

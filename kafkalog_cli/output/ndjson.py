@@ -59,7 +59,7 @@ class JsonLines:
         self.object(SUMMARY, "summary", {**counts, "exit_code": int(exit_code)})
 
     def error(self, kind: str, message: str, *, path: str | None = None, **details: Any) -> None:
-        """Write a line for stderr about an error or damage: `kind` is a word for programs, `message` a sentence."""
+        """Write a line for stderr about an error or damage: `kind` is a stable word, `message` a sentence."""
         self._message(ERROR, "error", kind, message, path, details)
 
     def warning(self, kind: str, message: str, *, path: str | None = None, **details: Any) -> None:

@@ -1,4 +1,4 @@
-"""The progress of a long run on stderr: a line that is overwritten on a terminal, or JSON objects for programs."""
+"""The progress of a long run on stderr: a line that is overwritten on a terminal, or JSON objects."""
 
 from __future__ import annotations
 

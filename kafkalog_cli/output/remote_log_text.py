@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.format.internal_topics.records import ApiMessage, Unreadable
+from kafkalog_cli.format.internal_topics.records import ApiMessage, UnreadableRecord
 from kafkalog_cli.format.internal_topics.schema import Message
 
 SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
 PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
 
 
-def remote_log_text(record: ApiMessage) -> str | Unreadable:
-    """Return the text of one record; Unreadable with the exception's message if its Java class would not accept it."""
+def remote_log_text(record: ApiMessage) -> str | UnreadableRecord:
+    """Return the text of one record; UnreadableRecord with the exception's message if its Java class refuses it."""
     message = record.message
     if record.name == "RemotePartitionDeleteMetadataRecord":
         state = _state(PARTITION_STATES, message["remotePartitionDeleteState"])
         if state is None:
-            return Unreadable("null")  # requireNonNull without a message
+            return UnreadableRecord("null")  # requireNonNull without a message
         return (
             f"RemotePartitionDeleteMetadata{{topicPartition={_topic_partition(message['topicIdPartition'])}, "
             f"state={state}, eventTimestampMs={message['eventTimestampMs']}, brokerId={message['brokerId']}}}"
@@ -23,7 +23,7 @@ def remote_log_text(record: ApiMessage) -> str | Unreadable:
     state = _state(SEGMENT_STATES, message["remoteLogSegmentState"])
     problem = _segment_problem(record, state)
     if state is None or problem is not None:
-        return Unreadable(problem or "state can not be null")
+        return UnreadableRecord(problem or "state can not be null")
     if record.name == "RemoteLogSegmentMetadataRecord":
         return _segment(message, state)
     if record.name == "RemoteLogSegmentMetadataUpdateRecord":

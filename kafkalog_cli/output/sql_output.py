@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kafkalog_cli.output.human import Column, Table, write_table
+from kafkalog_cli.output.human import TextColumn, TextTable, write_table
 from kafkalog_cli.output.sql_rows import lines_of
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.storage.publishing.staged_file import StagedFile
@@ -31,8 +31,8 @@ class Written(NamedTuple):
 def write_cells(out: ResultStream, headings: Sequence[Heading], rows: Iterable[Any], most_rows: int) -> Written:
     """Write rows of text as a table; on a terminal that is too narrow the last columns are left out."""
     cells = list(rows)
-    columns = [Column(printable(one.name), one.is_number, rank) for rank, one in enumerate(headings)]
-    write_table(out, Table(columns, cells[:most_rows]))
+    columns = [TextColumn(printable(one.name), one.is_number, rank) for rank, one in enumerate(headings)]
+    write_table(out, TextTable(columns, cells[:most_rows]))
     return Written(min(len(cells), most_rows), len(cells) > most_rows)
 
 

@@ -13,7 +13,7 @@ ROW = "kafkalog.row/1"
 
 NULL = "null"
 LONGEST_CELL = 256
-"""The most characters of a cell; a longer text ends in `…`: tables are for people."""
+"""The most characters of a cell; a longer text ends in `…`, as the columns of a table must fit on a screen."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

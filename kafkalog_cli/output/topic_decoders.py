@@ -12,7 +12,7 @@ from kafkalog_cli.format.internal_topics.records import (
     REMOTE_LOG_METADATA,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
-    Unreadable,
+    UnreadableRecord,
     decode_api_message,
     decode_coordinator,
 )
@@ -44,7 +44,7 @@ class CoordinatorDecoder:
         if isinstance(value, CannotDecode):
             return f"Error at offset {offset}, skipping. {value.message}", None
         record = decode_coordinator(self._topic, key, value, self._release)
-        if isinstance(record, Unreadable):
+        if isinstance(record, UnreadableRecord):
             if record.unknown_type is not None:
                 return f"Unknown record type {record.unknown_type} at offset {offset}, skipping.", None
             return f"Error at offset {offset}, skipping. {record.message}", None
@@ -70,7 +70,7 @@ class ClusterMetadataDecoder:
         if isinstance(value, CannotDecode):
             return None, f"Error at {offset}, skipping. {value.message}"
         found = decode_api_message(CLUSTER_METADATA, value, self._release)
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableRecord):
             return None, f"Error at {offset}, skipping. {found.message}"
         return None, java_json({"type": found.enum, "version": found.version, "data": found.message})
 
@@ -97,8 +97,8 @@ class RemoteLogMetadataDecoder:
             )
             return None, f"Error at offset {offset}, skipping. {message}"
         found = decode_api_message(REMOTE_LOG_METADATA, value)
-        text = found if isinstance(found, Unreadable) else remote_log_text(found)
-        if isinstance(text, Unreadable):
+        text = found if isinstance(found, UnreadableRecord) else remote_log_text(found)
+        if isinstance(text, UnreadableRecord):
             return None, f"Error at offset {offset}, skipping. {text.message}"
         return None, text
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.verify.diagnose import Finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
-from kafkalog_cli.actions.verify.partition import Target, Verification
+from kafkalog_cli.actions.verify.partition import TargetKind, Verification
 from kafkalog_cli.output.stream import printable
 
 
@@ -46,7 +46,7 @@ def _concerned(found: Finding) -> str:
 
 
 _NOT_COMPARED = (FindingKind.NOT_COMPARED, FindingKind.ONLY_ON_ONE_SIDE)
-_OF_TARGET = {Target.COMPARISON: "compared, ", Target.LOG_DIR: "its own files: "}
+_OF_TARGET = {TargetKind.COMPARISON: "compared, ", TargetKind.LOG_DIR: "checkpoints and meta.properties: "}
 
 
 def _summary(verification: Verification) -> str:
@@ -57,14 +57,14 @@ def _summary(verification: Verification) -> str:
     parts = [prefix + verdict]
     if verification.log is not None and (totals.segments or verification.is_whole):
         parts.append(f"offsets {verification.log.first} to {verification.log.end}")
-    if verification.target is Target.PARTITION and (totals.segments or verification.is_whole):
+    if verification.target is TargetKind.PARTITION and (totals.segments or verification.is_whole):
         parts.append(counted(totals.segments, "segment", "segments"))
         parts.append(f"{totals.bytes} bytes")
         parts.append(counted(totals.batches, "batch", "batches"))
     if totals.records:
         parts.append(counted(totals.records, "record", "records"))
     if verification.not_looked_at:
-        parts.append(f"not looked at: {printable(', '.join(verification.not_looked_at))}")
+        parts.append(f"not checked: {printable(', '.join(verification.not_looked_at))}")
     return f"{printable(verification.path)}: {'; '.join(parts)}"
 
 
@@ -77,6 +77,6 @@ def _verdict(verification: Verification) -> str:
         words.append(f"corruption ({counted(corrupt, 'finding', 'findings')})")
     if warnings:
         words.append(counted(warnings, "warning", "warnings"))
-    is_comparison = verification.target is Target.COMPARISON
+    is_comparison = verification.target is TargetKind.COMPARISON
     nothing = "the replicas agree in all offsets that both have" if is_comparison else "no damage found"
     return ", ".join(words) or nothing

@@ -1,4 +1,4 @@
-"""View: how the results of a verb are shown, as lines for people, objects for programs, and counts at the end."""
+"""View: how the results of a verb are shown, as lines of text, as JSON objects, and as counts at the end."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Programs use three names: `KafkalogDataSource` (to register), `session` (starts a session) and `audit` (audits).
 
-Files:
+The files are:
+
 - `source.py`, `table_source.py`, `stream.py`: the data sources, which `options.py` and `schema.py` describe.
 - `offsets.py`, `splits.py`, `offset_limits.py`, `partition_counts.py`: offsets, and the pieces of logs that tasks read.
 - `rows.py`, `record_range.py`: the rows of a task.

@@ -16,17 +16,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli import __version__
-from kafkalog_cli.actions.audit.audit import Audited, AuditTask, LogDir, audit_partition, audit_task, log_dir_of
+from kafkalog_cli.actions.audit.audit import Audited, AuditedLogDir, AuditTask, audit_partition, audit_task, log_dir_of
 from kafkalog_cli.actions.audit.columns import audit_table
 from kafkalog_cli.actions.audit.history import run_of
-from kafkalog_cli.actions.reports.segment_reports import Means
-from kafkalog_cli.actions.same_place import Sights
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
+from kafkalog_cli.actions.same_place import PartitionIdentities
 from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.verify.partition import Level, Target, Task
+from kafkalog_cli.actions.verify.partition import Level, TargetKind, VerifyTask
 from kafkalog_cli.actions.verify.verify import Failed, Result, Verifier, VerifyRequest
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
+from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.storage.fs import Filesystem, RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
@@ -65,15 +65,15 @@ class Audit:
             raise UsageError(reason="--keys reads records, which --level quick does not")
         self._limits = request.limits
         wanted = VerifyRequest(request.selection, request.level, request.now_ms, request.metadata_path)
-        verifier = Verifier(Means(fs, request.limits), wanted)
+        verifier = Verifier(ReadContext(fs, request.limits), wanted)
         full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another working directory
-        sights = Sights(fs, socket.gethostname())
+        sights = PartitionIdentities(fs, socket.gethostname())
         self.parts = [_part(part, verifier, sights, request.top) for part in verifier.parts(full)]
 
     @property
-    def log_dirs(self) -> dict[str, tuple[LogDir, int]]:
+    def log_dirs(self) -> dict[str, tuple[AuditedLogDir, int]]:
         """The directories that were searched for partitions, by path, and the number of partitions found in each."""
-        found: dict[str, tuple[LogDir, int]] = {}
+        found: dict[str, tuple[AuditedLogDir, int]] = {}
         for part in self.parts:
             place = _place(part)
             if place is not None:
@@ -90,9 +90,9 @@ class Audit:
         """Leave out these log directories (path: reason); each becomes a Refused result with its reason."""
         kept = [part for part in self.parts if (place := _place(part)) is None or place.path not in reasons]
         refused = [Failed(path, Refused(path=path, reason=reason)) for path, reason in reasons.items()]
-        self.parts = [*kept, *(Audited(one, LogDir(one.path)) for one in refused)]
+        self.parts = [*kept, *(Audited(one, AuditedLogDir(one.path)) for one in refused)]
 
-    def run(self, sessions: Sessions, watcher: Watcher | None = None) -> list[Audited]:
+    def run(self, sessions: Sessions, watcher: JobWatcher | None = None) -> list[Audited]:
         """Run the audit and return the results in the order of the paths. Raises KafkalogError if the job fails."""
         places = [place for place, part in enumerate(self.parts) if isinstance(part, AuditTask)]
         tasks = [part for part in self.parts if isinstance(part, AuditTask)]
@@ -101,7 +101,7 @@ class Audit:
             sizes = [task.size_bytes for task in tasks]
             work = AuditWork(self._limits, sum(sizes))
             groups = _grouped(sizes)
-            watch = Watch(watcher, "audit", [sum(sizes[at] for at in group) for group in groups])
+            watch = JobWatch(watcher, "audit", [sum(sizes[at] for at in group) for group in groups])
             with sessions() as spark:
                 done = run_tasks(spark, [[tasks[at] for at in group] for group in groups], work, watch)
             for at, one in zip(chain(*groups), chain(*done), strict=True):
@@ -125,9 +125,11 @@ def _grouped(sizes: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _part(part: Task | Result, verifier: Verifier, sights: Sights, top: int | None) -> AuditTask | Audited:
-    if not isinstance(part, Task):
-        is_root = not isinstance(part, Failed) and part.target is Target.LOG_DIR
+def _part(
+    part: VerifyTask | Result, verifier: Verifier, sights: PartitionIdentities, top: int | None
+) -> AuditTask | Audited:
+    if not isinstance(part, VerifyTask):
+        is_root = not isinstance(part, Failed) and part.target is TargetKind.LOG_DIR
         return Audited(part, log_dir_of(part.path, verifier.settings) if is_root else None)
     if part.wanted is not None:
         return Audited(Failed(part.partition.path, NotKafkaLayout(path=part.partition.path, reason=_A_FILE)))
@@ -138,13 +140,13 @@ def _part(part: Task | Result, verifier: Verifier, sights: Sights, top: int | No
         return Audited(Failed(part.partition.path, error))
 
 
-def _place(part: AuditTask | Audited) -> LogDir | None:
+def _place(part: AuditTask | Audited) -> AuditedLogDir | None:
     """Return the log directory of a part; if it has none, the directory that contains its partition."""
     if part.log_dir is not None:
         return part.log_dir
     if isinstance(part, AuditTask):
-        return LogDir(part.task.partition.path.rpartition("/")[0])
-    return LogDir(part.path) if part.path else None
+        return AuditedLogDir(part.task.partition.path.rpartition("/")[0])
+    return AuditedLogDir(part.path) if part.path else None
 
 
 _A_FILE = "files of it were given; an audit takes whole directories"
@@ -161,11 +163,13 @@ class AuditWork:
         """Audit some partitions. Nothing is written, so a task that Spark retries finds the same."""
         fs, choice = RealFilesystem(), KernelChoice()
         choice.expect(self._job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
-        sights = Sights(fs, socket.gethostname())
-        return [_audited(Means(fs, self._limits, choice), fs, task, sights) for task in tasks]
+        sights = PartitionIdentities(fs, socket.gethostname())
+        return [_audited(ReadContext(fs, self._limits, choice), fs, task, sights) for task in tasks]
 
 
-def _audited(means: Means, fs: WritableFilesystem, task: AuditTask, sights: Sights) -> Audited:
+def _audited(
+    read_context: ReadContext, fs: WritableFilesystem, task: AuditTask, sights: PartitionIdentities
+) -> Audited:
     """Audit one partition, after a check that the worker sees the same directory as the driver.
 
     Another disk, or none, may be mounted on the worker.
@@ -175,7 +179,7 @@ def _audited(means: Means, fs: WritableFilesystem, task: AuditTask, sights: Sigh
             sights.check(task.seen)
     except KafkalogError as error:
         return Audited(Failed(task.task.partition.path, error), task.log_dir)
-    return audit_partition(means, fs, task)
+    return audit_partition(read_context, fs, task)
 
 
 def audit(spark: SparkSession, paths: Sequence[str], *, level: str = "normal", top: int | None = None) -> DataFrame:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalog_cli.actions.engine import Place, Threads
 from kafkalog_cli.actions.in_order import InOrder, Sized
-from kafkalog_cli.actions.same_place import Sight, sight
+from kafkalog_cli.actions.same_place import PartitionIdentity, sight
 from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.spark.jobs import is_another_try, run_tasks
 from kafkalog_cli.spark.sessions import command_session
@@ -121,7 +121,7 @@ class _Packed(NamedTuple):
 
     item: Any
     fs: Filesystem
-    seen: Sight
+    seen: PartitionIdentity
     cwd: str | None
 
 

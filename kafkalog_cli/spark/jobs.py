@@ -21,7 +21,7 @@ POLL_SECONDS = 0.2
 """The time between two calls of a watcher."""
 
 
-class Watcher(Protocol):
+class JobWatcher(Protocol):
     """Gets the progress of a job."""
 
     def begin(self, work: str, total_bytes: int) -> None:
@@ -31,16 +31,16 @@ class Watcher(Protocol):
         """Report `size_bytes` more as done; 0: the job is still running. Called from any thread."""
 
 
-class Watch(NamedTuple):
+class JobWatch(NamedTuple):
     """The watcher of a job (None: nobody watches), the job's name in one word, and the bytes of each task."""
 
-    watcher: Watcher | None
+    watcher: JobWatcher | None
     work: str
     sizes: Sequence[int]
 
 
 def run_tasks(
-    spark: SparkSession, items: Sequence[ItemT], work: Callable[[ItemT], ResultT], watch: Watch | None = None
+    spark: SparkSession, items: Sequence[ItemT], work: Callable[[ItemT], ResultT], watch: JobWatch | None = None
 ) -> list[ResultT]:
     """Return the result of `work` for each item, in their order: one task per item, started in this order.
 
@@ -76,14 +76,14 @@ class _Counted(Generic[ItemT, ResultT]):
 
 
 @contextmanager
-def _told(watcher: Watcher, work: str, total_bytes: int, done: Accumulator[int]) -> Iterator[None]:
+def _told(watcher: JobWatcher, work: str, total_bytes: int, done: Accumulator[int]) -> Iterator[None]:
     """Call the watcher from a thread until the block ends. The thread uses no Java: only the job's own thread does."""
     has_ended = Event()
 
     def tell() -> None:
         told = 0
         is_last = False
-        with suppress(OSError):  # nobody reads the progress any more; the job matters more
+        with suppress(OSError):  # nobody reads the progress now; the job matters more
             while not is_last:
                 is_last = has_ended.wait(POLL_SECONDS)
                 now = done.value

@@ -15,7 +15,7 @@ from kafkalog_cli.actions.selection import Selection, expand, nothing_selected, 
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
-from kafkalog_cli.spark.options import Partitioner, SourceOptions
+from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions
 from kafkalog_cli.spark.partition_counts import partition_counts
 from kafkalog_cli.spark.paths import local_path
 from kafkalog_cli.spark.record_range import RecordRange
@@ -28,7 +28,7 @@ LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 """Directories that a broker does not serve to clients; they are read only if their own path is given."""
 
 
-class LogRange(NamedTuple):
+class OffsetRange(NamedTuple):
     """A range of offsets of a partition: `first` inclusive, `end` exclusive (None: the log's end).
 
     `log_end` is the log's end at the time of planning, `view` is the state and checkpoints of its broker then.
@@ -69,7 +69,7 @@ def check_unique(partitions: Iterable[Partition]) -> None:
 
 
 def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | None = None) -> list[Partition]:
-    """Return the partitions under `paths` that a broker would serve, and those whose own path is given.
+    """Return the partitions under `paths` that a broker would serve, and partitions whose own path is given.
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
@@ -89,7 +89,7 @@ def _served(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
     return list(found.values())
 
 
-def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[LogRange]:
+def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[OffsetRange]:
     """Return the range to read of each partition; partitions without any offset to read are left out.
 
     Raises OffsetOutOfRange for offsets that are not on disk (with failOnDataLoss), UsageError for limits that do not
@@ -110,7 +110,7 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
 
 def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[Partition]:
     """Return the partitions that can hold a record with one of the keys; all partitions if the options have no keys."""
-    if options.keys is None or options.partitioner is not Partitioner.MURMUR2:
+    if options.keys is None or options.partitioner is not ProducerPartitioner.MURMUR2:
         return partitions
     counts = partition_counts(fs, partitions, options.num_partitions)
     kept = []
@@ -150,7 +150,7 @@ def _check_chosen(options: SourceOptions, chosen: list[Partition]) -> None:
 
 
 def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str) -> None:
-    """Raise UsageError if a limit names other partitions than those that are read."""
+    """Raise UsageError if a limit names a partition that is not read."""
     if limit.of_partition is None or limit.of_partition.keys() == assigned:
         return
     said = f"Specified: {names_of(limit.of_partition)} Assigned: {names_of(assigned)}"
@@ -186,7 +186,7 @@ def _log(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerVie
     return _Log(one, bounds, view)
 
 
-def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> LogRange:
+def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> OffsetRange:
     log = _log(fs, one, options, view)
     first = _start(fs, log, options)
     end = _end(fs, log, options)
@@ -195,7 +195,7 @@ def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerV
             reason=f"The resolved start offset {first} is greater than the resolved end offset {end}"
             f" for topic {one.topic} partition {one.number}."
         )
-    return LogRange(one, first, end, log.bounds.end, view)
+    return OffsetRange(one, first, end, log.bounds.end, view)
 
 
 def start_of(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> int:
@@ -255,7 +255,7 @@ def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
     return found
 
 
-def _cut(fs: Filesystem, whole: LogRange, wanted: RecordRange) -> LogRange | None:
+def _cut(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> OffsetRange | None:
     """Return the part of a range that can hold wanted records; None if it is empty."""
     first = max(whole.first, wanted.from_offset)
     ends = [one for one in (whole.end, wanted.to_offset) if one is not None]
@@ -272,7 +272,7 @@ def _cut(fs: Filesystem, whole: LogRange, wanted: RecordRange) -> LogRange | Non
     return whole._replace(first=first, end=end)
 
 
-def _first_since(fs: Filesystem, whole: LogRange, time_ms: int) -> int | None:
+def _first_since(fs: Filesystem, whole: OffsetRange, time_ms: int) -> int | None:
     """Return an offset before which no record has a timestamp of `time_ms` or later; None if no record has one.
 
     A damaged log may have a record at an offset of a later segment. The read skips such a record, so that segment's

@@ -21,7 +21,7 @@ from kafkalog_cli.spark.offset_limits import (
 )
 from kafkalog_cli.spark.paths import local_path
 from kafkalog_cli.spark.record_range import OF_RECORDS, RecordRange, keys_of, range_of
-from kafkalog_cli.spark.schema import FAULT, Column, columns_named, default_columns
+from kafkalog_cli.spark.schema import FAULT, SourceColumn, columns_named, default_columns
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 
@@ -63,7 +63,7 @@ class Mode(Enum):
 
 
 @unique
-class Partitioner(Enum):
+class ProducerPartitioner(Enum):
     """How producers chose a partition by key, as far as this is known."""
 
     NONE = "none"
@@ -95,10 +95,10 @@ class SourceOptions(NamedTuple):
     isolation: Isolation
     include_control: bool
     mode: Mode
-    columns: tuple[Column, ...]
+    columns: tuple[SourceColumn, ...]
     records: RecordRange
     keys: frozenset[bytes] | None
-    partitioner: Partitioner
+    partitioner: ProducerPartitioner
     num_partitions: int | None
     max_offsets: int | None = None
 
@@ -145,13 +145,13 @@ def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit
     )
 
 
-def _partitioner(options: dict[str, str]) -> Partitioner:
-    return _word(options, "partitioner", Partitioner, Partitioner.NONE)
+def _partitioner(options: dict[str, str]) -> ProducerPartitioner:
+    return _word(options, "partitioner", ProducerPartitioner, ProducerPartitioner.NONE)
 
 
 def _keys(options: dict[str, str]) -> frozenset[bytes] | None:
     keys = keys_of(options)
-    if keys is not None and _partitioner(options) is Partitioner.NONE:
+    if keys is not None and _partitioner(options) is ProducerPartitioner.NONE:
         raise UsageError(
             reason="option 'keys' chooses partitions, and nothing says how producers chose them:"
             " add option('partitioner', 'murmur2') where they used Kafka's default hash"
@@ -159,7 +159,7 @@ def _keys(options: dict[str, str]) -> frozenset[bytes] | None:
     return keys
 
 
-def check_faults_are_shown(columns: tuple[Column, ...], mode: Mode) -> None:
+def check_faults_are_shown(columns: tuple[SourceColumn, ...], mode: Mode) -> None:
     """Raise UsageError if damage would not be visible in its row, or the fault column would always be null."""
     if mode is Mode.PERMISSIVE and FAULT not in columns:
         raise UsageError(reason=f"mode permissive tells of damage in the column {FAULT.name}: add it to the columns")
@@ -249,7 +249,7 @@ def _isolation(options: dict[str, str]) -> Isolation:
     return found
 
 
-def _columns(options: dict[str, str], mode: Mode) -> tuple[Column, ...]:
+def _columns(options: dict[str, str], mode: Mode) -> tuple[SourceColumn, ...]:
     if "columns" in options:
         columns = columns_named([name.strip() for name in options["columns"].split(",") if name.strip()])
         check_faults_are_shown(columns, mode)

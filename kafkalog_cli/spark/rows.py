@@ -16,7 +16,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.spark.options import Mode
-from kafkalog_cli.spark.schema import FAULT, RECORDS, Column, arrow_schema, arrow_type, headers_tell_all
+from kafkalog_cli.spark.schema import FAULT, RECORDS, SourceColumn, arrow_schema, arrow_type, headers_tell_all
 from kafkalog_cli.spark.splits import Piece, Task
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -39,7 +39,7 @@ _CODECS = 8
 class Wanted(NamedTuple):
     """The columns, mode and range to read of each piece. `since_ms` inclusive, `until_ms` exclusive; None: open."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[SourceColumn, ...]
     mode: Mode
     isolation: Isolation
     include_control: bool
@@ -171,7 +171,7 @@ class _PieceRows:
         arrays = [self._array(column, segment, part, late) for column in self._wanted.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._wanted.columns))
 
-    def _array(self, column: Column, segment: SegmentRead, part: Any, late: Any) -> Any:
+    def _array(self, column: SourceColumn, segment: SegmentRead, part: Any, late: Any) -> Any:
         import pyarrow as pa
 
         kind = arrow_type(column)

@@ -21,7 +21,7 @@ _HEADERS = {
 }
 
 
-class Column(NamedTuple):
+class SourceColumn(NamedTuple):
     """A column. `spark` is its type in Spark's JSON, `core` is its source column in `record_schema`.
 
     `core` is empty for a value that is constant per segment. `needs_records`: batch headers do not contain the value.
@@ -34,48 +34,48 @@ class Column(NamedTuple):
 
 
 KAFKA_COLUMNS = (
-    Column("key", "binary", "key", needs_records=True),
-    Column("value", "binary", "value", needs_records=True),
-    Column("topic", "string"),
-    Column("partition", "integer"),
-    Column("offset", "long", "offset"),
-    Column("timestamp", "timestamp", "timestamp", needs_records=True),
-    Column("timestampType", "integer", "timestamp_type"),
+    SourceColumn("key", "binary", "key", needs_records=True),
+    SourceColumn("value", "binary", "value", needs_records=True),
+    SourceColumn("topic", "string"),
+    SourceColumn("partition", "integer"),
+    SourceColumn("offset", "long", "offset"),
+    SourceColumn("timestamp", "timestamp", "timestamp", needs_records=True),
+    SourceColumn("timestampType", "integer", "timestamp_type"),
 )
 """The columns of Spark's own Kafka source, in its order."""
 
-HEADERS = Column("headers", _HEADERS, "headers", needs_records=True)
+HEADERS = SourceColumn("headers", _HEADERS, "headers", needs_records=True)
 
 BATCH_COLUMNS = (
-    Column("segment", "string"),
-    Column("position", "long", "position"),
-    Column("batch_base_offset", "long", "batch_base_offset"),
-    Column("codec", "string", "codec"),
-    Column("producer_id", "long", "producer_id"),
-    Column("producer_epoch", "integer", "producer_epoch"),
-    Column("sequence", "integer", "sequence", needs_records=True),
-    Column("leader_epoch", "integer", "leader_epoch"),
-    Column("transactional", "boolean", "transactional"),
-    Column("control", "boolean", "control"),
+    SourceColumn("segment", "string"),
+    SourceColumn("position", "long", "position"),
+    SourceColumn("batch_base_offset", "long", "batch_base_offset"),
+    SourceColumn("codec", "string", "codec"),
+    SourceColumn("producer_id", "long", "producer_id"),
+    SourceColumn("producer_epoch", "integer", "producer_epoch"),
+    SourceColumn("sequence", "integer", "sequence", needs_records=True),
+    SourceColumn("leader_epoch", "integer", "leader_epoch"),
+    SourceColumn("transactional", "boolean", "transactional"),
+    SourceColumn("control", "boolean", "control"),
 )
 """The columns that includeBatchMetadata adds: a record's batch and that batch's place."""
 
 SIZE_COLUMNS = (
-    Column("key_size", "integer", "key_size", needs_records=True),
-    Column("value_size", "integer", "value_size", needs_records=True),
+    SourceColumn("key_size", "integer", "key_size", needs_records=True),
+    SourceColumn("value_size", "integer", "value_size", needs_records=True),
 )
 """The sizes of key and value in bytes, null for a null key or value; selected by name only."""
 
-RECORDS = Column("_records", "long")
+RECORDS = SourceColumn("_records", "long")
 """The number of records that a row stands for; used alone, for queries that only count records."""
 
-FAULT = Column("_fault", "string")
+FAULT = SourceColumn("_fault", "string")
 """The column that mode permissive adds: the damage, in a row of its own; null in the rows of records."""
 
 BY_NAME = {column.name: column for column in (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, FAULT)}
 
 
-def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tuple[Column, ...]:
+def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tuple[SourceColumn, ...]:
     """Return the columns of a source with these options."""
     found = [*KAFKA_COLUMNS]
     if headers:
@@ -85,7 +85,7 @@ def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tup
     return (*found, FAULT) if faults else tuple(found)
 
 
-def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
+def columns_named(names: Sequence[str]) -> tuple[SourceColumn, ...]:
     """Return columns by name, in this order. Raises UsageError for an unknown or repeated name."""
     if list(names) == [RECORDS.name]:
         return (RECORDS,)
@@ -97,7 +97,7 @@ def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
     return tuple(BY_NAME[name] for name in names)
 
 
-def columns_of(schema: Any) -> tuple[Column, ...]:
+def columns_of(schema: Any) -> tuple[SourceColumn, ...]:
     """Return the columns of a StructType that a user gave. Raises UsageError for other columns than the source's."""
     columns = columns_named([field.name for field in schema.fields])
     for column, field in zip(columns, schema.fields, strict=True):
@@ -107,12 +107,12 @@ def columns_of(schema: Any) -> tuple[Column, ...]:
     return columns
 
 
-def headers_tell_all(columns: Iterable[Column]) -> bool:
+def headers_tell_all(columns: Iterable[SourceColumn]) -> bool:
     """Whether the headers of batches contain all values of these columns."""
     return not any(column.needs_records for column in columns)
 
 
-def spark_schema(columns: Iterable[Column]) -> Any:
+def spark_schema(columns: Iterable[SourceColumn]) -> Any:
     """Return the columns as a pyspark StructType; all are nullable, as in Spark's own source."""
     from pyspark.sql.types import StructType
 
@@ -120,19 +120,19 @@ def spark_schema(columns: Iterable[Column]) -> Any:
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
-def arrow_schema(columns: Iterable[Column]) -> Any:
+def arrow_schema(columns: Iterable[SourceColumn]) -> Any:
     """Return the columns as the pyarrow.Schema that Spark expects of batches."""
     import pyarrow as pa
 
     return pa.schema([pa.field(column.name, arrow_type(column)) for column in columns])
 
 
-def arrow_type(column: Column) -> Any:
+def arrow_type(column: SourceColumn) -> Any:
     """Return the Arrow type that Spark expects for a column."""
     return arrow_of(column.spark)
 
 
-def _simple(column: Column) -> str:
+def _simple(column: SourceColumn) -> str:
     names = {"integer": "int", "long": "bigint"}
     if isinstance(column.spark, str):
         return names.get(column.spark, column.spark)

@@ -150,7 +150,7 @@ def command_session(
                 yield spark
             return
         interrupt = signal.getsignal(signal.SIGINT)
-        # For a name that is no view, Spark creates its warehouse in the working directory, which may be a log
+        # For a name that is not a view, Spark creates its warehouse in the working directory, which may be a log
         # directory.
         wanted = {"spark.sql.warehouse.dir": tempfile.gettempdir(), **(settings or {})}
         with tempfile.TemporaryFile() as talk:

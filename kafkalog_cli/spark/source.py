@@ -12,7 +12,7 @@ from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
 from kafkalog_cli.spark.planned import carried, planned
 from kafkalog_cli.spark.rows import Wanted, rows_of
-from kafkalog_cli.spark.schema import Column, columns_of, headers_tell_all, spark_schema
+from kafkalog_cli.spark.schema import SourceColumn, columns_of, headers_tell_all, spark_schema
 from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, tasks_of
 from kafkalog_cli.storage.fs import RealFilesystem
 
@@ -71,7 +71,7 @@ class Reader(DataSourceReader):
     It has no `pushFilters`: all scans of one `load()` would share the filters of one scan (see `record_range`).
     """
 
-    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[SourceColumn, ...]) -> None:
         self._options = options
         self._columns = columns
 

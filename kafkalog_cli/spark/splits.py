@@ -1,4 +1,4 @@
-"""Divides ranges of logs into tasks: large ranges are cut at batch ends, by the indexes; small ones share a task."""
+"""Divides ranges of logs into tasks: large ranges are cut at batch ends, by the indexes; small ranges share a task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
-from kafkalog_cli.spark.offsets import LogRange
+from kafkalog_cli.spark.offsets import OffsetRange
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.header import header_at
@@ -27,7 +27,7 @@ TIMES_OF_FILES = 2
 MOST_TASKS = 100_000
 
 
-class Place(NamedTuple):
+class LogCut(NamedTuple):
     """A cut in a log: the batch with the first offset after the cut starts at byte `position` of a segment.
 
     `segment` is the segment's base offset; places are in the order of the log by (segment, position).
@@ -68,7 +68,7 @@ Task = tuple[Piece, ...]
 
 def tasks_of(
     fs: Filesystem,
-    ranges: list[LogRange],
+    ranges: list[OffsetRange],
     min_partitions: int | None,
     max_records: int | None,
     *,
@@ -94,12 +94,12 @@ def tasks_of(
     ]
 
 
-def _length(one: LogRange) -> int:
+def _length(one: OffsetRange) -> int:
     end = one.log_end if one.end is None else min(one.end, one.log_end)
     return max(end - one.first, 0)
 
 
-def _most_offsets(ranges: list[LogRange], min_partitions: int | None, max_records: int | None) -> list[int]:
+def _most_offsets(ranges: list[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[int]:
     """Return the most offsets of a task per range; parts are in proportion to length (KafkaOffsetRangeCalculator)."""
     total = sum(map(_length, ranges)) or 1
     wanted = min_partitions if min_partitions is not None and min_partitions > len(ranges) else 0
@@ -111,11 +111,11 @@ def _most_offsets(ranges: list[LogRange], min_partitions: int | None, max_record
     return found
 
 
-def _pieces(one: LogRange, places: list[Place], fs: Filesystem) -> Iterator[Piece]:
+def _pieces(one: OffsetRange, places: list[LogCut], fs: Filesystem) -> Iterator[Piece]:
     partition = one.partition
     end = one.end
     reached = one.log_end if end is None else end  # places may be after the end if offsets decrease
-    cuts: list[Place] = []
+    cuts: list[LogCut] = []
     for place in places:  # a damaged index may lead backwards
         begins, at = (cuts[-1].offset, cuts[-1].at) if cuts else (one.first, place.at)
         if begins < place.offset < reached and at <= place.at:
@@ -154,22 +154,22 @@ class _Sizes:
         with self._fs.open_read(segment.log.path) as log:
             return self._starts[at] + SegmentIndexes(self._fs, segment).before_offset(log, offset).position
 
-    def up_to(self, place: Place) -> int:
+    def up_to(self, place: LogCut) -> int:
         return self._starts[self._bases.index(place.segment)] + place.position
 
 
-def _by_bytes(fs: Filesystem, partition: Partition, split_bytes: int) -> list[Place]:
+def _by_bytes(fs: Filesystem, partition: Partition, split_bytes: int) -> list[LogCut]:
     """Return the starts of segments, and in large segments places about `split_bytes` apart."""
-    places: list[Place] = []
+    places: list[LogCut] = []
     for number, segment in enumerate(partition.segments):
         if number:
-            places.append(Place(segment.base_offset, segment.base_offset, 0))
+            places.append(LogCut(segment.base_offset, segment.base_offset, 0))
         if segment.log.size_bytes > split_bytes + split_bytes // 2 and not segment.is_seven:
             places += _in_segment(fs, segment, split_bytes)
     return places
 
 
-def _in_segment(fs: Filesystem, segment: Segment, split_bytes: int) -> Iterator[Place]:
+def _in_segment(fs: Filesystem, segment: Segment, split_bytes: int) -> Iterator[LogCut]:
     """Iterate over places after batches in the index: only there the next offset is known in all formats."""
     indexes = SegmentIndexes(fs, segment)
     index = indexes.whole_offset_index.in_use()
@@ -182,10 +182,10 @@ def _in_segment(fs: Filesystem, segment: Segment, split_bytes: int) -> Iterator[
                 continue
             header = header_at(log, indexes.before_offset(log, index[at].offset).position)
             if isinstance(header, Batch) and segment.base_offset <= header.last_offset:
-                yield Place(header.last_offset + 1, segment.base_offset, header.position + header.size_bytes)
+                yield LogCut(header.last_offset + 1, segment.base_offset, header.position + header.size_bytes)
 
 
-def _by_offsets(fs: Filesystem, one: LogRange, most: int) -> Iterator[Place]:
+def _by_offsets(fs: Filesystem, one: OffsetRange, most: int) -> Iterator[LogCut]:
     """Iterate over cuts every `most` offsets, each moved back to its batch's start if that is after the last cut."""
     at, end = one.first, one.first + _length(one)
     segments = one.partition.segments
@@ -206,7 +206,7 @@ def _by_offsets(fs: Filesystem, one: LogRange, most: int) -> Iterator[Place]:
         yield place
 
 
-def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: int) -> Place:
+def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: int) -> LogCut:
     with fs.open_read(segment.log.path) as log:
         near = indexes.before_offset(log, offset).position
         chain = HeaderChain(log, near)
@@ -214,9 +214,9 @@ def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: in
     if batch is None:
         # The next segment begins with a message set that starts below its base offset, or the rest is damaged. Then
         # each piece sees the damage, and this piece reports it.
-        return Place(offset, segment.base_offset, chain.position if chain.fault is None else near)
+        return LogCut(offset, segment.base_offset, chain.position if chain.fault is None else near)
     begins = offset if batch.base_offset == NO_OFFSET else min(batch.base_offset, offset)
-    return Place(begins, segment.base_offset, batch.position)
+    return LogCut(begins, segment.base_offset, batch.position)
 
 
 def _packed(pieces: list[Piece], split_bytes: int, pack_bytes: int) -> Iterator[Task]:
@@ -238,7 +238,7 @@ def _packed(pieces: list[Piece], split_bytes: int, pack_bytes: int) -> Iterator[
 
 
 def _joined(one: Piece, other: Piece) -> Piece | None:
-    """Return two adjacent pieces of a log as one; None if they are not adjacent."""
+    """Join two adjacent pieces of a log into one piece; return None if they are not adjacent."""
     if one.path != other.path or one.end != other.first:
         return None
     return one._replace(end=other.end, ends_at=other.ends_at, size_bytes=one.size_bytes + other.size_bytes)

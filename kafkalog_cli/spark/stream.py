@@ -21,11 +21,11 @@ from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
 from kafkalog_cli.actions.read.growing_end import growing_end
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
-from kafkalog_cli.spark.offsets import LogRange, check_limit, name_of, partitions_of, start_of
+from kafkalog_cli.spark.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
 from kafkalog_cli.spark.options import SourceOptions
 from kafkalog_cli.spark.planned import carried, planned
 from kafkalog_cli.spark.rows import Wanted, rows_of
-from kafkalog_cli.spark.schema import Column
+from kafkalog_cli.spark.schema import SourceColumn
 from kafkalog_cli.spark.splits import tasks_of
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.partition import Partition
@@ -37,7 +37,7 @@ StreamOffset = dict[str, dict[str, int]]
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark pickles it to every worker; one worker, as long-lived as the query, answers for offsets."""
 
-    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[SourceColumn, ...]) -> None:
         self._options = options
         self._columns = columns
         self._target: Offsets | None = None
@@ -110,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 what = f"offset {first} of {name}, where the stream is,"
                 self._lose(OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=bounds.end))
             if bounds.start < behind:
-                ranges.append(LogRange(partition, max(first, bounds.start), behind, behind, view))
+                ranges.append(OffsetRange(partition, max(first, bounds.start), behind, behind, view))
         tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records)
         return planned(tasks)
 

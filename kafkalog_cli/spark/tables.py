@@ -132,7 +132,7 @@ TABLES = {
             _of_cluster(cluster.partitions),
         ),
         Table(
-            "configs", cluster.Setting, "resource_type string, resource_name string, name string, value string",
+            "configs", cluster.ConfigSetting, "resource_type string, resource_name string, name string, value string",
             CLUSTER_METADATA, Task.EVERYTHING, _of_cluster(cluster.configs),
         ),
         Table(

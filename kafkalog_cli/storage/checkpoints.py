@@ -39,7 +39,7 @@ class LineEdit(NamedTuple):
 
 
 class OldLine(NamedTuple):
-    """A partition's line as it was: its text, and its place (the number of lines before it). Both None: no line."""
+    """A partition's line as it was: its text, and its place (the number of lines before it); None without a line."""
 
     topic: str
     partition: int
@@ -195,7 +195,7 @@ def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines])
             _replace(fs, log_dir, file, data, before.mtime_ns if is_same else None)
 
 
-class Rebuilt(NamedTuple):
+class RebuiltCheckpoint(NamedTuple):
     """A checkpoint that `rebuild_damaged` replaced. `kept_as` is the path of the old file, `lines` the new line count.
 
     `fault` is the damage. None: a broker can read the old file, but it has several lines for one partition.
@@ -207,7 +207,9 @@ class Rebuilt(NamedTuple):
     lines: int
 
 
-def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str, *, like_broker: bool = False) -> list[Rebuilt]:
+def rebuild_damaged(
+    fs: WritableFilesystem, log_dir: str, run_id: str, *, like_broker: bool = False
+) -> list[RebuiltCheckpoint]:
     """Rewrite each checkpoint that a broker cannot read, or that has two lines for a partition.
 
     The new file contains the lines that can be read. The last of several lines for a partition is kept, as in a
@@ -240,7 +242,7 @@ def rebuild_damaged(fs: WritableFilesystem, log_dir: str, run_id: str, *, like_b
             fs.link(path, kept_as)
             sync_directory(fs, log_dir)
             _replace(fs, log_dir, file, checkpoint.encode_offsets(list(offsets.values())), None)
-            rebuilt.append(Rebuilt(path, faults[0] if faults else None, kept_as, len(offsets)))
+            rebuilt.append(RebuiltCheckpoint(path, faults[0] if faults else None, kept_as, len(offsets)))
     return rebuilt
 
 

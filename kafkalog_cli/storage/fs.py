@@ -19,7 +19,7 @@ from kafkalog_cli.storage.fs_changes import (
     Room,
     WritableFile,
 )
-from kafkalog_cli.storage.held_directories import Entry, is_own
+from kafkalog_cli.storage.held_directories import HeldEntry, is_own
 from kafkalog_cli.storage.names import OWN_DIRECTORY, most_text_bytes
 from kafkalog_cli.storage.page_cache import BrokerDisks
 
@@ -109,7 +109,7 @@ _LIMIT_BYTES = 64 << 20
 class RealFile:
     """A regular file, read with pread. It is not mapped: reads of a mapped file that is truncated get SIGBUS."""
 
-    def __init__(self, path: str, entry: Entry | None = None, disks: BrokerDisks | None = None) -> None:
+    def __init__(self, path: str, entry: HeldEntry | None = None, disks: BrokerDisks | None = None) -> None:
         self.path = path
         # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.
         flags = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.storage.changing.posix_lock import PosixLock, take_lock
-from kafkalog_cli.storage.held_directories import Entry, HeldDirectories, link_in_the_way
+from kafkalog_cli.storage.held_directories import HeldDirectories, HeldEntry, link_in_the_way
 
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.
@@ -133,7 +133,7 @@ class FilesystemChanges(Protocol):
 class DiskFile:
     """A regular file of the real disk, written with pwrite."""
 
-    def __init__(self, path: str, flags: int, entry: Entry | None = None, most_links: int = 1) -> None:
+    def __init__(self, path: str, flags: int, entry: HeldEntry | None = None, most_links: int = 1) -> None:
         self.path = path
         if entry is None:
             self._descriptor = os.open(path, flags, 0o600)

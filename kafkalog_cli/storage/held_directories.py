@@ -24,7 +24,7 @@ _READ = os.O_DIRECTORY | os.O_CLOEXEC
 _NO_NAMES = frozenset({"", ".", ".."})
 
 
-class Entry(NamedTuple):
+class HeldEntry(NamedTuple):
     """A name and the descriptor of its directory. `is_own`: the path leads to a `.kafkalog` or below it."""
 
     directory: int
@@ -67,7 +67,7 @@ class HeldDirectory:
 
 
 class HeldDirectories:
-    """The held directories by path, and lookups of the paths below them. Thread-safe.
+    """The held directories by path, and lookups of the paths below them. Threads may share it.
 
     A path outside of held directories is looked up normally up to its parent. In either case no link is followed
     from a `.kafkalog` on.
@@ -118,16 +118,16 @@ class HeldDirectories:
         return _trimmed(path) in self._held
 
     @contextmanager
-    def entry(self, path: str) -> Iterator[Entry]:
+    def entry(self, path: str) -> Iterator[HeldEntry]:
         """Look up the entry at `path` to change it. Raises OSError (ELOOP for a link among its guarded directories)."""
         with _closed_after(self._way(path, _no_link)) as way:
-            yield Entry(way.descriptor, way.name, is_own(path))
+            yield HeldEntry(way.descriptor, way.name, is_own(path))
 
     @contextmanager
-    def entry_to_read(self, path: str) -> Iterator[Entry]:
+    def entry_to_read(self, path: str) -> Iterator[HeldEntry]:
         """Look up the entry at `path` to read it. Links are followed outside of a `.kafkalog`. Raises OSError."""
         with _closed_after(self._way(path, _link_outside)) as way:
-            yield Entry(way.descriptor, way.name, is_own(path))
+            yield HeldEntry(way.descriptor, way.name, is_own(path))
 
     @contextmanager
     def directory(self, path: str, *, to_read: bool = False) -> Iterator[int]:

@@ -63,7 +63,7 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
     this is a log directory.
 
     A log directory without any root file, such as a copy of partition directories, is recognized by the files in its
-    partitions: other programs use such directory names too.
+    partitions. Their names are not enough, as other programs use such directory names too.
     """
     entries = fs.list_directory(path)
     partitions = [

@@ -275,7 +275,7 @@ def _marked_directory(name: str, kind: DirectoryKind) -> DirectoryName:
     body = name[: -len(kind.value)]
     dash, dot = body.find("-", 1), body.rfind(".", 0, len(body) - 1)
     if 0 < dash < dot - 1 and _JAVA_WHITE_SPACE.isdisjoint(body):
-        # Kafka checks the position of one dot, but then splits at the last dot, which may be another one.
+        # Kafka checks the position of one dot, but then splits at the last dot, which may be a different dot.
         rest, _, unique_id = body.rpartition(".")
         parsed = _topic_partition(rest)
         if parsed:

@@ -27,7 +27,7 @@ class OpenTransaction(NamedTuple):
     last_timestamp: int
 
 
-class Part(NamedTuple):
+class SegmentPart(NamedTuple):
     """The part of a segment that a replay reads, from byte `position` to the end."""
 
     segment: Segment
@@ -39,17 +39,17 @@ class Part(NamedTuple):
         return max(0, self.segment.log.size_bytes - self.position)
 
 
-def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: int) -> list[Part]:
+def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: int) -> list[SegmentPart]:
     """Return the parts of segments that contain every batch at or above `from_offset`.
 
     Segments of Kafka 0.7 are left out: 0.7 had no transactions. Raises what `open_read` raises.
     """
     segments = [segment for segment in segments if not segment.is_seven]
     first = max((i for i, s in enumerate(segments) if s.base_offset <= from_offset), default=0)
-    parts = [Part(segment, 0) for segment in segments[first:]]
+    parts = [SegmentPart(segment, 0) for segment in segments[first:]]
     if parts and from_offset > parts[0].segment.base_offset:
         segment = parts[0].segment
-        parts[0] = Part(segment, _position(fs, segment, from_offset))
+        parts[0] = SegmentPart(segment, _position(fs, segment, from_offset))
     return parts
 
 
@@ -75,7 +75,7 @@ def newest_snapshot(
     return None, []
 
 
-def headers_of(fs: Filesystem, parts: Iterable[Part], damage: list[tuple[Segment, Fault]]) -> Iterator[Batch]:
+def headers_of(fs: Filesystem, parts: Iterable[SegmentPart], damage: list[tuple[Segment, Fault]]) -> Iterator[Batch]:
     """Yield the headers of the batches in `parts`. A damaged segment is read up to its first damage.
 
     The damage is appended to `damage`. Raises what `open_read` raises.

@@ -96,7 +96,7 @@ def looks_like_partition(entries: list[FileStatus]) -> bool:
 def holds_partition(fs: Filesystem, path: str, entries: list[FileStatus]) -> bool:
     """Whether a directory with these entries contains a partition's files or those of a similar program.
 
-    The partition's files include `.kafkalog`; similar programs are those that `foreign_layout` knows.
+    The partition's files include `.kafkalog`; `foreign_layout` knows the similar programs.
     Raises what `foreign_layout` raises.
     """
     for entry in entries:

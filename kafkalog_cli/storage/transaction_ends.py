@@ -16,7 +16,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.open_transactions import Part
+from kafkalog_cli.storage.open_transactions import SegmentPart
 from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.reading.header import control_type_at
 from kafkalog_cli.storage.reading.scan import Scan
@@ -87,7 +87,7 @@ class TransactionEnds:
     def __init__(  # noqa: PLR0913, PLR0917
         self,
         fs: Filesystem,
-        parts: Sequence[Part],
+        parts: Sequence[SegmentPart],
         first_offset: int,
         limits: Limits,
         choice: KernelChoice | None,
@@ -144,7 +144,7 @@ class TransactionEnds:
             self._told.add(path)
             self._tell(path, f"{message}; the markers in the log decide")
 
-    def _look_ahead(self, parts: Sequence[Part]) -> Generator[bool, None, None]:
+    def _look_ahead(self, parts: Sequence[SegmentPart]) -> Generator[bool, None, None]:
         for number, (segment, position) in enumerate(parts):
             following = parts[number + 1].segment.base_offset if number + 1 < len(parts) else None
             with self._fs.open_read(segment.log.path) as log:

@@ -12,8 +12,8 @@ from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, Batc
 from kafkalog_cli.actions.append.checks import Checks
 from kafkalog_cli.actions.append.columns import RecordRun
 from kafkalog_cli.actions.append.partitioning import Partitioner, number_of_partitions
-from kafkalog_cli.actions.append.reading import NewRecord, Origin, _number, _timestamp
-from kafkalog_cli.actions.append.skipping import Skipped, without_first
+from kafkalog_cli.actions.append.reading import NewRecord, RecordOrigin, _number, _timestamp
+from kafkalog_cli.actions.append.skipping import SkippedRecords, without_first
 from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.errors import BadInput, Refused, UsageError
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -64,7 +64,7 @@ def begins(told, wanted):
 
 
 def record(timestamp=-1, key=b"", **origin):
-    return NewRecord(key, b"v", timestamp=timestamp, origin=Origin(**origin))
+    return NewRecord(key, b"v", timestamp=timestamp, origin=RecordOrigin(**origin))
 
 
 TIMES = (-1, NOW_MS - BEFORE_MS - 1, NOW_MS - BEFORE_MS, NOW_MS, NOW_MS + AFTER_MS, NOW_MS + AFTER_MS + 1)
@@ -342,6 +342,6 @@ def test_so_many_records_are_skipped_wherever_runs_end(count):
 
 
 def test_a_number_without_a_partition_is_for_an_append_to_one():
-    Skipped(of_only=5).check([3])
+    SkippedRecords(of_only=5).check([3])
     with pytest.raises(UsageError, match="PARTITION:N"):
-        Skipped(of_only=5).check([3, 4])
+        SkippedRecords(of_only=5).check([3, 4])

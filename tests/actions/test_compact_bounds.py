@@ -9,7 +9,7 @@ from logs import BASE_TIME_MS, R, batch_v2, write_segment
 from kafkalog_cli.actions.compact import choose
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.erasing import ErasureProof, _place_of, replication_words
-from kafkalog_cli.actions.compact.erasure import MOST_OFFSETS, Place
+from kafkalog_cli.actions.compact.erasure import MOST_OFFSETS, RecordPlace
 from kafkalog_cli.actions.compact.passes import marking_request
 from kafkalog_cli.actions.compact.plan import Choice, CompactRequest
 from kafkalog_cli.actions.partition_facts import Replication
@@ -115,7 +115,9 @@ def test_tombstones_of_old_formats_go_by_the_last_segment_below_the_dirty_part(f
     assert found.legacy_horizon_ms == (0 if modified_ms is None else modified_ms - 400)
 
 
-@pytest.mark.parametrize(("base", "place"), [(8, Place.CLEANED), (9, Place.UNCLEANABLE), (12, Place.ACTIVE)])
+@pytest.mark.parametrize(
+    ("base", "place"), [(8, RecordPlace.CLEANED), (9, RecordPlace.UNCLEANABLE), (12, RecordPlace.ACTIVE)]
+)
 def test_a_segment_is_cleaned_below_the_first_uncleanable_offset(base, place):
     assert _place_of(SimpleNamespace(choice=Choice.DIRTY, dirt=HALF), base, 12) is place
 

@@ -22,7 +22,7 @@ from index_model import (
 
 from kafkalog_cli.actions.reports.index_verdict import ANY_STYLE, Style, Verdict
 from kafkalog_cli.actions.reports.root_reports import Trouble, index_reports
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -39,9 +39,9 @@ def reports(base_offset, log, index=None, times=None, *, more=None):
         files[f"{DIRECTORY}/{base_offset:020d}.index"] = index
     if times is not None:
         files[f"{DIRECTORY}/{base_offset:020d}.timeindex"] = times
-    means = Means(FaultyFilesystem(files), choice=KernelChoice(forced=False))
+    read_context = ReadContext(FaultyFilesystem(files), choice=KernelChoice(forced=False))
     found = {}
-    for report in index_reports(means, [DIRECTORY], Selection()):
+    for report in index_reports(read_context, [DIRECTORY], Selection()):
         assert not isinstance(report, Trouble), report
         found.setdefault(report.kind, report)
     return found
@@ -410,7 +410,7 @@ def test_without_a_log_only_the_order_is_checked(offsets, times):
         f"{DIRECTORY}/{100:020d}.index": offset_index(100, offsets),
         f"{DIRECTORY}/{100:020d}.timeindex": time_index(100, times),
     }
-    found = list(index_reports(Means(FaultyFilesystem(files)), [DIRECTORY], Selection()))
+    found = list(index_reports(ReadContext(FaultyFilesystem(files)), [DIRECTORY], Selection()))
     assert [verdicts(report) for report in found] == [[Verdict.UNVERIFIED, Verdict.OUT_OF_ORDER]] * 2
     assert all("no log beside it" in report.notes[0].message for report in found)
 
@@ -429,7 +429,7 @@ def test_compiled_kernels_give_the_same_verdicts():
         [
             list(report.entries)
             for report in index_reports(
-                Means(FaultyFilesystem(files), choice=KernelChoice(forced=forced)), [DIRECTORY], Selection()
+                ReadContext(FaultyFilesystem(files), choice=KernelChoice(forced=forced)), [DIRECTORY], Selection()
             )
         ]
         for forced in (False, True)

@@ -26,7 +26,7 @@ HIGH_WATERMARK, CLEANER = FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHEC
 CONTROL = 0x20
 
 
-def stretch(rows, *, as_matrix):
+def batch_run(rows, *, as_matrix):
     """Batches as (attributes, producer id, magic, leader epoch): in the two ways in which kernels give them."""
     others = ("valid", "position", "records_count", "base_offset", "last_offset")
     columns = list(zip(*((*row, *(1 for _ in others)) for row in rows), strict=True))
@@ -36,11 +36,11 @@ def stretch(rows, *, as_matrix):
     return SimpleNamespace(batches=SimpleNamespace(matrix=object() if as_matrix else None, **names))
 
 
-def seen(stretches, *, as_matrix):
+def seen(batch_runs, *, as_matrix):
     marks = BatchMarks(FaultyFilesystem())
     marks.begin(SimpleNamespace(base_offset=7), None)
-    for rows in stretches:
-        marks.see(stretch(rows, as_matrix=as_matrix))
+    for rows in batch_runs:
+        marks.see(batch_run(rows, as_matrix=as_matrix))
     return marks
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.actions.partition_facts import NewestFile, PartitionFacts, Replication
-from kafkalog_cli.actions.refusals import RULES, Action, Intent, Outcome, judge, raise_refusals
+from kafkalog_cli.actions.refusals import RULES, Action, Intent, RuleOutcome, judge, raise_refusals
 from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.settings.topic_config import (
@@ -126,7 +126,7 @@ def test_refused(name, facts, actions, lifted_by, action):
     if lifted_by:
         (lifted,) = judge(facts, Intent(action, NOW, **lifted_by))
         assert lifted.is_lifted
-        assert lifted.outcome is Outcome.WARNING
+        assert lifted.outcome is RuleOutcome.WARNING
         if not lifted.rule.skips:
             assert lifted.message == verdict.reason  # it is still told, without the flag
         raise_refusals((lifted,))
@@ -283,7 +283,7 @@ def test_an_illegal_value_that_is_overruled_does_no_harm():
 )
 def test_a_flag_never_makes_a_refusal(facts, intent):
     def refused(intent):
-        return {verdict.rule.name for verdict in judge(facts, intent) if verdict.outcome is not Outcome.WARNING}
+        return {verdict.rule.name for verdict in judge(facts, intent) if verdict.outcome is not RuleOutcome.WARNING}
 
     stronger = replace(
         intent, single_replica=True, now_is_given=True, is_named=True, is_named_alone=True, has_own_limit=True

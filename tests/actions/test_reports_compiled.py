@@ -6,7 +6,7 @@ import pytest
 from logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot, write_segment
 
 from kafkalog_cli.actions.reports.index_reports import PartitionReports
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 
@@ -81,7 +81,7 @@ def write(folder, rng):
 
 
 def reports(folder, compiled):
-    means = Means(RealFilesystem(), choice=KernelChoice(forced=compiled))
+    read_context = ReadContext(RealFilesystem(), choice=KernelChoice(forced=compiled))
     return [
         (
             r.path,
@@ -93,7 +93,7 @@ def reports(folder, compiled):
             r.worst_entry,
             list(r.entries),
         )
-        for r in PartitionReports(means, str(folder))
+        for r in PartitionReports(read_context, str(folder))
     ]
 
 

@@ -19,10 +19,10 @@ from kafkalog_cli.actions.root_state import Roots, RootState
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.truncate import plan_truncate
 from kafkalog_cli.actions.verify.log_start import missing_start
-from kafkalog_cli.actions.verify.times import Unit
+from kafkalog_cli.actions.verify.times import TimestampOddity
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.log.retention import LogBounds, RetainedSegment, RetentionLimits, RetentionPass
+from kafkalog_cli.storage.log.retention import RetainedSegment, RetentionBounds, RetentionLimits, RetentionPass
 from kafkalog_cli.storage.log.retention import retain as retention_of
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import open_partition
@@ -38,7 +38,7 @@ DELETE = {"cleanup.policy": "delete"}
 
 def fates(limits, ages=(30, 20, 10), sizes=(10, 10, 10), watermark=12):
     """Segments at 0, 5 and 9 of a log that ends at 12; `ages` in ms."""
-    bases, bounds = (0, 5, 9), LogBounds(0, 12, watermark)
+    bases, bounds = (0, 5, 9), RetentionBounds(0, 12, watermark)
     segments = [
         SimpleNamespace(base_offset=base, log=SimpleNamespace(size_bytes=size))
         for base, size in zip(bases, sizes, strict=True)
@@ -120,7 +120,9 @@ def test_the_setting_that_keeps_a_segment():
 def test_microseconds_keep_a_segment_wherever_a_time_limit_is_set(retention_ms, why):
     ages = (NOW_MS - NOW_MS * 1000,) * 3
     assert stays(RetentionLimits(retention_ms=retention_ms), ages=ages) == [why] * 3
-    assert {fate.odd for fate in fates(RetentionLimits(retention_ms=retention_ms), ages=ages)} == {Unit.MICROSECONDS}
+    assert {fate.odd for fate in fates(RetentionLimits(retention_ms=retention_ms), ages=ages)} == {
+        TimestampOddity.MICROSECONDS
+    }
 
 
 # -- plans on a disk

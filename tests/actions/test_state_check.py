@@ -9,7 +9,7 @@ from index_model import batch_v2
 
 from kafkalog_cli.actions.reports.index_verdict import Verdict
 from kafkalog_cli.actions.reports.root_reports import Trouble, index_reports
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -35,9 +35,9 @@ def load(folder):
 
 
 def reports(files, path):
-    means = Means(FaultyFilesystem(files), choice=KernelChoice(forced=False))
+    read_context = ReadContext(FaultyFilesystem(files), choice=KernelChoice(forced=False))
     found = {}
-    for report in index_reports(means, [str(path)], Selection()):
+    for report in index_reports(read_context, [str(path)], Selection()):
         assert not isinstance(report, Trouble), report
         found[report.path] = report
     return found

@@ -15,7 +15,7 @@ from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.gaps import GapJudge, cleaner_wrote, has_gap, rows_behind_gaps
 from kafkalog_cli.actions.verify.headers import HeaderCheck
 from kafkalog_cli.actions.verify.log_start import missing_start
-from kafkalog_cli.actions.verify.times import TOLERATED_AHEAD_MS, TimesSeen, Unit, unit_of
+from kafkalog_cli.actions.verify.times import TOLERATED_AHEAD_MS, TimesSeen, TimestampOddity, unit_of
 from kafkalog_cli.actions.verify.txns import AbortedCheck
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.storage.fs import RealFilesystem
@@ -54,11 +54,11 @@ def test_where_offsets_do_not_follow(as_matrix):
         rows = [(2, 1, 1, base, last, 0, 70) for base, last in ((3, 4), (second, second), (third, third))]
         batches = columns(rows, as_matrix=as_matrix)
         ordered = 4 < second < third
-        stretch = SimpleNamespace(
+        batch_run = SimpleNamespace(
             batches=batches, base_offset=[3, second, third], last_offset=[4, second, third], is_ordered=ordered
         )
-        assert rows_behind_gaps(stretch) == [row for row, gap in ((1, second != 5), (2, third != second + 1)) if gap]
-        assert has_gap(stretch) == (ordered and (second > 5 or third > second + 1))
+        assert rows_behind_gaps(batch_run) == [row for row, gap in ((1, second != 5), (2, third != second + 1)) if gap]
+        assert has_gap(batch_run) == (ordered and (second > 5 or third > second + 1))
 
 
 def gap(first, last):
@@ -138,19 +138,19 @@ def test_what_other_files_remember_below_the_first_segment(tmp_path, epoch, line
     [
         *(
             (10**9 * scale + step, unit if step == 0 else None)
-            for scale, unit in ((1, Unit.SECONDS),)
+            for scale, unit in ((1, TimestampOddity.SECONDS),)
             for step in (-1, 0)
         ),
-        (4_200_000_000 - 1, Unit.SECONDS),
+        (4_200_000_000 - 1, TimestampOddity.SECONDS),
         (4_200_000_000, None),
-        (10**15, Unit.MICROSECONDS),
-        (10**15 - 1, Unit.FUTURE),
-        (4_200_000_000 * 10**6, Unit.FUTURE),
-        (10**18, Unit.NANOSECONDS),
+        (10**15, TimestampOddity.MICROSECONDS),
+        (10**15 - 1, TimestampOddity.FUTURE),
+        (4_200_000_000 * 10**6, TimestampOddity.FUTURE),
+        (10**18, TimestampOddity.NANOSECONDS),
         (NOW_MS + TOLERATED_AHEAD_MS, None),
-        (NOW_MS + TOLERATED_AHEAD_MS + 1, Unit.FUTURE),
+        (NOW_MS + TOLERATED_AHEAD_MS + 1, TimestampOddity.FUTURE),
         (-1, None),
-        (-2, Unit.NEGATIVE),
+        (-2, TimestampOddity.NEGATIVE),
     ],
 )
 @pytest.mark.parametrize("as_array", [False, True])

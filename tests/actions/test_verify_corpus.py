@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Level
@@ -89,7 +89,7 @@ CORRUPT = {"crc-mismatch", "damaged-range", "unknown-magic", "offsets-not-ascend
 
 def verify(paths, level, choice=None):
     request = VerifyRequest(Selection(), level, NOW_MS)
-    results = list(Verifier(Means(RealFilesystem(), choice=choice), request).run([str(path) for path in paths]))
+    results = list(Verifier(ReadContext(RealFilesystem(), choice=choice), request).run([str(path) for path in paths]))
     assert not [result for result in results if isinstance(result, Failed)]
     return results
 

@@ -8,7 +8,7 @@ from metadata_logs import batches as metadata_batches
 from metadata_logs import partition as partition_record
 from metadata_logs import topic_id, value
 
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.actions.verify.partition import Level
@@ -68,8 +68,8 @@ def verify(*paths, level=Level.NORMAL, metadata=None, config=None, broker=None, 
         selection or Selection(), level, NOW_MS, None if metadata is None else str(metadata),
         config=config or {}, broker_properties=broker or {},
     )  # fmt: skip
-    means = Means(RealFilesystem(), choice=KernelChoice(forced=forced))
-    results = list(Verifier(means, request).run([str(path) for path in paths]))
+    read_context = ReadContext(RealFilesystem(), choice=KernelChoice(forced=forced))
+    results = list(Verifier(read_context, request).run([str(path) for path in paths]))
     assert not [result for result in results if isinstance(result, Failed)], results
     return results
 

@@ -9,7 +9,7 @@ from metadata_logs import batches as metadata_batches
 from metadata_logs import partition as partition_record
 from metadata_logs import topic_id, value
 
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Level
@@ -62,11 +62,11 @@ def partition(directory, name="topic-0", *, of=FIRST, written=None, epochs="0\n1
 def verify(*paths, level=Level.NORMAL, metadata=None, now_ms=NOW_MS, selection=None, jobs=1):
     metadata = None if metadata is None else str(metadata)
     request = VerifyRequest(selection or Selection(), level, now_ms, metadata, jobs)
-    return list(Verifier(Means(RealFilesystem()), request).run([str(path) for path in paths]))
+    return list(Verifier(ReadContext(RealFilesystem()), request).run([str(path) for path in paths]))
 
 
 def verify_on(fs, path, level=Level.NORMAL):
-    return list(Verifier(Means(fs), VerifyRequest(Selection(), level, NOW_MS)).run([str(path)]))
+    return list(Verifier(ReadContext(fs), VerifyRequest(Selection(), level, NOW_MS)).run([str(path)]))
 
 
 def told(*paths, **options):

@@ -19,7 +19,7 @@ from kafkalog_cli.errors import BadInput, KafkalogError
 from kafkalog_cli.storage.appending.new_partition import make_partition
 from kafkalog_cli.storage.changing.lock import LockPolicy
 from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.publishing.new_partitions import NewPartition, NewPartitions, staged_name
+from kafkalog_cli.storage.publishing.new_partitions import NewPartitions, StagedPartition, staged_name
 from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
 
 RUN = "20260101T000000.000Z-import-abcd"
@@ -33,7 +33,7 @@ def built(place, topic="new", number=0):
     name = staged_name(topic, number, RUN, "0")
     make_partition(RealFilesystem(), f"{place}/ld/{name}", TOPIC_ID, NOW_MS)
     inode = os.stat(f"{place}/ld/{name}").st_ino  # noqa: PTH116
-    return NewPartition(topic, number, name, inode)
+    return StagedPartition(topic, number, name, inode)
 
 
 def record(place, part):

@@ -15,7 +15,7 @@ from kafkalog_cli.storage.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.storage.named_places import check_named_file
 from kafkalog_cli.storage.new_file import new_file
 from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
-from kafkalog_cli.storage.publishing.record import ComingFile, Record, record_bytes
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord, record_bytes
 
 RUN = "20260101T000000.000Z-export-abcd"
 NOW_MS = 1_895_000_000_000
@@ -68,7 +68,7 @@ def published(output, record_path=None, coming=("topic=x/part-0.parquet",)):
                 with fs.create(f"{staging}/{number}", FileAttributes(0o644, os.geteuid(), os.getegid(), 0)) as file:
                     file.write(0, b"rows")
                     file.sync()
-            out.publish(Record(out.path, RUN, {}, {}, tuple(ComingFile(str(n), p) for n, p in enumerate(coming))))
+            out.publish(RunRecord(out.path, RUN, {}, {}, tuple(ComingFile(str(n), p) for n, p in enumerate(coming))))
     except (KafkalogError, OSError) as error:
         return int(getattr(error, "exit_code", 1)), str(error)
     return 0, ""
@@ -163,7 +163,7 @@ def record_of_another(place, output, **change):
     staging.mkdir(parents=True)
     (staging / "0").write_bytes(b"theirs")
     coming = ComingFile(change.get("staged", "0"), change.get("path", "new"))
-    record = Record(str(output), change.get("run", RUN), {}, {}, (coming,))
+    record = RunRecord(str(output), change.get("run", RUN), {}, {}, (coming,))
     (output / ".kafkalog/committed.json").write_bytes(record_bytes(record))
 
 

@@ -10,10 +10,10 @@ from logs import indexes
 from makers import SmallLog
 from naive_reader import read_batches
 
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.verify.diagnose import Finding
 from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Level, Task, Verification, verify_partition
+from kafkalog_cli.actions.verify.partition import Level, Verification, VerifyTask, verify_partition
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import open_partition
 
@@ -50,8 +50,8 @@ def beside(log: SmallLog) -> dict[str, bytes]:
 def verified(files: dict[str, bytes], level: Level = Level.DEEP) -> Verification:
     """What is found in a partition of such files."""
     fs = FaultyFilesystem({f"{FOLDER}/{name}": data for name, data in files.items()})
-    task = Task(open_partition(fs, FOLDER), level, NOW_MS)
-    return verify_partition(Means(fs, choice=PLAIN), task)
+    task = VerifyTask(open_partition(fs, FOLDER), level, NOW_MS)
+    return verify_partition(ReadContext(fs, choice=PLAIN), task)
 
 
 def bad(findings: tuple[Finding, ...]) -> set[Told]:

@@ -498,7 +498,7 @@ def _(corpus):
     from kafkalog_cli.actions.importing.request import ImportRequest, command_of
     from kafkalog_cli.storage.appending.new_partition import make_partition
     from kafkalog_cli.storage.fs import RealFilesystem
-    from kafkalog_cli.storage.publishing.new_partitions import NewPartition, NewPartitions
+    from kafkalog_cli.storage.publishing.new_partitions import NewPartitions, StagedPartition
 
     class CutOff(NewPartitions):
         def complete(self):
@@ -512,7 +512,7 @@ def _(corpus):
         staged = staged_name("topic", 0, "run", "0")
         make_partition(RealFilesystem(), str(DISK / staged), topic_id(1), BASE_TIME_MS)
         with pytest.raises(KeyboardInterrupt):
-            new.publish("run", [NewPartition("topic", 0, staged)], what)
+            new.publish("run", [StagedPartition("topic", 0, staged)], what)
     return [DISK]
 
 

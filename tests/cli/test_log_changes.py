@@ -332,7 +332,9 @@ def test_truncate_keeps_what_goes_and_the_marker_stays_away(root):
     partition = root / "ret-both-0"
     code, out, err = kafkalog("truncate", root, "--topic", "ret-both", "--to", 50, "--single-replica", *NOW)
     assert code == 0
-    words = "truncated to 50, 2 segments removed, 2061 bytes cut, batch 46 to 50 goes whole, offsets 0 to 46; undo:"
+    words = (
+        "truncated to 50, 2 segments removed, 2061 bytes cut, batch 46 to 50 cannot be split, offsets 0 to 46; undo:"
+    )
     assert out.startswith(f"{partition}: {words} kafkalog undo {partition}")
     assert not (root / MARKER).exists()
     assert "leaves every ISR" in err

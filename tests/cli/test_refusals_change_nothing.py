@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from metadata_logs import batches, partition, topic_id, value
 
-from kafkalog_cli.actions.refusals import RULES, Action, Outcome
+from kafkalog_cli.actions.refusals import RULES, Action, RuleOutcome
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 
@@ -190,7 +190,7 @@ TAKES_ONE_PATH = {Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND, Action.
 NOT_IN_PLACE = {("linked-files", Action.ROLL), ("linked-files", Action.UNDO)}
 """Nothing of this log is changed in place then, so that it is not refused."""
 
-REFUSING = [rule for rule in RULES if rule.outcome is not Outcome.WARNING]
+REFUSING = [rule for rule in RULES if rule.outcome is not RuleOutcome.WARNING]
 CASES = [(rule.name, action) for rule in REFUSING for action in Action if action in rule.actions and action in ARGV]
 CASES = [(name, action) for name, action in CASES if (name, action) not in NOT_IN_PLACE]
 CASES = [(name, action) for name, action in CASES if name != "twins" or action not in TAKES_ONE_PATH]

@@ -103,7 +103,7 @@ def test_a_finding_as_text(corpus):
         " partition when it starts"
     )
     assert lines[3].startswith(f"{partition}: corruption (1 finding); offsets 0 to 130; 3 segments; ")
-    assert lines[3].endswith("not looked at: decompression and records, topic ids and replicas (no metadata log)")
+    assert lines[3].endswith("not checked: decompression and records, topic ids and replicas (no metadata log)")
     assert len(lines) == 4
 
 

@@ -15,8 +15,8 @@ from kafkalog_cli.storage.changing.lock import IMPORT_BYTE
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.publishing.new_partitions import (
-    NewPartition,
     NewPartitions,
+    StagedPartition,
     is_staged,
     record_of,
     staged_name,
@@ -195,7 +195,7 @@ def test_by_its_mere_name(real, monkeypatch):
     names = [path.name for path in real.iterdir() if is_staged(path.name)]
     waiting, stale = sorted(names, key=lambda name: name.startswith("kafkalog-rows"))
     fs = RealFilesystem()
-    part = NewPartition("orders", 0, waiting)
+    part = StagedPartition("orders", 0, waiting)
     with NewPartitions(fs, str(real)) as new:
         monkeypatch.setattr(new, "complete", lambda: None)
         new.publish("run", [part], {})
@@ -224,7 +224,7 @@ def test_a_dataframe_that_was_committed_is_told_without_inputs():
     disk.add(f"{ROOT}/{name}/{0:020d}.log", b"")
     images = []
     with NewPartitions(RecordingFilesystem(disk, lambda _: images.extend(disk.images())), ROOT) as new:
-        new.publish("run", [NewPartition("t", 0, name)], {"command": []})
+        new.publish("run", [StagedPartition("t", 0, name)], {"command": []})
     image = next(image for _, image in images if places(image))
     (line,) = findings(image)[1]["import-cut-off"].values()
     assert line["message"] == "an import was cut off after its commit; still to come: t-0"

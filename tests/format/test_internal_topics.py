@@ -14,7 +14,7 @@ from kafkalog_cli.format.internal_topics.java_json import java_json
 from kafkalog_cli.format.internal_topics.records import (
     API_MESSAGE_TOPICS,
     COORDINATOR_TOPICS,
-    Unreadable,
+    UnreadableRecord,
     decode_api_message,
     decode_coordinator,
     record_object,
@@ -198,13 +198,13 @@ def test_other_protocols_stay_bytes():
 @given(st.sampled_from(COORDINATOR_TOPICS), st.binary(max_size=40), st.none() | st.binary(max_size=80))
 def test_any_coordinator_record_is_read_or_unreadable(topic, key, value):
     found = decode_coordinator(topic, key, value)
-    assert (record_object(topic, key, value) is None) == isinstance(found, Unreadable)
+    assert (record_object(topic, key, value) is None) == isinstance(found, UnreadableRecord)
 
 
 @given(st.sampled_from(API_MESSAGE_TOPICS), st.none() | st.binary(max_size=80))
 def test_any_metadata_record_is_read_or_unreadable(topic, value):
     found = decode_api_message(topic, value)
-    assert (record_object(topic, None, value) is None) == isinstance(found, Unreadable)
+    assert (record_object(topic, None, value) is None) == isinstance(found, UnreadableRecord)
 
 
 def test_json_is_jacksons():

@@ -13,7 +13,7 @@ from kafkalog_cli.actions.append.append import AppendRequest, apply_append, next
 from kafkalog_cli.actions.append.batching import BatchMaker, blocks
 from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.actions.append.writing import Writing
-from kafkalog_cli.actions.apply_changes import Marker
+from kafkalog_cli.actions.apply_changes import MarkerState
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import BadInput
@@ -154,7 +154,7 @@ def _compare(case, real, folder, fs, plan, state, request):
     offsets = int(answer[2]), line_of(root, "recovery-point")
     if offsets != (end, end):
         found.append(f"ends at {end}, real {offsets[0]}, recovery point {offsets[1]}")
-    if (result.done.marker is Marker.BACK) != (root / MARKER).exists() or (
+    if (result.done.marker is MarkerState.BACK) != (root / MARKER).exists() or (
         not (root / MARKER).exists() and not case.log.is_odd
     ):
         found.append(f"the marker: {result.done.marker}")

@@ -11,7 +11,7 @@ import damage
 from loader_cases import DAY_MS, MARKER, MARKER_BYTES, NOW_MS, RealLoader, Start, contents, file_differences, write
 from making_changes import make
 
-from kafkalog_cli.actions.apply_changes import Marker
+from kafkalog_cli.actions.apply_changes import MarkerState
 from kafkalog_cli.actions.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.retain.plan import RetainRequest
@@ -252,7 +252,7 @@ def our_change(case, folder, *, is_clean=True):
         return Changed(None, refused=str(error))
     if plan.is_refused:
         return Changed(None, refused=plan.remarks[0].message)
-    is_left = done is None or done.marker is not Marker.AWAY
+    is_left = done is None or done.marker is not MarkerState.AWAY
     assert (root / MARKER).exists() == (is_clean and is_left), "the marker is elsewhere"
     is_sound = not getattr(plan, "drops_records", False) and not case.log.is_odd
     assert (root / MARKER).exists() or not is_sound or not is_clean, "the marker is lost"

@@ -127,7 +127,7 @@ def test_java_keeps_writers_out(log_dir, class_path, evidence):
             assert done.returncode == LOCKED, (name, done)
             assert f"pid {java.pid}" in done.stderr, name
             assert str(log_dir.path / ".lock") in done.stderr, name
-            assert "stop it first, or wait for that with --wait" in done.stderr, name
+            assert "Stop it, or wait for it with --wait" in done.stderr, name
             assert "Traceback" not in done.stderr, name
             assert tree(log_dir.path) == before, name
     evidence("R17", len(WRITERS), 4)

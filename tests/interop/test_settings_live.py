@@ -8,7 +8,7 @@ import pytest
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.checkpoint import encode_offsets
-from kafkalog_cli.format.config_def import IllegalValue, Range, config_text, parse_config
+from kafkalog_cli.format.config_def import IllegalValue, NumberRange, config_text, parse_config
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
 from kafkalog_cli.storage.fs import RealFilesystem
@@ -61,7 +61,7 @@ def valid_text(valid):
     """Legal values as ConfigDef prints them; our one difference from 4.2 is how small a segment may be."""
     if valid is None:
         return ""
-    if isinstance(valid, Range):
+    if isinstance(valid, NumberRange):
         least = 1 << 20 if valid.least == 14 else valid.least
         if valid.also is not None:
             return f"[{least},...,{valid.most}] or {valid.also}"

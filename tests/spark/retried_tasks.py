@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from kafkalog_cli.spark import session
-from kafkalog_cli.spark.jobs import Watch, run_tasks
+from kafkalog_cli.spark.jobs import JobWatch, run_tasks
 
 
 class Heard:
@@ -37,7 +37,7 @@ def main(tried):
 
     heard = Heard()
     with_retries = session("local[2,4]")
-    found = run_tasks(with_retries, [0, 1, 2, 3], work, Watch(heard, "try", [1000, 100, 10, 1]))
+    found = run_tasks(with_retries, [0, 1, 2, 3], work, JobWatch(heard, "try", [1000, 100, 10, 1]))
     with_retries.stop()
     print(json.dumps({"found": found, "begun": heard.begun, "done": heard.done}))
 

@@ -18,7 +18,7 @@ import kafkalog_cli as kl
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactRequest
 from kafkalog_cli.actions.listing.paths import Lister
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.settings import SettingsSource
@@ -41,7 +41,7 @@ def log_dirs(corpus):
 
 
 def verify(path, level):
-    return list(Verifier(Means(FS), VerifyRequest(Selection(), level, NOW_MS)).run([str(path)]))
+    return list(Verifier(ReadContext(FS), VerifyRequest(Selection(), level, NOW_MS)).run([str(path)]))
 
 
 @pytest.mark.exhaustive

@@ -65,7 +65,7 @@ mixed-0           6003      125         1       21  2023-11-14T22:13:20.000Z  20
 mixed-1           8663      125         1       26  2023-11-14T22:14:20.000Z  2023-11-14T22:22:44.000Z  none,gzip,snappy,lz4,zstd      -  -
 (its own files)      -        -         -        -  -                         -                         -                              -  -
 
-3 partitions in 1 log directory; 21 KiB; 450 records; not looked at: decompression and records, topic ids and replicas (no metadata log)
+3 partitions in 1 log directory; 21 KiB; 450 records; not checked: decompression and records, topic ids and replicas (no metadata log)
 """
 
 
@@ -88,9 +88,11 @@ def test_findings_have_their_next_step(tmp_path):
     assert lines[2].split() == ["orders-0", "112", "2", "1", "1", "2023-11-14T22:13:20.000Z", "2023-11-14T22:14:20.000Z",
                                 "none", "-", "3", "warnings"]  # fmt: skip
     assert not any("key" in line for line in lines)
-    torn = lines.index(f"DIR/orders-0/{0:020d}.log: at byte 82: warning: 30 bytes that are no whole batch [torn-tail]")
+    torn = lines.index(
+        f"DIR/orders-0/{0:020d}.log: at byte 82: warning: the last 30 bytes are an incomplete batch [torn-tail]"
+    )
     assert lines[torn + 2] == "  next: `kafkalog recover DIR/orders-0` cuts the tail off and keeps the bytes"
-    assert lines[-1].startswith("1 partition in 1 log directory; 112 bytes; 2 records; 3 warnings; not looked at: ")
+    assert lines[-1].startswith("1 partition in 1 log directory; 112 bytes; 2 records; 3 warnings; not checked: ")
 
 
 def test_what_is_wrong_is_said_without_spark(monkeypatch, tmp_path):

@@ -10,9 +10,9 @@ from memory_fs import MemoryFilesystem
 from test_spark_rows import log_dir
 from watched_fs import RecordingFilesystem, every_fault
 
-from kafkalog_cli.actions.audit.audit import LogDir
+from kafkalog_cli.actions.audit.audit import AuditedLogDir
 from kafkalog_cli.actions.audit.columns import audit_schema, audit_table
-from kafkalog_cli.actions.audit.compare import ChangeKind, changes, replaced
+from kafkalog_cli.actions.audit.compare import AuditChangeKind, changes, replaced
 from kafkalog_cli.actions.audit.history import History, rows_of, run_of
 from kafkalog_cli.errors import KafkalogError, UnsupportedFormat
 from kafkalog_cli.storage.fs import RealFilesystem
@@ -118,8 +118,8 @@ def test_two_days(tmp_path):
     history.append(found, run)
     told = {one.topic: one for one in changes(rows_of(found, run), before)}
     assert {topic: one.kind for topic, one in told.items()} == {
-        "comes": ChangeKind.NEW, "goes": ChangeKind.GONE, "grows": ChangeKind.CHANGED, "heals": ChangeKind.CHANGED,
-        "stays": ChangeKind.SAME, None: ChangeKind.SAME,
+        "comes": AuditChangeKind.NEW, "goes": AuditChangeKind.GONE, "grows": AuditChangeKind.CHANGED, "heals": AuditChangeKind.CHANGED,
+        "stays": AuditChangeKind.SAME, None: AuditChangeKind.SAME,
     }  # fmt: skip
     grown = len(records(10, 5))
     assert (told["grows"].bytes, told["grows"].records, told["grows"].offsets) == (grown, 5, 5)
@@ -163,10 +163,10 @@ def test_a_log_directory_that_is_another(tmp_path):
     history = History(fs, str(tmp_path / "history"), "all")
     history.append(audit(log), day(0))
     past = history.before([str(log)], "here", NOW_MS)[str(log)]
-    same = LogDir(str(log), IDS[0], 4, IDS[1])
+    same = AuditedLogDir(str(log), IDS[0], 4, IDS[1])
     assert replaced(same, 1, past) == replaced(same, 9, past) == ""
     assert replaced(same, 0, past) == f"it is empty; at the audit {past.run} it had 1 partitions"
-    assert "no meta.properties" in replaced(LogDir(str(log)), 1, past)
+    assert "no meta.properties" in replaced(AuditedLogDir(str(log)), 1, past)
     assert replaced(same._replace(cluster_id="c2"), 1, past).startswith("its cluster.id is c2; at the audit ")
     assert "node.id is 5" in replaced(same._replace(node_id=5), 1, past)
     assert f"directory.id is {IDS[2]}" in replaced(same._replace(directory_id=IDS[2]), 1, past)

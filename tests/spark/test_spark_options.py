@@ -8,7 +8,7 @@ import pytest
 from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.offset_limits import LimitKind, TopicPartition
-from kafkalog_cli.spark.options import OF_RANGES, OURS, STRATEGIES, Mode, Partitioner, read_options
+from kafkalog_cli.spark.options import OF_RANGES, OURS, STRATEGIES, Mode, ProducerPartitioner, read_options
 from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.spark.schema import BY_NAME
 
@@ -84,7 +84,7 @@ def test_without_a_path():
 def test_defaults_and_a_job_as_it_is():
     found = read_options({"path": "x"})
     assert (found.starting.kind, found.ending.kind) == (LimitKind.EARLIEST, LimitKind.LATEST)
-    assert (found.fail_on_data_loss, found.mode, found.partitioner) == (True, Mode.FAILFAST, Partitioner.NONE)
+    assert (found.fail_on_data_loss, found.mode, found.partitioner) == (True, Mode.FAILFAST, ProducerPartitioner.NONE)
     assert (found.isolation, found.records, found.keys) == (Isolation.READ_UNCOMMITTED, RecordRange(), None)
     of_a_job = {"kafka.bootstrap.servers": "b:9092", "kafka.security.protocol": "SSL", "groupIdPrefix": "g"}
     of_a_job |= {"kafka.isolation.level": "read_committed", "fetchOffset.numRetries": "3", "SUBSCRIBE": "a, b"}

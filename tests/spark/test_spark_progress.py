@@ -24,7 +24,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.output import progress
-from kafkalog_cli.spark.jobs import Watch, run_tasks
+from kafkalog_cli.spark.jobs import JobWatch, run_tasks
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.partition import open_partition
 
@@ -83,7 +83,9 @@ def test_a_watcher_hears_of_tasks_as_they_are_done(spark):
     heard, seen = Heard(), []
     told = heard.advance
     heard.advance = lambda size_bytes: (told(size_bytes), seen.append(heard.done))
-    found = run_tasks(spark, [0.0, 0.0, 3.0], lambda item: time.sleep(item) or item, Watch(heard, "sleep", [5, 7, 100]))
+    found = run_tasks(
+        spark, [0.0, 0.0, 3.0], lambda item: time.sleep(item) or item, JobWatch(heard, "sleep", [5, 7, 100])
+    )
     assert found == [0.0, 0.0, 3.0]
     assert heard.begun == [("sleep", 112)]
     assert 12 in seen  # while the third one was at work
@@ -97,7 +99,7 @@ def test_what_a_task_raises_comes_out_and_nobody_is_told_any_more(spark):
 
     heard = Heard()
     with pytest.raises(Refused, match="x: refused: a test of 3"):
-        run_tasks(spark, [3], fails, Watch(heard, "fail", [9]))
+        run_tasks(spark, [3], fails, JobWatch(heard, "fail", [9]))
     assert heard.done == 0
     assert not [one for one in threading.enumerate() if one.name == "kafkalog-fail-progress"]
 
@@ -107,7 +109,7 @@ def test_a_watcher_that_cannot_write_does_not_end_the_job(spark):
         def advance(self, size_bytes, subject=""):
             raise BrokenPipeError
 
-    assert run_tasks(spark, [1, 2], lambda item: item, Watch(Closed(), "work", [1, 1])) == [1, 2]
+    assert run_tasks(spark, [1, 2], lambda item: item, JobWatch(Closed(), "work", [1, 1])) == [1, 2]
 
 
 def test_a_task_that_is_tried_again_counts_once(spark, tmp_path):

@@ -9,7 +9,7 @@ from sql_cases import make_logs, oracle_of
 from sql_fuzz import Asked, fuzz_sql
 
 from kafkalog_cli.spark.record_range import RecordRange
-from kafkalog_cli.spark.sql.catalog import Catalog, Reading, View
+from kafkalog_cli.spark.sql.catalog import Catalog, Reading, SqlView
 from kafkalog_cli.spark.sql.query import query
 from kafkalog_cli.storage.fs import RealFilesystem
 
@@ -141,13 +141,13 @@ def at(ms):
     ],
 )  # fmt: skip
 def test_what_a_view_is_asked_for(spark, folder, monkeypatch, text, partitions, records):
-    asked, real = [], View.dataframe
+    asked, real = [], SqlView.dataframe
 
     def dataframe(view, spark, used, reading, wanted=None):
         asked.append(wanted)
         return real(view, spark, used, reading, wanted)
 
-    monkeypatch.setattr(View, "dataframe", dataframe)
+    monkeypatch.setattr(SqlView, "dataframe", dataframe)
     with query(spark, Catalog(RealFilesystem(), [str(folder)]), text.format("orders"), Reading()):
         assert asked == [(frozenset(partitions), records)]
 

@@ -104,16 +104,16 @@ def test_every_column(shop):
 )  # fmt: skip
 def test_only_the_columns_that_a_query_uses_are_read(shop, spark, query, wanted, monkeypatch):
     from kafkalog_cli.spark.sql import query as module
-    from kafkalog_cli.spark.sql.catalog import Catalog, View
+    from kafkalog_cli.spark.sql.catalog import Catalog, SqlView
     from kafkalog_cli.storage.fs import RealFilesystem
 
-    made, real = {}, View.dataframe
+    made, real = {}, SqlView.dataframe
 
     def dataframe(view, spark, used, reading, wanted):
         made[view.name] = set(used)
         return real(view, spark, used, reading, wanted)
 
-    monkeypatch.setattr(View, "dataframe", dataframe)
+    monkeypatch.setattr(SqlView, "dataframe", dataframe)
     with module.query(spark, Catalog(RealFilesystem(), [str(shop)]), query, Reading()):
         assert made == wanted
 

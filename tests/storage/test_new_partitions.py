@@ -9,7 +9,7 @@ from watched_fs import RecordingFilesystem, every_fault
 from kafkalog_cli.errors import ExitCode, HalfPublished, KafkalogError, Locked, Refused
 from kafkalog_cli.storage.appending.new_partition import make_partition
 from kafkalog_cli.storage.names import DirectoryKind, classify_directory
-from kafkalog_cli.storage.publishing.new_partitions import NewPartition, NewPartitions, is_staged, staged_name
+from kafkalog_cli.storage.publishing.new_partitions import NewPartitions, StagedPartition, is_staged, staged_name
 
 ROOT, NOW_MS = "/data", 1_700_000_000_000
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -45,7 +45,7 @@ def run(fs, number=1, names=NAMES, attempts=2):
                 for attempt in range(attempts):
                     staged = staged_name(topic, int(partition), name, str(attempt))
                     make_partition(fs, f"{ROOT}/{staged}", ID, NOW_MS, 40 + number)
-                made.append(NewPartition(topic, int(partition), staged))
+                made.append(StagedPartition(topic, int(partition), staged))
             return new.publish(name, made, {"number": number}, replaces_empty=True)
         finally:
             new.sweep(name)
@@ -186,7 +186,7 @@ def test_nothing_takes_the_place_of_records():
 def test_what_was_staged_and_is_gone_is_missed():
     disk = empty_disk()
     with NewPartitions(disk, ROOT) as new, pytest.raises(Refused, match="it is gone: a broker was started meanwhile"):
-        new.publish("run-1", [NewPartition("t", 0, staged_name("t", 0, "run-1", "0"))], {})
+        new.publish("run-1", [StagedPartition("t", 0, staged_name("t", 0, "run-1", "0"))], {})
 
 
 def test_one_at_a_time():

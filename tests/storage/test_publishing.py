@@ -16,7 +16,7 @@ from kafkalog_cli.errors import (
     UnsupportedFormat,
 )
 from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
-from kafkalog_cli.storage.publishing.record import ComingFile, Record, read_record
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord, read_record
 from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 OUT, STATE = "/data/out", "/home/state.json"
@@ -48,7 +48,7 @@ def run(fs, contents, number, state_path=STATE):
             file.write(data)
             file.finish()
             coming.append(ComingFile(f"{count}.tmp", path))
-        out.publish(Record(out.path, name, {"format": "x"}, {"reached": number}, tuple(coming)))
+        out.publish(RunRecord(out.path, name, {"format": "x"}, {"reached": number}, tuple(coming)))
 
 
 def seen(fs):

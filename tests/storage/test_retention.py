@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.storage.log.retention import LogBounds, RetainedSegment, RetentionLimits, RetentionPass, retain
+from kafkalog_cli.storage.log.retention import RetainedSegment, RetentionBounds, RetentionLimits, RetentionPass, retain
 
 NOW_MS = 10_000
 LOG_START, SIZE, TIME = RetentionPass
@@ -26,7 +26,7 @@ def logs(draw):
     start = draw(st.integers(bases[0], end))
     watermark = draw(st.integers(start, end))
     limits = RetentionLimits(draw(st.integers(-1, 6)), draw(st.integers(-1, 20)), draw(st.booleans()))
-    return list(zip(bases, sizes, times, strict=True)), LogBounds(start, end, watermark), limits
+    return list(zip(bases, sizes, times, strict=True)), RetentionBounds(start, end, watermark), limits
 
 
 class Twin:
@@ -95,9 +95,9 @@ def test_any_small_sizes_as_the_twin(retention_bytes):
     limits = RetentionLimits(retention_bytes=retention_bytes)
     for sizes in product(range(3), repeat=3):
         segments = list(zip((0, 5, 9), sizes, (NOW_MS,) * 3, strict=True))
-        twin = Twin(segments, LogBounds(0, 12, 12))
+        twin = Twin(segments, RetentionBounds(0, 12, 12))
         twin.run(limits)
-        assert list(retained(segments, LogBounds(0, 12, 12), limits).passes) == twin.gone, sizes
+        assert list(retained(segments, RetentionBounds(0, 12, 12), limits).passes) == twin.gone, sizes
 
 
 def retained(segments, bounds, limits, asked=None):
@@ -110,7 +110,7 @@ def retained(segments, bounds, limits, asked=None):
 
 
 THREE = [(0, 10, NOW_MS - 500), (5, 10, NOW_MS - 400), (9, 10, NOW_MS - 300)]
-WHOLE = LogBounds(0, 12, 12)
+WHOLE = RetentionBounds(0, 12, 12)
 
 
 @pytest.mark.parametrize(("age", "goes"), [(499, 1), (500, 0), (501, 0)])
@@ -126,14 +126,14 @@ def test_what_is_left_is_no_smaller_than_the_limit(limit, goes):
 
 @pytest.mark.parametrize(("start", "goes"), [(4, 0), (5, 1), (6, 1), (8, 1), (9, 2), (12, 2)])
 def test_segments_below_the_log_start_go_whatever_the_policy(start, goes):
-    found = retained(THREE, LogBounds(start, 12, 12), RetentionLimits(0, 0, deletes=False))
+    found = retained(THREE, RetentionBounds(start, 12, 12), RetentionLimits(0, 0, deletes=False))
     assert found.passes == (LOG_START,) * goes
     assert found.log_start_offset == start
 
 
 @pytest.mark.parametrize(("watermark", "goes"), [(4, 0), (5, 1), (8, 1), (9, 2), (11, 2), (12, 3)])
 def test_nothing_at_or_above_the_high_watermark_goes(watermark, goes):
-    assert len(retained(THREE, LogBounds(0, 12, watermark), RetentionLimits(retention_ms=0)).passes) == goes
+    assert len(retained(THREE, RetentionBounds(0, 12, watermark), RetentionLimits(retention_ms=0)).passes) == goes
 
 
 def test_times_are_asked_for_only_as_far_as_needed():
@@ -147,7 +147,7 @@ def test_times_are_asked_for_only_as_far_as_needed():
 
 def test_an_empty_last_segment_stays():
     emptied = [*THREE[:2], (9, 0, NOW_MS - 300)]
-    found = retained(emptied, LogBounds(0, 9, 9), RetentionLimits(0, 0))
+    found = retained(emptied, RetentionBounds(0, 9, 9), RetentionLimits(0, 0))
     assert found.passes == (SIZE, SIZE)
     assert (found.log_start_offset, found.rolls) == (9, False)
 

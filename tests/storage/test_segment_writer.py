@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, SegmentOverflow
-from kafkalog_cli.storage.segments.segment_writer import SegmentIndexes
+from kafkalog_cli.storage.segments.segment_writer import GrowingIndexes
 
 BASE = 1000
 MAX_INT31 = (1 << 31) - 1
@@ -62,7 +62,7 @@ batches_of = (rising | st.lists(offsets, max_size=12)).flatmap(
 @given(batches=batches_of, interval=st.integers(0, 900), slots=st.integers(2, 12), split=st.integers(0, 40))
 def test_as_batch_by_batch(batches, interval, slots, split):
     index_bytes = slots * 12
-    indexes = SegmentIndexes(BASE, interval, index_bytes)
+    indexes = GrowingIndexes(BASE, interval, index_bytes)
     whole = columns(batches)
     done, error = indexes.add(whole.part(0, min(split, len(batches))), min(split, len(batches)))
     if error is None and split < len(batches):
@@ -86,7 +86,7 @@ def test_numpy_columns_give_the_same():
     matrix = BatchColumns.from_matrix(numpy.array([list(column) for column in plain.columns()], dtype=numpy.int64))
     made = []
     for both in (plain, matrix):
-        indexes = SegmentIndexes(BASE, 1000, 1 << 20)
+        indexes = GrowingIndexes(BASE, 1000, 1 << 20)
         assert indexes.add(both, 400) == (400, None)
         assert indexes.close() is None
         made.append((indexes.offset_index, indexes.time_index))
@@ -95,6 +95,6 @@ def test_numpy_columns_give_the_same():
 
 
 def test_the_rule_begins_where_the_file_was_opened():
-    opened_at = SegmentIndexes(BASE, 150, 1 << 20, position=100)
+    opened_at = GrowingIndexes(BASE, 150, 1 << 20, position=100)
     assert opened_at.add(columns([(100, BASE + row, 5) for row in range(5)]), 5) == (5, None)
     assert opened_at.offset_entries == [(BASE + 3, 300)]

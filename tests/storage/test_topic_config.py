@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.config_def import ConfigKey, ConfigType, IllegalValue, Range, config_text, parse_config
+from kafkalog_cli.format.config_def import ConfigKey, ConfigType, IllegalValue, NumberRange, config_text, parse_config
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.settings.topic_config import (
@@ -257,5 +257,5 @@ def test_any_text_is_read_or_refused(name, text):
 @given(st.integers(-(2**70), 2**70))
 def test_ranges_are_of_their_type(number):
     for kind, limit in ((ConfigType.INT, 2**31), (ConfigType.LONG, 2**63)):
-        legal = not isinstance(parse_config(ConfigKey("x", kind, None, Range(-5)), str(number)), IllegalValue)
+        legal = not isinstance(parse_config(ConfigKey("x", kind, None, NumberRange(-5)), str(number)), IllegalValue)
         assert legal == (-5 <= number < limit)

@@ -11,7 +11,7 @@ from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, Batc
 from kafkalog_cli.actions.append.checks import Checks, OddTime
 from kafkalog_cli.actions.append.columns import Arriving
 from kafkalog_cli.actions.append.writing import ENDS, Writing
-from kafkalog_cli.actions.apply_changes import Applied, Marker, give_marker_back, marker_after
+from kafkalog_cli.actions.apply_changes import Applied, MarkerState, give_marker_back, marker_after
 from kafkalog_cli.actions.change_plan import fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
@@ -53,8 +53,8 @@ class AppendRequest(LogRequest):
     clock: Callable[[], int] | None = None
 
 
-class Appended(NamedTuple):
-    """What was appended: records, batches and bytes (a marker is one record and one batch), and new segments.
+class AppendCounts(NamedTuple):
+    """The counts of an append: records, batches and bytes (a marker is one record and one batch), and new segments.
 
     `end_offset` is the end of the log after the append. `markers` counts the records that end a transaction and so came
     from no input. `odd_time` is the first timestamp that seems to be in another unit than milliseconds.
@@ -80,7 +80,7 @@ class AppendPlan(LogPlan):
 
     root: RootState = field(default=RootState(None, "", -1))
     style: BatchStyle = field(default=BatchStyle())
-    appended: Appended | None = None
+    appended: AppendCounts | None = None
     is_cut_short: bool = False
 
     @property
@@ -93,7 +93,7 @@ class AppendPlan(LogPlan):
         """See ChangePlan; INTERRUPTED if more records may have been waiting."""
         return ExitCode.INTERRUPTED if self.is_cut_short else LogPlan.exit_code.__get__(self)
 
-    def after(self, appended: Appended, *, is_cut_short: bool = False) -> AppendPlan:
+    def after(self, appended: AppendCounts, *, is_cut_short: bool = False) -> AppendPlan:
         """Return the plan after the append."""
         return replace(self, appended=appended, log_end_offset=appended.end_offset, is_cut_short=is_cut_short)
 
@@ -199,7 +199,7 @@ def next_sequence(state: ProducerState, writing: Writing) -> int:
     return sequence
 
 
-def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> Appended:
+def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> AppendCounts:
     """Return what would be appended, as far as it is known without a log. Raises BadInput as the append would."""
     assert plan.log_end_offset is not None
     config, end_offset = request.settings.topic_config(plan.log_dir, plan.topic), plan.log_end_offset
@@ -232,10 +232,10 @@ class Counted:
         self._size_bytes += len(made.data)
         return records
 
-    def appended(self, end_offset: int, rolled: Sequence[Rolled] = ()) -> Appended:
+    def appended(self, end_offset: int, rolled: Sequence[Rolled] = ()) -> AppendCounts:
         """Return the counts as the result of an append, after which the log ends at `end_offset`."""
         counts = (self.records, self._batches, self._size_bytes)
-        return Appended(self._first_offset, end_offset, *counts, tuple(rolled), self.markers)
+        return AppendCounts(self._first_offset, end_offset, *counts, tuple(rolled), self.markers)
 
 
 # ---- the append
@@ -245,7 +245,7 @@ class Counted:
 class AppendResult:
     """The result of an append. `done` is None if no record came; `is_whole` is False if it was interrupted."""
 
-    appended: Appended
+    appended: AppendCounts
     done: Applied | None
     is_whole: bool
 
@@ -260,7 +260,7 @@ def apply_append(  # noqa: PLR0913
     held: LockHandle | None,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> AppendResult:
-    """Append all records, or those that come before `may_go_on` returns False.
+    """Append all records, or only the records that come before `may_go_on` returns False.
 
     `held` is the partition's lock if the caller holds it. Raises Refused if the partition has changed since the plan
     was made, BadInput for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.
@@ -313,7 +313,7 @@ class _Append:
             give_marker_back(self._fs, plan, self._info.run_id, error)
             raise
         settings, since = self._request.load_settings(plan.log_dir, plan.topic), self._target.base_offset
-        left = marker_after(self._fs, plan, manifest, settings, since=since) if is_held else Marker.NONE
+        left = marker_after(self._fs, plan, manifest, settings, since=since) if is_held else MarkerState.NONE
         return AppendResult(appended, Applied(manifest, left), self._is_whole)
 
     def _grow(
@@ -322,7 +322,7 @@ class _Append:
         first: Block | ColumnBlock | None,
         made: Iterator[Block | ColumnBlock],
         may_go_on: Callable[[], bool],
-    ) -> tuple[Manifest, Appended]:
+    ) -> tuple[Manifest, AppendCounts]:
         target, plan = self._target, self._plan
         edits = self._recovery_point(target.end_offset)
         checkpoints = CheckpointEdits(plan.log_dir, edits) if plan.log_dir is not None and edits else None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.append.batching import MOST_DELTA
 from kafkalog_cli.actions.append.columns import ROWS, RecordRun, moved
-from kafkalog_cli.actions.append.reading import NewRecord, Origin
+from kafkalog_cli.actions.append.reading import NewRecord, RecordOrigin
 from kafkalog_cli.actions.export.columns import OF_FILES
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
@@ -145,10 +145,10 @@ class _Origins:
         self._is_append_time = _numbers(kind, rows) == 1
         self._codec = _numbers(_codec_numbers(columns.get("codec")), rows)
 
-    def of(self, row: int) -> Origin:
+    def of(self, row: int) -> RecordOrigin:
         """Return the origin of one record."""
         offset, epoch, codec = (int(column[row]) for column in (self._offset, self._epoch, self._codec))
-        return Origin(
+        return RecordOrigin(
             offset=None if offset == _ABSENT else offset,
             leader_epoch=None if epoch < 0 else epoch,
             is_append_time=bool(self._is_append_time[row]),

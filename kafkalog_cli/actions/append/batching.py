@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.append.columns import Arriving, RecordRun
-from kafkalog_cli.actions.append.reading import NewRecord, Origin
+from kafkalog_cli.actions.append.reading import NewRecord, RecordOrigin
 from kafkalog_cli.format.batch import (
     NO_SEQUENCE,
     RECORD_BATCH,
@@ -34,7 +34,7 @@ MOST_DELTA = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class BatchStyle:
-    """What all batches of a run have in common.
+    """The properties that all batches of a run have in common.
 
     `append_time_ms` is the broker's time, if the topic wants LogAppendTime. `batch_bytes` is the largest size of a
     batch of several records before compression. `keeps_codecs`: a batch is compressed with the codec of the batch that
@@ -63,7 +63,7 @@ class BatchStyle:
         bits = TIMESTAMP_TYPE_MASK if self.append_time_ms is not None else 0
         return self.codec | bits | (TRANSACTIONAL_MASK if self.is_transactional else 0)
 
-    def of(self, origin: Origin, timestamp: int | None) -> BatchStyle:
+    def of(self, origin: RecordOrigin, timestamp: int | None) -> BatchStyle:
         """Return the style of a batch for a record with this origin.
 
         If offsets are kept, its epoch, append time and codec are kept too.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.actions.append.batching import BatchStyle
 from kafkalog_cli.actions.append.columns import Arriving, RecordRun
-from kafkalog_cli.actions.append.reading import NewRecord, Origin
+from kafkalog_cli.actions.append.reading import NewRecord, RecordOrigin
 from kafkalog_cli.actions.verify.times import OTHER_UNITS, other_unit_of
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
@@ -38,7 +38,7 @@ class Checks:
     """Checks records and batches against the settings of a topic, before they are appended."""
 
     def __init__(self, config: TopicConfig, style: BatchStyle, now_ms: int, end_offset: int) -> None:
-        self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader, but for these
+        self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader, except for the checks of offsets
         self._next_offset = end_offset
         self._leader_epoch = style.leader_epoch
         self._needs_keys = config.is_compacted and not style.keeps_offsets
@@ -105,7 +105,7 @@ class Checks:
                 reason = f"a batch of {batch.size_bytes} bytes is over {limit}"
                 raise BadInput(path=f"offset {batch.base_offset}", reason=reason)
 
-    def _check_place(self, number: int, origin: Origin) -> None:
+    def _check_place(self, number: int, origin: RecordOrigin) -> None:
         offset, epoch = origin.offset, origin.leader_epoch
         if offset is None or offset < self._next_offset:
             found = "no offset" if offset is None else f"offset {offset}"

@@ -9,8 +9,8 @@ from kafkalog_cli.actions.append.reading import (
     NO_ORIGIN,
     LineTooLong,
     NewRecord,
-    Origin,
     Piece,
+    RecordOrigin,
     bad_line,
     check_line,
     parse_ndjson,
@@ -41,7 +41,7 @@ class RecordRun(NamedTuple):
 
     buffer: Any
     matrix: Any
-    origin: Origin = NO_ORIGIN
+    origin: RecordOrigin = NO_ORIGIN
 
     def __len__(self) -> int:
         return int(self.matrix.shape[1])

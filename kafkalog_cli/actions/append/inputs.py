@@ -20,7 +20,7 @@ class InputCutOff(Exception):
 
 
 def paths_and_files(fs: Filesystem, arguments: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the arguments that are directories, hence further partitions, and those that are input files."""
+    """Divide the arguments into directories, which are further partitions, and input files."""
     statuses = {name: None if name == STDIN else fs.status(name) for name in arguments}
     paths = tuple(name for name in arguments if (found := statuses[name]) is not None and found.is_directory)
     return paths, tuple(name for name in arguments if name not in paths) or (STDIN,)

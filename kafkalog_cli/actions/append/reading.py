@@ -78,7 +78,7 @@ def file_pieces(file: ReadableFile) -> Iterator[Piece]:
         position += got
 
 
-class Origin(NamedTuple):
+class RecordOrigin(NamedTuple):
     """Where a record comes from; a field is None if the input does not say.
 
     `is_append_time`: the timestamp is an append time. `codec` is the number of the codec of the record's batch.
@@ -91,7 +91,7 @@ class Origin(NamedTuple):
     codec: int | None = None
 
 
-NO_ORIGIN = Origin()
+NO_ORIGIN = RecordOrigin()
 
 
 class NewRecord(NamedTuple):
@@ -101,7 +101,7 @@ class NewRecord(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...] = ()
     timestamp: int | None = None
-    origin: Origin = NO_ORIGIN
+    origin: RecordOrigin = NO_ORIGIN
 
 
 class LineFormat(NamedTuple):
@@ -230,11 +230,11 @@ def _timestamp(found: dict[str, Any]) -> int | None:
     return timestamp
 
 
-def _origin(found: dict[str, Any]) -> Origin:
+def _origin(found: dict[str, Any]) -> RecordOrigin:
     kind = found.get("timestamp_type")
     if kind not in _TIMESTAMP_TYPES:
         raise _not("timestamp_type", "CreateTime, LogAppendTime or NoTimestampType")
-    return Origin(
+    return RecordOrigin(
         _number(found, "partition", 0, _LARGEST_INT),
         _number(found, "offset", 0, _LARGEST_OFFSET),
         _number(found, "leader_epoch", -1, _LARGEST_INT),

@@ -15,7 +15,7 @@ _BEGIN = 12
 """The row of a RecordRun that holds where in its buffer a record begins."""
 
 
-class Skipped(NamedTuple):
+class SkippedRecords(NamedTuple):
     """The number of records to skip: for the only partition, or by number if there are several partitions."""
 
     of_only: int = 0
@@ -37,7 +37,7 @@ class Skipped(NamedTuple):
             raise UsageError(reason="--skip-records needs PARTITION:N where an append goes to several partitions")
 
 
-def parse_skipped(words: Sequence[str]) -> Skipped:
+def parse_skipped(words: Sequence[str]) -> SkippedRecords:
     """Parse the values of --skip-records: N, or PARTITION:N for each partition. Raises UsageError."""
     of_only, by_partition = 0, {}
     for word in words:
@@ -48,7 +48,7 @@ def parse_skipped(words: Sequence[str]) -> Skipped:
             by_partition[int(name)] = int(number)
         else:
             of_only = int(number)
-    return Skipped(of_only, by_partition)
+    return SkippedRecords(of_only, by_partition)
 
 
 def without_first(records: Records, count: int) -> Generator[NewRecord | RecordRun | None, None, None]:

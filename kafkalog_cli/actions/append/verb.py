@@ -1,4 +1,4 @@
-"""The verb `append`: records from files or standard input, to a partition, to those of a topic, or to a new one."""
+"""The verb `append`: records from files or standard input, to one partition, to a topic's, or to a new partition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 
 from kafkalog_cli.actions.append.ahead import Ahead, Records
 from kafkalog_cli.actions.append.append import (
-    Appended,
+    AppendCounts,
     AppendPlan,
     AppendRequest,
     apply_append,
@@ -36,7 +36,7 @@ from kafkalog_cli.actions.append.reading import (
     parse_ndjson,
     read_records,
 )
-from kafkalog_cli.actions.append.skipping import Skipped, without_first
+from kafkalog_cli.actions.append.skipping import SkippedRecords, without_first
 from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.partition_facts import facts_of_new, places_of_partitions, topic_id_of
 from kafkalog_cli.actions.refusals import Action
@@ -52,7 +52,7 @@ from kafkalog_cli.storage.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class AppendOptions:
-    """What to append, and how.
+    """The input of an append, and how it is appended.
 
     `key_separator` separates keys from values in lines. None: lines have no keys.
     """
@@ -61,7 +61,7 @@ class AppendOptions:
     is_ndjson: bool = True
     key_separator: str | None = None
     topic_id: str | None = None
-    skipped: Skipped = field(default=Skipped())
+    skipped: SkippedRecords = field(default=SkippedRecords())
 
     def check(self) -> None:
         """Raise UsageError if options contradict each other."""
@@ -250,7 +250,7 @@ class Appending:
             work.note("transaction", "its transaction is left open: not all of it came", plan.path)
         return work.changed(plan.after(result.appended, is_cut_short=is_cut_short), result.done)
 
-    def _note_odd_time(self, work: Work, appended: Appended) -> None:
+    def _note_odd_time(self, work: Work, appended: AppendCounts) -> None:
         if appended.odd_time is not None:
             work.note("time-unit", appended.odd_time.warning, work.partition.path)
 

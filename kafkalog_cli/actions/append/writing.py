@@ -33,7 +33,7 @@ class Writing:
     codec's default. `batch_bytes` is the largest size of a batch of several records before compression. `leader_epoch`
     None is the latest. `first_sequence` None continues after the producer's last sequence. `transaction` is one of
     ENDS, None for no transaction. `keep_offsets`: records already have offsets, timestamp types and leader epochs, as
-    those that a follower fetches (UnifiedLog.appendAsFollower).
+    records that a follower fetches (UnifiedLog.appendAsFollower).
     """
 
     codec: str = "none"

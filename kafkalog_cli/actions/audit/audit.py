@@ -11,12 +11,12 @@ from kafkalog_cli.actions.audit.statistics import CodecCounts, LogStatistics
 from kafkalog_cli.actions.compact.choose import USED_SETTINGS, plan_compact
 from kafkalog_cli.actions.compact.plan import CompactRequest
 from kafkalog_cli.actions.listing.listing import list_partition
-from kafkalog_cli.actions.listing.root import RootState, Shutdown
-from kafkalog_cli.actions.reports.segment_reports import Means
-from kafkalog_cli.actions.root_state import RootState as PartitionRootState
-from kafkalog_cli.actions.same_place import Sight
+from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
+from kafkalog_cli.actions.root_state import RootState
+from kafkalog_cli.actions.same_place import PartitionIdentity
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.actions.verify.partition import Task
+from kafkalog_cli.actions.verify.partition import VerifyTask
 from kafkalog_cli.actions.verify.verify import Failed, Result, verified
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.storage.cleaning.choosing import Dirt
@@ -27,10 +27,10 @@ from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
 
 CleanerSettings = Mapping[str, str]
-"""Settings of a compacted topic, name to text; only those that some source sets."""
+"""Settings of a compacted topic, name to text; only settings that some source sets."""
 
 
-class LogDir(NamedTuple):
+class AuditedLogDir(NamedTuple):
     """A log directory, and what its `meta.properties` says; a field is None if it says nothing."""
 
     path: str
@@ -75,7 +75,7 @@ class Audited:
     """
 
     result: Result
-    log_dir: LogDir | None = None
+    log_dir: AuditedLogDir | None = None
     statistics: PartitionStatistics | None = None
 
     @property
@@ -97,11 +97,11 @@ class AuditTask:
     are not counted. `seen` is what the planner saw of the partition, None if it is not to be compared.
     """
 
-    task: Task
-    log_dir: LogDir | None = None
+    task: VerifyTask
+    log_dir: AuditedLogDir | None = None
     cleaner: CleanerSettings | None = None
     top: int | None = None
-    seen: Sight | None = None
+    seen: PartitionIdentity | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -109,15 +109,17 @@ class AuditTask:
         return sum(segment.log.size_bytes for segment in self.task.partition.segments)
 
 
-def log_dir_of(path: str | None, settings: SettingsSource) -> LogDir | None:
+def log_dir_of(path: str | None, settings: SettingsSource) -> AuditedLogDir | None:
     """Return a log directory with its identity, None for no path."""
     if path is None:
         return None
     meta = settings.meta(path)
-    return LogDir(path) if meta is None else LogDir(path, meta.cluster_id, meta.node_id, meta.directory_id)
+    return (
+        AuditedLogDir(path) if meta is None else AuditedLogDir(path, meta.cluster_id, meta.node_id, meta.directory_id)
+    )
 
 
-def audit_task(task: Task, root: RootState | None, settings: SettingsSource) -> AuditTask:
+def audit_task(task: VerifyTask, root: LogDirRoot | None, settings: SettingsSource) -> AuditTask:
     """Return the audit task for a verification task. Raises as `SettingsSource.metadata` does."""
     partition = task.partition
     if root is None:
@@ -144,11 +146,11 @@ def _cleaner_settings(settings: SettingsSource, log_dir: str, topic: str, *, has
     return {**texts, CLEANUP_POLICY: COMPACT}
 
 
-def audit_partition(means: Means, fs: WritableFilesystem, task: AuditTask) -> Audited:
+def audit_partition(read_context: ReadContext, fs: WritableFilesystem, task: AuditTask) -> Audited:
     """Verify a partition and collect its statistics. Nothing is changed."""
     keys = None if task.top is None else KeyStatistics(task.top)
     log = LogStatistics(keys)
-    result = verified(means, replace(task.task, onlooker=log))
+    result = verified(read_context, replace(task.task, listener=log))
     if isinstance(result, Failed):
         return Audited(result, task.log_dir)
     partition = task.task.partition
@@ -188,13 +190,13 @@ def _dirt(fs: WritableFilesystem, task: AuditTask, cleaner: CleanerSettings) -> 
         return None
 
 
-def _root_of(root: RootState | None, partition: Partition) -> PartitionRootState:
+def _root_of(root: LogDirRoot | None, partition: Partition) -> RootState:
     """Return the state as plans need it, without the log directory, so that no settings are looked up there."""
     topic, number = partition.topic, partition.number
     if root is None:
-        return PartitionRootState(None, topic, number)
+        return RootState(None, topic, number)
     lines = zip(OFFSET_CHECKPOINTS, root.offsets_of(topic, number), strict=True)
-    return PartitionRootState(
+    return RootState(
         None,
         topic,
         number,

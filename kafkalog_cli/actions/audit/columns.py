@@ -14,7 +14,7 @@ _MOST_MS = ((1 << 63) - 1) // 1000
 """Larger timestamps become null, because Spark counts microseconds."""
 
 
-class Run(NamedTuple):
+class HistoryRun(NamedTuple):
     """The run that a row belongs to; `time_ms` is its time, or that of `--now`."""
 
     run: str
@@ -52,14 +52,14 @@ def audit_schema() -> Any:
     ])  # fmt: skip
 
 
-def audit_table(audited: Iterable[Audited], run: Run) -> Any:
+def audit_table(audited: Iterable[Audited], run: HistoryRun) -> Any:
     """Return the audits as a pyarrow.Table of `audit_schema`."""
     import pyarrow as pa
 
     return pa.Table.from_pylist([_row(one, run) for one in audited], schema=audit_schema())
 
 
-def _row(audited: Audited, run: Run) -> dict[str, Any]:
+def _row(audited: Audited, run: HistoryRun) -> dict[str, Any]:
     result, log_dir, found = audited.result, audited.log_dir, audited.statistics
     row: dict[str, Any] = {
         **run._asdict(), "time": run.time_ms, "path": as_text(result.path), "exit_code": int(audited.exit_code),

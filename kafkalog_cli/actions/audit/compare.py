@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, unique
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.audit.audit import LogDir
+from kafkalog_cli.actions.audit.audit import AuditedLogDir
 from kafkalog_cli.actions.audit.history import Before, Row, place_of
 
 Finding = tuple[str, str]
@@ -14,7 +14,7 @@ Finding = tuple[str, str]
 
 
 @unique
-class ChangeKind(Enum):
+class AuditChangeKind(Enum):
     """How a partition has changed. The value is the word that machine output uses."""
 
     NEW = "new"
@@ -23,7 +23,7 @@ class ChangeKind(Enum):
     SAME = "same"
 
 
-class Change(NamedTuple):
+class AuditChange(NamedTuple):
     """The change of a partition directory since an earlier run.
 
     Numbers are the present value minus the earlier one, None if one of them is unknown. `seconds` is the time between
@@ -34,7 +34,7 @@ class Change(NamedTuple):
     path: str
     topic: str | None
     partition: int | None
-    kind: ChangeKind
+    kind: AuditChangeKind
     since_run: str
     since_ms: int
     seconds: float
@@ -49,7 +49,7 @@ class Change(NamedTuple):
     gone_findings: tuple[Finding, ...] = ()
 
 
-def changes(rows: Sequence[Row], before: Mapping[str, Before]) -> list[Change]:
+def changes(rows: Sequence[Row], before: Mapping[str, Before]) -> list[AuditChange]:
     """Return the changes at places with an earlier audit: those of `rows` in order, then missing partitions.
 
     A place that could not be audited now has no changes.
@@ -69,17 +69,17 @@ def changes(rows: Sequence[Row], before: Mapping[str, Before]) -> list[Change]:
     return found
 
 
-def _change(row: Row, old: Row | None, past: Before, now_ms: int) -> Change:
+def _change(row: Row, old: Row | None, past: Before, now_ms: int) -> AuditChange:
     whose = (row["path"], row["topic"], row["partition"])
     seconds = (now_ms - past.time_ms) / 1000
     if old is None:
-        new = Change(*whose, ChangeKind.NEW, past.run, past.time_ms, seconds, row["bytes"], row["records"])
+        new = AuditChange(*whose, AuditChangeKind.NEW, past.run, past.time_ms, seconds, row["bytes"], row["records"])
         return new._replace(dirty_ratio=row["dirty_ratio"], new_findings=tuple(_findings(row)))
     size_bytes, records, offsets = (_less(row[name], old[name]) for name in ("bytes", "records", "log_end_offset"))
     told, known = _findings(row), _findings(old)
-    made = Change(
+    made = AuditChange(
         *whose,
-        ChangeKind.CHANGED,
+        AuditChangeKind.CHANGED,
         past.run,
         past.time_ms,
         seconds,
@@ -94,14 +94,14 @@ def _change(row: Row, old: Row | None, past: Before, now_ms: int) -> Change:
         tuple(one for one in known if one not in told),
     )
     is_same = not (size_bytes or records or offsets or made.new_findings or made.gone_findings)
-    return made._replace(kind=ChangeKind.SAME) if is_same and made.dirty_ratio == made.dirty_ratio_before else made
+    return made._replace(kind=AuditChangeKind.SAME) if is_same and made.dirty_ratio == made.dirty_ratio_before else made
 
 
-def _gone(old: Row, past: Before, now_ms: int) -> Change:
+def _gone(old: Row, past: Before, now_ms: int) -> AuditChange:
     seconds = (now_ms - past.time_ms) / 1000
     size_bytes, records = (_less(0, old[name]) for name in ("bytes", "records"))
     whose = (old["path"], old["topic"], old["partition"])
-    return Change(*whose, ChangeKind.GONE, past.run, past.time_ms, seconds, size_bytes, records)
+    return AuditChange(*whose, AuditChangeKind.GONE, past.run, past.time_ms, seconds, size_bytes, records)
 
 
 def _less(now: int | None, before: int | None) -> int | None:
@@ -118,7 +118,7 @@ def _findings(row: Mapping[str, Any]) -> dict[Finding, None]:
     return dict.fromkeys((one["kind"], one["path"]) for one in told)
 
 
-def replaced(now: LogDir, partitions: int, past: Before) -> str:
+def replaced(now: AuditedLogDir, partitions: int, past: Before) -> str:
     """Return why a log directory seems to be another one than in the earlier audit; "" if it does not.
 
     `partitions` is the number of its partitions now.

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.audit.audit import Audited
-from kafkalog_cli.actions.audit.columns import Run, audit_table
+from kafkalog_cli.actions.audit.columns import HistoryRun, audit_table
 from kafkalog_cli.errors import UnsupportedFormat
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import WritableFilesystem, read_all
 from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
-from kafkalog_cli.storage.publishing.record import ComingFile, Record
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord
 from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 SUFFIX = ".parquet"
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 class Before(NamedTuple):
-    """What an earlier run found at a place.
+    """The rows of an earlier run about a place.
 
     A place is a log directory, or the parent directory of partitions outside of log directories.
     """
@@ -40,9 +40,9 @@ class Before(NamedTuple):
     rows: tuple[Row, ...]
 
 
-def run_of(now_ms: int, host: str, version: str) -> Run:
+def run_of(now_ms: int, host: str, version: str) -> HistoryRun:
     """Return a new run; its name sorts by its time."""
-    return Run(new_run_id("audit", now_ms), now_ms, host, version)
+    return HistoryRun(new_run_id("audit", now_ms), now_ms, host, version)
 
 
 class History:
@@ -53,7 +53,7 @@ class History:
         self._fs = fs
         self._what = what.encode("utf-8", "backslashreplace")
 
-    def append(self, audited: Iterable[Audited], run: Run) -> None:
+    def append(self, audited: Iterable[Audited], run: HistoryRun) -> None:
         """Add a run, which becomes visible as a whole or not at all.
 
         An earlier run that was cut off after its commit is completed first. Raises Locked, NotChanged, NoSpace,
@@ -77,7 +77,7 @@ class History:
                     file.drop()
                     raise
                 coming = (ComingFile(_STAGED, f"{run.run}{SUFFIX}"),)
-                out.publish(Record(out.path, run.run, {"audit": run.version}, {}, coming))
+                out.publish(RunRecord(out.path, run.run, {"audit": run.version}, {}, coming))
             except BaseException:
                 if out.record() is None:
                     out.abandon(run.run)
@@ -125,7 +125,7 @@ def place_of(row: Row) -> str:
     return str(row["log_dir"] or row["path"].rpartition("/")[0])
 
 
-def rows_of(audited: Iterable[Audited], run: Run) -> list[Row]:
+def rows_of(audited: Iterable[Audited], run: HistoryRun) -> list[Row]:
     """Return the rows of a run that may not be in the history yet, in the form of `before`."""
     return _rows(audit_table(audited, run).select(_COMPARED))
 

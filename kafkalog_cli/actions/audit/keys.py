@@ -1,7 +1,7 @@
-"""Count the keys of a log and find the largest ones, in bounded memory and with bounds of the errors.
+"""Count the keys of a log and find the largest keys, in bounded memory and with bounds of the errors.
 
 Keys are identified by 64-bit hashes. Up to MOST_KEYS of them are counted individually. With more keys, the smallest
-ones are dropped. A dropped key that comes again has lost at most the sum of the largest counts of each drop. The number
+are dropped. A dropped key that comes again has lost at most the sum of the largest counts of each drop. The number
 of keys is then estimated from the smallest hashes (KMV, Bar-Yossef et al. 2002).
 """
 
@@ -183,7 +183,7 @@ class KeyStatistics:
         return KeyTotal(*self._names[int(self._hashes[row])], records, size_bytes, *errors)
 
     def _let_some_go(self) -> None:
-        """Drop about half of the keys; those with the most bytes and those with the most records are kept."""
+        """Drop about half of the keys, and keep the keys with the most bytes and the keys with the most records."""
         import numpy as np
 
         kept = np.zeros(len(self._hashes), dtype=bool)

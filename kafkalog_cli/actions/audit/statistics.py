@@ -20,7 +20,7 @@ class CodecCounts(NamedTuple):
 
 
 class LogStatistics:
-    """An Onlooker of one partition; it counts batches whose CRCs are right or were not checked.
+    """A BatchListener of one partition; it counts batches whose CRCs are right or were not checked.
 
     `keys` receives the records that were read. `record_count` is the number of readable records, without control
     records. If no records are read, it is the number in the headers, or None if a header has no number (a compressed v0
@@ -55,7 +55,7 @@ class LogStatistics:
         return tuple(CodecCounts(codec_name(codec) or str(codec), *counts) for codec, counts in found)
 
     def batches(self, batches: BatchColumns) -> None:
-        """See Onlooker."""
+        """See BatchListener."""
         import numpy as np
 
         names = ("valid", "attributes", "size_bytes", "max_timestamp", "records_count")
@@ -80,7 +80,7 @@ class LogStatistics:
         self._told_control += int(counts[control].sum())
 
     def records(self, block: RecordBlock) -> None:
-        """See Onlooker."""
+        """See BatchListener."""
         import numpy as np
 
         self._has_read = True

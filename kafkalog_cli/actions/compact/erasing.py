@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.append.reading import file_pieces, parse_ndjson
 from kafkalog_cli.actions.change_plan import Remark
-from kafkalog_cli.actions.compact.erasure import MOST_OFFSETS, ErasedKey, Holder, LogDigest, Place
+from kafkalog_cli.actions.compact.erasure import MOST_OFFSETS, ErasedKey, Holder, LogDigest, RecordPlace
 from kafkalog_cli.actions.compact.plan import Choice, CompactPlan, CompactRequest
 from kafkalog_cli.actions.partition_facts import Replication
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError
@@ -88,7 +88,7 @@ class ErasureProof:
         assert plan.erasure is not None
         partition = open_partition(self._fs, plan.path)
         before, holders = self._logs(partition, plan, tally=True)
-        holders = [holder for holder in holders if holder.place is not Place.CLEANED]
+        holders = [holder for holder in holders if holder.place is not RecordPlace.CLEANED]
         holders += self._elsewhere(partition, plan)
         keys = (
             ErasedKey(self._lines[number], tally.records, tuple(tally.offsets), tally.last_offset)
@@ -114,7 +114,7 @@ class ErasureProof:
         digests, holders = [], []
         for segment in partition.segments:
             path, place = segment.log.path, _place_of(plan, segment.base_offset, partition.segments[-1].base_offset)
-            count, unread = self._count(path, tally=tally and place is Place.CLEANED)
+            count, unread = self._count(path, tally=tally and place is RecordPlace.CLEANED)
             digests.append(LogDigest(path.rpartition("/")[2], segment.log.size_bytes, self._digest(path), count))
             holders += [Holder(path, place, count, unread)] if count or unread else []
         return digests, holders
@@ -131,14 +131,14 @@ class ErasureProof:
     def _elsewhere(self, partition: Partition, plan: CompactPlan) -> Iterator[Holder]:
         for file in partition.leftovers:
             if file.name.kind in _LOGS:
-                yield from self._holder(file.status.path, Place.WAITING)
+                yield from self._holder(file.status.path, RecordPlace.WAITING)
         for run_id in partition.runs:
             for path in self._kept_by(partition.path, run_id):
-                yield from self._holder(path, Place.RUN)
+                yield from self._holder(path, RecordPlace.RUN)
         for path in self._other_directories(partition, plan.log_dir):
             for status in self._fs.list_directory(path):
                 if classify_file(status.path.rpartition("/")[2]).kind in _LOGS:
-                    yield from self._holder(status.path, Place.DIRECTORY)
+                    yield from self._holder(status.path, RecordPlace.DIRECTORY)
 
     def _kept_by(self, path: str, run_id: str) -> Iterator[str]:
         """Yield the logs that a run keeps; all its files if its manifest cannot be read."""
@@ -167,7 +167,7 @@ class ErasureProof:
             if directory.kind is not DirectoryKind.PARTITION and is_same and directory.partition == partition.number:
                 yield found.path
 
-    def _holder(self, path: str, place: Place) -> Iterator[Holder]:
+    def _holder(self, path: str, place: RecordPlace) -> Iterator[Holder]:
         count, unread = self._count(path)
         if count or unread:
             yield Holder(path, place, count, unread)
@@ -209,11 +209,11 @@ def _is_control(block: RecordBlock, row: int) -> bool:
     return block.batches.row(block.first_row + bisect_right(block.record_ends, row)).is_control
 
 
-def _place_of(plan: CompactPlan, base_offset: int, active: int) -> Place:
+def _place_of(plan: CompactPlan, base_offset: int, active: int) -> RecordPlace:
     if base_offset == active:
-        return Place.ACTIVE
+        return RecordPlace.ACTIVE
     is_cleaned = plan.choice.is_cleaned and plan.dirt is not None and base_offset < plan.dirt.first_uncleanable
-    return Place.CLEANED if is_cleaned else Place.UNCLEANABLE
+    return RecordPlace.CLEANED if is_cleaned else RecordPlace.UNCLEANABLE
 
 
 def _remark(holder: Holder) -> Remark:
@@ -226,12 +226,12 @@ def _remark(holder: Holder) -> Remark:
 
 
 _NEXT = {
-    Place.CLEANED: "",
-    Place.UNCLEANABLE: "compact --erase-keys again when it may be cleaned",
-    Place.ACTIVE: "kafkalog roll --force, then compact --erase-keys again",
-    Place.WAITING: "kafkalog purge, when it is due",
-    Place.RUN: "kafkalog purge --older-than 0s, which ends its undo",
-    Place.DIRECTORY: "a broker unlinks it, or who made it",
+    RecordPlace.CLEANED: "",
+    RecordPlace.UNCLEANABLE: "compact --erase-keys again when it may be cleaned",
+    RecordPlace.ACTIVE: "kafkalog roll --force, then compact --erase-keys again",
+    RecordPlace.WAITING: "kafkalog purge, when it is due",
+    RecordPlace.RUN: "kafkalog purge --older-than 0s, which ends its undo",
+    RecordPlace.DIRECTORY: "a broker unlinks it, or who made it",
 }
 
 

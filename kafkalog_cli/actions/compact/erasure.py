@@ -10,7 +10,7 @@ MOST_OFFSETS = 1000
 
 
 @unique
-class Place(Enum):
+class RecordPlace(Enum):
     """Where records are. The value is the word in machine output."""
 
     CLEANED = "cleaned-part"
@@ -43,7 +43,7 @@ class Holder(NamedTuple):
     """A file that contains records of the keys, or may contain them because it cannot be read to its end (`unread`)."""
 
     path: str
-    place: Place
+    place: RecordPlace
     records: int
     unread: str | None = None
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.actions.append.reading import PieceLines, file_pieces
-from kafkalog_cli.actions.apply_changes import Applied, Marker
+from kafkalog_cli.actions.apply_changes import Applied, MarkerState
 from kafkalog_cli.actions.compact.apply import apply_compact, damaged, estimate, explain
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
@@ -126,7 +126,7 @@ def _apply(work: Work, what: CompactWork, plan: CompactPlan, run: RunInfo) -> Ch
         plan = _retain(work, what, replace(plan, outcome=made.compaction))
         if what.keys is not None:
             plan = ErasureProof(work.fs, what.keys, what.request).look_again(plan)
-    return Changed(plan, None if made.manifest is None else Applied(made.manifest, Marker.NONE))
+    return Changed(plan, None if made.manifest is None else Applied(made.manifest, MarkerState.NONE))
 
 
 def _retain(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:

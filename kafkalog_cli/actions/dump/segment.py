@@ -30,8 +30,8 @@ class DumpOptions(NamedTuple):
 
     `start` and `end` limit the segment to batches that were found through its indexes. `seven_base_offset` is set for a
     0.7 file. `resync`: continue after damage. `wanted` and `max_records` limit what is shown. `is_gap_before_first`:
-    the first record counts as following offset -1, so a gap is reported unless its offset is 0. kafka-dump-log does so
-    in 4.3; with earlier versions no record follows -1.
+    the first record counts as following offset -1. So a gap is reported unless its offset is 0, as kafka-dump-log 4.3
+    does; earlier versions report no gap before the first record.
     """
 
     deep: bool = False

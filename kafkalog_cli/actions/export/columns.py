@@ -31,7 +31,7 @@ def core_schema() -> Any:
 def export_schema() -> Any:
     """Return the pyarrow.Schema of exported records; the topic is in the directory's name and the file's metadata.
 
-    A null timestamp is no timestamp (-1). Header keys are bytes, since they need not be text in Kafka.
+    A null timestamp means that the record has none (-1). Header keys are bytes, since Kafka does not require text.
     """
     import pyarrow as pa
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.export.columns import VERSION, export_schema
 from kafkalog_cli.actions.export.request import FileFormat
-from kafkalog_cli.actions.export.writers import Writer, writer
+from kafkalog_cli.actions.export.writers import ExportWriter, writer
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.storage.changing.durable import TEMPORARY_SUFFIX
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
@@ -68,7 +68,7 @@ class MadeFile(NamedTuple):
 class _Open:
     """A file that is being written."""
 
-    def __init__(self, file: StagedFile, out: Writer, path: str, first_offset: int) -> None:
+    def __init__(self, file: StagedFile, out: ExportWriter, path: str, first_offset: int) -> None:
         self.file = file
         self.writer = out
         self.path = path

@@ -32,7 +32,7 @@ class LogProgress(NamedTuple):
     last_record: str | None = None
 
 
-class Change(NamedTuple):
+class BrokenProgress(NamedTuple):
     """Why a log cannot be continued.
 
     `is_gap`: the only problem is that records were deleted before they were exported.
@@ -71,24 +71,24 @@ def change_since(  # noqa: PLR0913, PLR0917
     topic_id: str | None,
     progress: LogProgress,
     view: BrokerView,
-) -> Change | None:
+) -> BrokenProgress | None:
     """Return why a log cannot be continued from the saved state, None if it can. Raises as `open_read` does."""
     if None not in (topic_id, progress.topic_id) and topic_id != progress.topic_id:
-        return Change(f"its topic was made anew: the id is {topic_id}, the state knows {progress.topic_id}")
+        return BrokenProgress(f"its topic was made anew: the id is {topic_id}, the state knows {progress.topic_id}")
     if bounds.end < progress.next_offset:
-        return Change(
+        return BrokenProgress(
             f"it ends at offset {bounds.end}, the state has it exported up to {progress.next_offset}:"
             " it was cut, or made anew"
         )
     if progress.last_offset is not None and progress.last_record is not None:
         found = record_digest(fs, partition, progress.last_offset, view)
         if found not in (None, progress.last_record):
-            return Change(
+            return BrokenProgress(
                 f"another record is at offset {progress.last_offset} than was exported: it was cut and filled again,"
                 " or made anew"
             )
     if bounds.start > progress.next_offset:
-        return Change(
+        return BrokenProgress(
             f"it begins at offset {bounds.start} by now: records from {progress.next_offset} on went before they were"
             " exported",
             is_gap=True,

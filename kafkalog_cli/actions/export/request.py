@@ -1,4 +1,4 @@
-"""What to export, and in which format."""
+"""The request to export: records, format and output directory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FileFormat(Enum):
 
 @unique
 class OnDamage(Enum):
-    """What happens to records that cannot be read; the values are Spark's words."""
+    """How an export treats records that cannot be read; the values are Spark's words."""
 
     FAILFAST = "failfast"
     DROPMALFORMED = "dropmalformed"
@@ -44,7 +44,7 @@ class OnDamage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What to export; `range` applies to each log.
+    """The options of an export; `range` applies to each log.
 
     `by_day`: one directory per day (UTC) of the records' timestamps. `is_incremental`: a log is exported up to its last
     whole batch. The rest is left to the next run.

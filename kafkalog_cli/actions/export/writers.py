@@ -20,7 +20,7 @@ _MAY_REPEAT = ("key", "value", "headers.list.element.key", "headers.list.element
 """Columns for which Parquet tries a dictionary, and drops it in a row group where it becomes large."""
 
 
-class Writer(Protocol):
+class ExportWriter(Protocol):
     """Takes parts in the order of offsets; `held_bytes` are not written until `flush`, or until there are enough."""
 
     held_bytes: int
@@ -35,7 +35,7 @@ class Writer(Protocol):
         """End the file; the stream stays open."""
 
 
-def writer(format: FileFormat, file: StagedFile, schema: Any, codec: str) -> Writer:  # noqa: A002
+def writer(format: FileFormat, file: StagedFile, schema: Any, codec: str) -> ExportWriter:  # noqa: A002
     """Return the writer for a format; `schema` has the metadata of the file, None for lines."""
     if format is FileFormat.JSON:
         return LinesWriter(file)
@@ -50,14 +50,14 @@ class LinesWriter:
         self._file = file
 
     def write(self, part: bytes) -> None:
-        """See Writer."""
+        """See ExportWriter."""
         self._file.write(part)
 
     def flush(self) -> None:
-        """See Writer."""
+        """See ExportWriter."""
 
     def close(self) -> None:
-        """See Writer."""
+        """See ExportWriter."""
 
 
 class _Gathering:
@@ -69,14 +69,14 @@ class _Gathering:
         self._held: list[Any] = []
 
     def write(self, part: Any) -> None:
-        """See Writer."""
+        """See ExportWriter."""
         self._held.append(part)
         self.held_bytes += part.nbytes
         if self.held_bytes >= ROW_GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """See Writer."""
+        """See ExportWriter."""
         import pyarrow as pa
 
         if self._held:
@@ -107,7 +107,7 @@ class ParquetWriter(_Gathering):
         self._writer.write_table(table.replace_schema_metadata(self._schema.metadata), row_group_size=table.num_rows)
 
     def close(self) -> None:
-        """See Writer."""
+        """See ExportWriter."""
         self.flush()
         self._writer.close()
 
@@ -126,6 +126,6 @@ class ArrowWriter(_Gathering):
         self._writer.write_table(table.replace_schema_metadata(self._schema.metadata))
 
     def close(self) -> None:
-        """See Writer."""
+        """See ExportWriter."""
         self.flush()
         self._writer.close()

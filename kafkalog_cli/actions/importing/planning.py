@@ -11,7 +11,7 @@ from kafkalog_cli.actions.importing.inputs import InputFile
 from kafkalog_cli.actions.importing.request import ImportRequest
 from kafkalog_cli.actions.importing.scattering import Part
 from kafkalog_cli.actions.partition_facts import Places, facts_of_new, topic_id_of
-from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import Refused, UsageError
@@ -110,7 +110,7 @@ class Planner:
         places: Places,
         now_ms: int,
     ) -> None:
-        self.notes: list[Note] = []
+        self.notes: list[ReadNote] = []
         self._fs = fs
         self._log_dir = log_dir
         self._request = request
@@ -138,7 +138,7 @@ class Planner:
             for verdict in verdicts:
                 if (verdict.rule.name, job.topic) not in told:
                     told.add((verdict.rule.name, job.topic))
-                    self.notes.append(Note(verdict.rule.name, partition.path, verdict.message))
+                    self.notes.append(ReadNote(verdict.rule.name, partition.path, verdict.message))
 
     def _check_place(self, job: Job, partition: Partition) -> None:
         """Raise Refused if the partition exists already, or if a broker was copying it there."""
@@ -178,7 +178,7 @@ class Planner:
         path = f"{self._log_dir}/{topic}-*"
         if metadata is not None and known is None:
             told = "the metadata log has no such topic: a broker sets its partitions aside as -stray"
-            self.notes.append(Note("unknown-topic", path, told))
+            self.notes.append(ReadNote("unknown-topic", path, told))
         candidates = (
             (given, "--topic-id"),
             (None if known is None else known.topic_id, "the metadata log"),
@@ -191,7 +191,7 @@ class Planner:
             told = (
                 "no topic id is known: a broker sets its partitions aside as -stray and starts empty ones; --topic-id"
             )
-            self.notes.append(Note("no-topic-id", path, told + several))
+            self.notes.append(ReadNote("no-topic-id", path, told + several))
         return found
 
     def style(self, topic: str, topic_id: TopicId, of_files: set[str], *, keep_offsets: bool) -> TopicStyle:

@@ -1,4 +1,4 @@
-"""What to import, and how to write it."""
+"""The request to import: input, topics, and how the records are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an import plans to make, and what it has made."""
+"""The results of an import: the partitions that it plans to make, and the partitions that it has made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalog_cli.actions.importing.building import Built
 from kafkalog_cli.actions.importing.inputs import InputFile
 from kafkalog_cli.actions.importing.planning import Job, TopicId
 from kafkalog_cli.actions.importing.proving import Proof
-from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.storage.publishing.new_partitions import Completed
 
@@ -28,7 +28,7 @@ class JobDone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What is to be made. `jobs` is None if only the rows show which partitions. `ids` are by topic."""
+    """The planned partitions. `jobs` is None if only the rows show which partitions. `ids` are by topic."""
 
     files: tuple[InputFile, ...]
     jobs: tuple[Job, ...] | None
@@ -38,14 +38,14 @@ class ImportPlan:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What was made, and remarks on it.
+    """The partitions that were made, and remarks on them.
 
     `completed` is about an earlier run that was cut off after its commit.
     """
 
     plan: ImportPlan | None = None
     done: tuple[JobDone, ...] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ReadNote, ...] = ()
     completed: Completed = field(default_factory=Completed)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.append.arrow import check_columns
 from kafkalog_cli.actions.append.partitioning import Partitioner
-from kafkalog_cli.actions.append.reading import NewRecord, Origin
+from kafkalog_cli.actions.append.reading import NewRecord, RecordOrigin
 from kafkalog_cli.actions.export.request import FileFormat
 from kafkalog_cli.actions.export.writers import writer
 from kafkalog_cli.actions.importing.inputs import NO_OFFSET, PLACE_COLUMNS, InputFile
@@ -153,7 +153,7 @@ class Scatter:
         without = np.flatnonzero(encoded.indices.is_null().to_numpy(zero_copy_only=False))
         for row in without.tolist():
             value = part.column("value")[row].as_py() if "value" in part.schema.names else None
-            record = NewRecord(None, _bytes(value), origin=Origin(None if given is None else given[row].as_py()))
+            record = NewRecord(None, _bytes(value), origin=RecordOrigin(None if given is None else given[row].as_py()))
             numbers[row] = self._partitioner.partition_of(record)
         if given is None or not self._places.is_column_first:
             return numbers

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from kafkalog_cli.actions.listing.reads import FaultNotes, LocatedFault
-from kafkalog_cli.actions.listing.root import CheckpointedOffsets, RootState, Shutdown
+from kafkalog_cli.actions.listing.root import CheckpointedOffsets, LogDirRoot, Shutdown
 from kafkalog_cli.actions.listing.segments import end_of, largest_indexed_timestamp, sidecar_lengths, start_of
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
@@ -72,13 +72,13 @@ class BytesByKind:
 class PartitionListing:
     """A partition directory. Offsets and timestamps (ms) are None if there are none.
 
-    `log_start_offset` and `log_end_offset` are those that a broker would use, without checks of CRCs. `is_tiered`: the
+    A broker would use `log_start_offset` and `log_end_offset`, which are found without checks of CRCs. `is_tiered`: the
     log starts before the first segment here. `open_transactions` is None if they were not searched for.
     `allocated_bytes` is the space of the files on the disk, as preallocated indexes are sparse.
     """
 
     partition: Partition
-    root: RootState | None
+    root: LogDirRoot | None
     checkpoints: CheckpointedOffsets
     bytes_by_kind: BytesByKind
     allocated_bytes: int
@@ -110,7 +110,7 @@ class _LogRange(NamedTuple):
 
 
 def list_partition(
-    fs: Filesystem, partition: Partition, root: RootState | None, *, with_transactions: bool = True
+    fs: Filesystem, partition: Partition, root: LogDirRoot | None, *, with_transactions: bool = True
 ) -> PartitionListing:
     """Describe one partition; `root` is its log directory, None if it is in none.
 
@@ -148,7 +148,7 @@ def list_partition(
     )
 
 
-def broker_believes_indexes(partition: Partition, root: RootState | None) -> bool:
+def broker_believes_indexes(partition: Partition, root: LogDirRoot | None) -> bool:
     """Whether a broker that starts uses this partition's indexes unchecked: no recovery, and no deletion."""
     clean = root is not None and root.shutdown is Shutdown.CLEAN
     kept = partition.directory.kind in (DirectoryKind.PARTITION, DirectoryKind.FUTURE)

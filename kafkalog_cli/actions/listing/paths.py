@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.listing.listing import PartitionListing, broker_believes_indexes, list_partition
 from kafkalog_cli.actions.listing.reads import LocatedFault
-from kafkalog_cli.actions.listing.root import AskLock, RootState, read_root, root_above
+from kafkalog_cli.actions.listing.root import AskLock, LogDirRoot, read_root, root_above
 from kafkalog_cli.actions.listing.segments import SegmentListing, list_segment
 from kafkalog_cli.actions.selection import Selection, partition_paths
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout
@@ -28,7 +28,7 @@ class FileListing(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """What was found under one path.
+    """The partitions and files under one path.
 
     `log_dir` is set if the path is a log directory. `roots` are the log directories of the partitions and files listed.
     `failures` are partition directories that could not be read. `removed` are directories that a broker removed or
@@ -36,8 +36,8 @@ class Listing:
     """
 
     path: str
-    log_dir: RootState | None = None
-    roots: list[RootState] = field(default_factory=list)
+    log_dir: LogDirRoot | None = None
+    roots: list[LogDirRoot] = field(default_factory=list)
     partitions: list[PartitionListing] = field(default_factory=list)
     segments: list[SegmentListing] = field(default_factory=list)
     files: list[FileListing] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Lister:
         self._wants_segments = segments
         self._wants_transactions = transactions
         self._ask_lock = ask_lock
-        self._roots: dict[str, RootState | None] = {}
+        self._roots: dict[str, LogDirRoot | None] = {}
         self._partitions: dict[str, Partition] = {}
 
     def list(self, path: str) -> Listing:
@@ -108,7 +108,7 @@ class Lister:
             self._partition(partition, root, listing)
         return listing
 
-    def _partition(self, at: PartitionPath, root: RootState | None, listing: Listing) -> None:
+    def _partition(self, at: PartitionPath, root: LogDirRoot | None, listing: Listing) -> None:
         try:
             partition = open_partition(self._fs, at.path)
             found = list_partition(self._fs, partition, root, with_transactions=self._wants_transactions)
@@ -144,7 +144,7 @@ class Lister:
             self._partitions[directory] = open_partition(self._fs, directory)
         return self._partitions[directory]
 
-    def _root_above(self, directory: str) -> RootState | None:
+    def _root_above(self, directory: str) -> LogDirRoot | None:
         parent = _parent(directory)
         if parent not in self._roots or directory in (".", ".."):
             self._roots[parent] = root_above(self._fs, directory, self._ask_lock)

@@ -52,7 +52,7 @@ class CheckpointedOffsets(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RootState:
+class LogDirRoot:
     """The root of a log directory.
 
     `broker_epoch` is the epoch in `.kafka_cleanshutdown`, None if the file has none. `foreign` are directories with
@@ -91,7 +91,7 @@ class RootState:
         runs = (f"run {run} (on {', '.join(names)})" for run, names in self.marker_held_for.items())
         return f"until undone: {', '.join(runs)}"
 
-    def about(self, topic: str, partition: int) -> RootState:
+    def about(self, topic: str, partition: int) -> LogDirRoot:
         """Return the state with the lines of one partition only, small enough to send with each of many partitions."""
         names = ((topic, partition),)
         lines = {kind: {name: found[name] for name in names if name in found} for kind, found in self.offsets.items()}
@@ -102,7 +102,7 @@ class RootState:
         return CheckpointedOffsets(*(self.offsets.get(kind, {}).get((topic, partition)) for kind in OFFSET_CHECKPOINTS))
 
 
-def read_root(fs: Filesystem, path: str, partitions: frozenset[str], ask_lock: AskLock = lock_owner) -> RootState:
+def read_root(fs: Filesystem, path: str, partitions: frozenset[str], ask_lock: AskLock = lock_owner) -> LogDirRoot:
     """Read the root of the log directory `path`; `partitions` are the paths of its partition directories.
 
     Raises as `list_directory` does.
@@ -110,7 +110,7 @@ def read_root(fs: Filesystem, path: str, partitions: frozenset[str], ask_lock: A
     return _root(fs, path, fs.list_directory(path), partitions, ask_lock)
 
 
-def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_owner) -> RootState | None:
+def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_owner) -> LogDirRoot | None:
     """Read the root of the log directory of a partition; None if its parent directory is not a log directory."""
     path = os.path.dirname(os.path.abspath(partition_path))  # noqa: PTH100, PTH120 (a name, links are not followed)
     try:
@@ -123,7 +123,7 @@ def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_own
     return _root(fs, path, entries, directories, ask_lock)
 
 
-def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> RootState | None:
+def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> LogDirRoot | None:
     """Read only how the broker stopped and the checkpoints of the log directory `path`; None if it has no root file.
 
     Root files are looked up by name, so thousands of partition directories beside them cost nothing.
@@ -133,20 +133,20 @@ def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> Ro
     if not files:
         return None
     owner, problem = _ask(ask_lock, path)
-    return RootState(
+    return LogDirRoot(
         path, _shutdown(files, owner), lock_owner=owner, lock_problem=problem, offsets=_offsets(files, FaultNotes(fs))
     )
 
 
 def _root(
     fs: Filesystem, path: str, entries: list[FileStatus], partitions: frozenset[str], ask_lock: AskLock
-) -> RootState:
+) -> LogDirRoot:
     notes = FaultNotes(fs)
     files = _root_files(entries)
     foreign, others = _unknown(entries, partitions, notes)
     owner, problem = _ask(ask_lock, path)
     imports = _imports(fs, path, entries, files, notes)
-    return RootState(
+    return LogDirRoot(
         path,
         _shutdown(files, owner),
         _broker_epoch(files, notes),

@@ -1,4 +1,4 @@
-"""What a broker answers to a look-up by time: it relies on its indexes and searches one segment only."""
+"""A broker's answer to a look-up by time: it relies on its indexes and searches one segment only."""
 
 from __future__ import annotations
 

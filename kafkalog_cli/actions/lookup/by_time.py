@@ -95,7 +95,7 @@ def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: L
 def latest_offsets(partition: Partition, most: int, bounds: LogBounds) -> list[int]:
     """Return the offsets before any time: the log's end, if the last segment is not empty, and all segment starts.
 
-    At most `most` offsets, newest first.
+    The newest offsets come first, and there are at most `most`.
     """
     return [offset for offset, _ in reversed(_starts(partition, bounds, 0))][:most]
 

@@ -72,7 +72,7 @@ class TimeSearch:
         return self._first[question]
 
     def latest(self, segment: Segment) -> Found | None:
-        """Return the first record with the largest timestamp in a segment, among those that can be read."""
+        """Return the first record with the largest timestamp in a segment, among the readable records."""
         base, largest = segment.base_offset, self.largest_timestamp(segment)
         if base not in self._latest:
             self._latest[base] = None

@@ -13,7 +13,7 @@ from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.open_transactions import (
     OpenTransaction,
-    Part,
+    SegmentPart,
     newest_snapshot,
     open_transactions,
     parts_to_replay,
@@ -24,7 +24,7 @@ from kafkalog_cli.storage.reading.scan_on import ScanOn
 from kafkalog_cli.storage.transaction_ends import Ending, TransactionEnds
 
 
-class Note(NamedTuple):
+class ReadNote(NamedTuple):
     """A remark about what was read that is not damage of the log; `kind` is a word for JSON output."""
 
     kind: str
@@ -33,7 +33,7 @@ class Note(NamedTuple):
 
 
 class Committed:
-    """What a read_committed consumer gets of the batches of a log; ask about them in order, from `first_offset` on.
+    """Selects the batches that a read_committed consumer gets; ask about them in order, from `first_offset` on.
 
     `parts` are the rest of the log from `first_offset` on. `last_stable_offset` is None until an open transaction is
     found. Methods raise as `open_read` does.
@@ -43,12 +43,12 @@ class Committed:
         self,
         fs: Filesystem,
         partition: Partition,
-        parts: Sequence[Part],
+        parts: Sequence[SegmentPart],
         first_offset: int,
         end_offset: int,
         limits: Limits,
         choice: KernelChoice | None,
-        notes: deque[Note],
+        notes: deque[ReadNote],
     ) -> None:
         self.last_stable_offset: int | None = None
         self._fs = fs
@@ -84,7 +84,7 @@ class Committed:
     def _stop_at(self, producer_id: int, offset: int) -> None:
         self.last_stable_offset = offset
         message = f"a transaction of producer {producer_id} is open since offset {offset}: read_committed ends there"
-        self._notes.append(Note("open-transaction", self._partition.path, message))
+        self._notes.append(ReadNote("open-transaction", self._partition.path, message))
 
     def _open_before(self, first_offset: int, limits: Limits, choice: KernelChoice | None) -> list[OpenTransaction]:
         """Return the transactions open at `first_offset`, from the newest snapshot below it and the later batches."""
@@ -97,7 +97,7 @@ class Committed:
         batches = transactional_batches(self._fs, parts, first_offset, limits, choice)
         return open_transactions(entries, batches, begin, first_offset)
 
-    def _parts(self, begin: int, end: int) -> list[Part]:
+    def _parts(self, begin: int, end: int) -> list[SegmentPart]:
         """Return the parts of the log from offset `begin` on, without segments that begin at or above `end`."""
         parts = parts_to_replay(self._fs, self._partition.segments, begin)
         return [part for part in parts if part.segment.base_offset < end]
@@ -134,11 +134,11 @@ class Committed:
                 f"no marker ends the transaction of producer {producer_id} at offset {offset}; "
                 f"the producer snapshot {snapshot_offset} has none open: its records are shown, as a broker does"
             )
-            self._notes.append(Note("no-marker", self._partition.path, message))
+            self._notes.append(ReadNote("no-marker", self._partition.path, message))
         return is_open
 
     def _note(self, path: str, message: str) -> None:
-        self._notes.append(Note("transaction-index", path, message))
+        self._notes.append(ReadNote("transaction-index", path, message))
 
     @staticmethod
     def _ignore(path: str, faults: list[Fault]) -> None:
@@ -146,7 +146,7 @@ class Committed:
 
 
 def transactional_batches(
-    fs: Filesystem, parts: Sequence[Part], end_offset: int, limits: Limits, choice: KernelChoice | None
+    fs: Filesystem, parts: Sequence[SegmentPart], end_offset: int, limits: Limits, choice: KernelChoice | None
 ) -> Iterator[Batch]:
     """Yield the batches of transactions and markers below an offset whose CRCs are right.
 
@@ -157,7 +157,7 @@ def transactional_batches(
 
 
 def _transactional_in(
-    fs: Filesystem, part: Part, end_offset: int, limits: Limits, choice: KernelChoice | None
+    fs: Filesystem, part: SegmentPart, end_offset: int, limits: Limits, choice: KernelChoice | None
 ) -> Iterator[Batch]:
     with fs.open_read(part.segment.log.path) as log:
         scans = ScanOn(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kafkalog_cli.actions.broker_view import BrokerView
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.ranges import Range, begins_below, cut, rows_in_range, window
-from kafkalog_cli.actions.read.committed import Committed, Note
+from kafkalog_cli.actions.read.committed import Committed, ReadNote
 from kafkalog_cli.actions.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
 from kafkalog_cli.actions.read.visible import Visibility, VisibleChunk
 from kafkalog_cli.errors import ExitCode
@@ -19,7 +19,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.open_transactions import Part
+from kafkalog_cli.storage.open_transactions import SegmentPart
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.read_ahead import ReadAhead, Rows, Work
@@ -46,7 +46,7 @@ class LogRead:
         self.partition = partition
         self.request = request
         self.range: ReadRange = read_range(fs, partition, request, view)
-        self.notes: deque[Note] = deque()
+        self.notes: deque[ReadNote] = deque()
         self.shown_records = 0
         self.shown_end = self.range.first
         self.is_stuck = False
@@ -106,7 +106,7 @@ class LogRead:
         if self._visibility is None:
             if self.request.isolation is Isolation.READ_COMMITTED:
                 rest = [one for one in self.partition.segments if one.base_offset > segment.base_offset]
-                parts = [Part(segment, position), *(Part(one, 0) for one in rest)]
+                parts = [SegmentPart(segment, position), *(SegmentPart(one, 0) for one in rest)]
                 self._committed = Committed(
                     self.fs, self.partition, parts, self.range.first, self.range.bounds.end, self.request.limits,
                     self.choice, self.notes,
@@ -122,14 +122,14 @@ class LogRead:
             message = (
                 f"a broker takes {bounds.broker_end} for the log's end, by its index; batches go on to {bounds.end}"
             )
-            self.notes.append(Note("broker-end", path, message))
+            self.notes.append(ReadNote("broker-end", path, message))
         elif bounds.high_watermark is not None and bounds.high_watermark < min(bounds.end, self.range.end):
             message = f"the high watermark is {bounds.high_watermark}: a broker may not show what is read from there on"
-            self.notes.append(Note("high-watermark", path, message))
+            self.notes.append(ReadNote("high-watermark", path, message))
 
 
 class SegmentRead:
-    """What a reading shows of one segment; Faults between blocks or chunks stand for records that are left out."""
+    """The visible records of one segment; Faults between blocks or chunks stand for records that are left out."""
 
     def __init__(self, log: LogRead, segment: Segment, end_offset: int | None) -> None:
         self.segment = segment
@@ -180,7 +180,7 @@ class SegmentRead:
                 return
 
     def _rows(self, chunk: Chunk) -> list[Rows]:
-        """Return the rows of batches to read: those that may have records in the requested time range."""
+        """Return the rows of batches to read: batches that may have records in the requested time range."""
         request = self._log.request
         if request.since_ms is None and request.until_ms is None:
             return [(0, len(chunk.batches))] if len(chunk.batches) else []

@@ -1,4 +1,4 @@
-"""What to read of a partition, and the range of offsets that follows from it."""
+"""The request of a consumer to a partition, and the range of offsets that follows from it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Start(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What a consumer asks for.
+    """The choices of a consumer.
 
     `start` is an offset or a Start; `from_time_ms` (ms since the epoch), if given, overrides it. `to_offset` and
     `until_ms` are exclusive, None for no end. A log is read in chunks of `chunk_bytes`, which double until one batch

@@ -29,7 +29,7 @@ class VisibleChunk(Chunk):
 
     `seen` are all batches that were scanned, visible or not. Each scanned batch is in the `seen` of only one
     VisibleChunk. `is_cut`: the chunk has one batch, and not all of its records are wanted. `out_of_order` are rows of
-    `seen` that are left out or cut, because their offsets are not above the previous ones or do not belong to the
+    `seen` that are left out or cut, because their offsets are not above the previous offsets or do not belong to the
     segment.
     """
 

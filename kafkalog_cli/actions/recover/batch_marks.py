@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.actions.verify.txns import AbortedCheck
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import CONTROL_MASK
@@ -36,10 +36,10 @@ class BatchMarks:
         self._segment = segment.base_offset
         return True
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, batch_run: BatchRun) -> None:
         """See LogObserver."""
-        self._aborted.see(stretch)
-        columns: Any = stretch.batches
+        self._aborted.see(batch_run)
+        columns: Any = batch_run.batches
         if columns.matrix is not None:
             import numpy as np
 

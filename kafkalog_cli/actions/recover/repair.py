@@ -18,7 +18,7 @@ from kafkalog_cli.actions.recover.sidecar_state import entries_alone, is_inexact
 from kafkalog_cli.actions.recover.torn_tail import SALVAGE_STEP, Impossible, torn_at, torn_near_end
 from kafkalog_cli.actions.reports.index_reports import PartitionReports
 from kafkalog_cli.actions.reports.index_verdict import FileReport
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
 from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
 from kafkalog_cli.format.index import OffsetIndex
@@ -200,9 +200,9 @@ class _Repair:
 
     def _look(self) -> list[FileReport]:
         settings = self._settings
-        means = Means(self._looked_at(), settings.limits, settings.kernels)
-        self._marks = BatchMarks(means.fs)
-        found = PartitionReports(means, self._partition.path, observer=self._marks)
+        read_context = ReadContext(self._looked_at(), settings.limits, settings.kernels)
+        self._marks = BatchMarks(read_context.fs)
+        found = PartitionReports(read_context, self._partition.path, observer=self._marks)
         self._log_end = None if found.log is None else found.log.end
         return list(found)
 
@@ -378,7 +378,7 @@ class _Repair:
         epochs.truncate_from_start(self._log_start_offset)
         data = epochs.encode()
         if self._content(name) != data:
-            self._remark(wrong[0], "made anew from the leader epochs of the batches")
+            self._remark(wrong[0], "rebuilt from the leader epochs of the batches")
             self.draft.put(name, data)
 
     def _content(self, name: str) -> bytes | None:
@@ -402,9 +402,7 @@ class _Repair:
             raise Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED)) from failure
         for report in wrong:
             is_there = report.path.rpartition("/")[2] in self.draft
-            self._remark(
-                report, "made anew from the log" if is_there else "taken away: a newer one tells of all before it"
-            )
+            self._remark(report, "rebuilt from the log" if is_there else "removed: a newer snapshot has all entries")
 
     # -- what is said
 

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kafkalog_cli.actions.recover.recover import RecoverRequest
-from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.actions.session.meter import of_the_system
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
@@ -170,15 +170,17 @@ class _Found:
         self.first_offset, self.last_offset = array("q"), array("q")
         self.is_valid = bytearray()
 
-    def add(self, stretch: Stretch, source: ReadableFile) -> None:
-        """Add the batches of a stretch. The first offset of a compressed message set is taken from its last offset."""
-        rows = zip(stretch.base_offset, stretch.last_offset, strict=True)
-        self.position.extend(stretch.position)
-        self.end.extend(at + int(size) for at, size in zip(stretch.position, stretch.batches.size_bytes, strict=True))
+    def add(self, batch_run: BatchRun, source: ReadableFile) -> None:
+        """Add the batches of a BatchRun. The first offset of a compressed message set is taken from its last offset."""
+        rows = zip(batch_run.base_offset, batch_run.last_offset, strict=True)
+        self.position.extend(batch_run.position)
+        self.end.extend(
+            at + int(size) for at, size in zip(batch_run.position, batch_run.batches.size_bytes, strict=True)
+        )
         self.first_offset.extend(last if base == NO_OFFSET else base for base, last in rows)
-        self.last_offset.extend(stretch.last_offset)
+        self.last_offset.extend(batch_run.last_offset)
         # No CRC covers the magic, and a client refuses a batch of an unknown magic.
-        batches = stretch.batches
+        batches = batch_run.batches
         self.is_valid.extend(
             int(valid == 1 and magic <= MAX_MAGIC and not _is_bad_marker(batches, row, source))
             for row, (valid, magic) in enumerate(zip(batches.valid, batches.magic, strict=True))
@@ -207,8 +209,8 @@ class _Copy:
         with self._fs.open_read(log.path) as source:
             walk = SegmentWalk(source, self._settings.limits, self._settings.kernels)
             found = _Found()
-            for stretch in walk:
-                found.add(stretch, source)
+            for batch_run in walk:
+                found.add(batch_run, source)
             taken = self._choose(found)
             if taken:
                 taken, size_bytes = self._write(source, found, taken)

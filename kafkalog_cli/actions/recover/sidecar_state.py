@@ -1,4 +1,4 @@
-"""Decides which sidecar files a repair rebuilds: those for which `verify` has a finding, even if only inexact."""
+"""Decides which sidecar files a repair rebuilds: files for which `verify` has a finding, even if only inexact."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from kafkalog_cli.errors import ExitCode, Refused, shell_word
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.storage.changing.durable import rename_directory
 from kafkalog_cli.storage.changing.lock import log_dir_of
-from kafkalog_cli.storage.checkpoints import Rebuilt, rebuild_damaged
+from kafkalog_cli.storage.checkpoints import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
 
@@ -86,7 +86,7 @@ def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest
         session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path, is_error=True))
 
 
-def _rebuilt_words(rebuilt: Rebuilt) -> str:
+def _rebuilt_words(rebuilt: RebuiltCheckpoint) -> str:
     """Describe what was wrong with a checkpoint, what was done, and how to undo it."""
     fault = rebuilt.fault
     problem = "it has a partition twice" if fault is None else f"a broker cannot read it ({fault.message})"

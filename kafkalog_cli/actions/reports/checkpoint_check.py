@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.actions.reports.index_verdict import Entry, Note, Verdict, fault_note
+from kafkalog_cli.actions.reports.index_verdict import Entry, FileNote, Verdict, fault_note
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import clean_shutdown, meta_properties, partition_metadata, quorum_state
 from kafkalog_cli.format.checkpoint import PartitionOffset
@@ -54,11 +54,11 @@ def _checkpoint_offset(offset: int, kind: FileKind, log: LogRange | None) -> tup
     return Verdict.RIGHT, ""
 
 
-def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[Note]]:
+def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[FileNote]]:
     """Read `meta.properties`, `partition.metadata`, `.kafka_cleanshutdown` or `quorum-state`: its fields and faults."""
     fields: dict[str, object] | None = None
     faults: list[Fault]
-    notes: list[Note] = []
+    notes: list[FileNote] = []
     code = ExitCode.CORRUPTION
     if kind is FileKind.META_PROPERTIES:
         meta, faults = meta_properties.decode(data)
@@ -74,7 +74,7 @@ def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[N
         shutdown, faults = clean_shutdown.decode(data)
         fields = None if shutdown is None else shutdown._asdict()
         if not data:
-            notes.append(Note("empty, as brokers up to 3.6 wrote it"))
+            notes.append(FileNote("empty, as brokers up to 3.6 wrote it"))
     for fault in faults:
         accepted = fault.message in _ACCEPTED_BY_BROKERS
         notes.append(fault_note(fault, ExitCode.WARNINGS if accepted else code))

@@ -24,7 +24,7 @@ MAY_BE_UNUSED = (
     "a running broker that truncated the log leaves entries behind those in use: it knows how many it uses,"
     " and cuts the others off when it closes the index"
 )
-"""Why wrong entries in an index of the last segment are no corruption while a broker runs.
+"""Why wrong entries in an index of the last segment do not count as corruption while a broker runs.
 
 AbstractIndex.truncateToEntries moves a position in memory, and the preallocated file keeps its bytes.
 """

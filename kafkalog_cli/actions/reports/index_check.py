@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkalog_cli.actions.reports.entry_order import ascending, rises
 from kafkalog_cli.actions.reports.index_verdict import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
-from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.index import OffsetIndex
@@ -26,7 +26,7 @@ RecordOffsets = Callable[[Batch], tuple[int, int] | None]
 
 
 @unique
-class Finding(IntEnum):
+class EntryFinding(IntEnum):
     """The finding at an entry, in the order of `_JUDGEMENTS`."""
 
     NOT_WALKED = 0
@@ -44,34 +44,34 @@ class Finding(IntEnum):
     FIRST_BATCH = 12
 
 
-_JUDGEMENTS: dict[Finding, tuple[Verdict, bool]] = {
+_JUDGEMENTS: dict[EntryFinding, tuple[Verdict, bool]] = {
     # (verdict, whether every record is still found through the entry)
-    Finding.NOT_WALKED: (Verdict.UNVERIFIED, True),
-    Finding.FITS: (Verdict.RIGHT, True),
-    Finding.NOT_A_BATCH: (Verdict.STALE, False),
-    Finding.OFFSET_BEFORE: (Verdict.STALE, False),
-    Finding.NEITHER_FIRST_NOR_LAST: (Verdict.STALE, True),
-    Finding.NO_SUCH_OFFSET: (Verdict.STALE, True),
-    Finding.OVERLAPS_NEXT: (Verdict.STALE, True),
-    Finding.IN_DAMAGE: (Verdict.UNVERIFIED, True),
-    Finding.POSITION_BEYOND: (Verdict.BEYOND_END, False),
-    Finding.OFFSET_BEYOND: (Verdict.BEYOND_END, False),
-    Finding.NOT_ASCENDING: (Verdict.OUT_OF_ORDER, False),
-    Finding.BELOW_BASE: (Verdict.OUT_OF_ORDER, False),
-    Finding.FIRST_BATCH: (Verdict.STALE, True),
+    EntryFinding.NOT_WALKED: (Verdict.UNVERIFIED, True),
+    EntryFinding.FITS: (Verdict.RIGHT, True),
+    EntryFinding.NOT_A_BATCH: (Verdict.STALE, False),
+    EntryFinding.OFFSET_BEFORE: (Verdict.STALE, False),
+    EntryFinding.NEITHER_FIRST_NOR_LAST: (Verdict.STALE, True),
+    EntryFinding.NO_SUCH_OFFSET: (Verdict.STALE, True),
+    EntryFinding.OVERLAPS_NEXT: (Verdict.STALE, True),
+    EntryFinding.IN_DAMAGE: (Verdict.UNVERIFIED, True),
+    EntryFinding.POSITION_BEYOND: (Verdict.BEYOND_END, False),
+    EntryFinding.OFFSET_BEYOND: (Verdict.BEYOND_END, False),
+    EntryFinding.NOT_ASCENDING: (Verdict.OUT_OF_ORDER, False),
+    EntryFinding.BELOW_BASE: (Verdict.OUT_OF_ORDER, False),
+    EntryFinding.FIRST_BATCH: (Verdict.STALE, True),
 }
 
 
 _BATCH_END = Style.PER_BATCH | Style.APPEND_CALL
-_BY_NUMBER = tuple(_JUDGEMENTS[finding] for finding in Finding)
+_BY_NUMBER = tuple(_JUDGEMENTS[finding] for finding in EntryFinding)
 _STYLES = tuple(map(Style, range(ANY_STYLE + 1)))
 
 
 class OffsetIndexCheck:
     """Checks the entries in use of one offset index while its segment is walked.
 
-    Give `see` every stretch in order, then call `finish`. Without a log call neither: then `judge_order` finds only the
-    order of the entries.
+    Give `see` every BatchRun in order, then call `finish`. Without a log call neither: then `judge_order` finds only
+    the order of the entries.
 
     An entry (offset, position) is right if a batch starts at the position and the offset fits. Before 2.0, the offset
     is the first of the batch, since 2.0 the last. From 2.0 to 4.0 an append call of several batches got one entry: then
@@ -99,38 +99,38 @@ class OffsetIndexCheck:
     def __len__(self) -> int:
         return len(self._offset)
 
-    def see(self, stretch: Stretch) -> None:
-        """Check the entries that point into `stretch`."""
+    def see(self, batch_run: BatchRun) -> None:
+        """Check the entries that point into `batch_run`."""
         order, positions, at = self._order, self._position, self._next
         count = len(order)
-        if stretch.batches.matrix is not None and isinstance(order, range):
-            at = self._see_many(stretch, at)
-        while at < count and positions[order[at]] < stretch.end:
+        if batch_run.batches.matrix is not None and isinstance(order, range):
+            at = self._see_many(batch_run, at)
+        while at < count and positions[order[at]] < batch_run.end:
             slot = order[at]
-            if self._finding[slot] == Finding.FITS:
+            if self._finding[slot] == EntryFinding.FITS:
                 at += 1
                 continue
             position = positions[slot]
-            row = bisect_right(stretch.position, position) - 1
+            row = bisect_right(batch_run.position, position) - 1
             if row < 0:
-                self._finding[slot] = Finding.IN_DAMAGE if position >= 0 else Finding.NOT_A_BATCH
+                self._finding[slot] = EntryFinding.IN_DAMAGE if position >= 0 else EntryFinding.NOT_A_BATCH
             else:
-                self._compare(slot, stretch, row)
+                self._compare(slot, batch_run, row)
             at += 1
         self._next = at
-        self._close_calls(stretch)
+        self._close_calls(batch_run)
 
-    def _see_many(self, stretch: Stretch, at: int) -> int:
+    def _see_many(self, batch_run: BatchRun, at: int) -> int:
         """Check many entries at once, from slot `at` on, and return the slot from which to continue one by one.
 
-        An entry fits if it has the position and last offset of a batch v2. If all entries in the stretch fit, the
+        An entry fits if it has the position and last offset of a batch v2. If all entries in the run fit, the
         returned slot is after them, else it is `at`.
         """
         import numpy as np
 
-        batches: Any = stretch.batches
+        batches: Any = batch_run.batches
         position, base_offset, last_offset = batches.position, batches.base_offset, batches.last_offset
-        end = bisect_left(self._position, stretch.end, at)
+        end = bisect_left(self._position, batch_run.end, at)
         if end == at:
             return at
         slots = slice(at, end)
@@ -139,7 +139,7 @@ class OffsetIndexCheck:
         fits = (position[rows] == entry_position) & (entry_position > 0) & (batches.magic[rows] >= 2)
         fits &= last_offset[rows] == np.frombuffer(self._offset, np.int64)[slots]
         styles = np.where(base_offset[rows] == last_offset[rows], int(ANY_STYLE), int(_BATCH_END)).astype(np.uint8)
-        np.frombuffer(self._finding, np.uint8)[slots][fits] = Finding.FITS
+        np.frombuffer(self._finding, np.uint8)[slots][fits] = EntryFinding.FITS
         np.frombuffer(self._style, np.uint8)[slots][fits] = styles[fits]
         for column, values in (
             (self._batch, position),
@@ -153,9 +153,9 @@ class OffsetIndexCheck:
         """End the check after the whole log: entries that point after its last batch are beyond the end."""
         for slot in self._order[self._next :]:
             beyond = self._position[slot] >= walk.end_position
-            self._finding[slot] = Finding.POSITION_BEYOND if beyond else Finding.NOT_A_BATCH
+            self._finding[slot] = EntryFinding.POSITION_BEYOND if beyond else EntryFinding.NOT_A_BATCH
         for _, slot in self._open_calls:
-            self._finding[slot] = Finding.OFFSET_BEYOND
+            self._finding[slot] = EntryFinding.OFFSET_BEYOND
         self._next = len(self._order)
         self._open_calls.clear()
         self._look_at_calls()
@@ -163,7 +163,7 @@ class OffsetIndexCheck:
     def judge_order(self) -> None:
         """Find entries out of order, compared with the earlier entries that are not stale."""
         last_offset, last_position = self._base_offset - 1, -1
-        all_fit = self._finding.count(Finding.FITS) == len(self)
+        all_fit = self._finding.count(EntryFinding.FITS) == len(self)
         if all_fit and rises(self._offset, last_offset) and rises(self._position, last_position):
             return
         for slot, offset in enumerate(self._offset):
@@ -172,11 +172,11 @@ class OffsetIndexCheck:
             if verdict is Verdict.BEYOND_END:
                 continue
             if position < 0:
-                self._finding[slot] = Finding.NOT_A_BATCH
+                self._finding[slot] = EntryFinding.NOT_A_BATCH
             elif offset < self._base_offset:
-                self._finding[slot] = Finding.BELOW_BASE
+                self._finding[slot] = EntryFinding.BELOW_BASE
             elif offset <= last_offset or position <= last_position:
-                self._finding[slot] = Finding.NOT_ASCENDING
+                self._finding[slot] = EntryFinding.NOT_ASCENDING
             elif verdict is not Verdict.STALE:
                 last_offset, last_position = offset, position
 
@@ -189,79 +189,83 @@ class OffsetIndexCheck:
 
     def style_counts(self) -> Counter[Style]:
         """Return the number of right entries by the styles that they fit."""
-        right = bytes(compress(self._style, map(int(Finding.FITS).__eq__, self._finding)))
+        right = bytes(compress(self._style, map(int(EntryFinding.FITS).__eq__, self._finding)))
         return Counter({_STYLES[style]: right.count(style) for style in set(right)})
 
     def worst(self) -> ExitCode:
         """Return the code of the worst entry."""
-        return worst_code(verdict_code(*_JUDGEMENTS[Finding(finding)]) for finding in set(self._finding))
+        return worst_code(verdict_code(*_JUDGEMENTS[EntryFinding(finding)]) for finding in set(self._finding))
 
     def entries(self) -> Iterator[Entry]:
         """Yield the entries in file order."""
         for slot, finding in enumerate(self._finding):
             verdict, tolerable = _BY_NUMBER[finding]
             fields: dict[str, object] = {"offset": self._offset[slot], "position": self._position[slot]}
-            if finding == Finding.FITS:
+            if finding == EntryFinding.FITS:
                 yield Entry(slot, fields, verdict, "", _STYLES[self._style[slot]])
             else:
                 yield Entry(slot, fields, verdict, self._detail(slot), Style.NONE, tolerable)
 
-    def _compare(self, slot: int, stretch: Stretch, row: int) -> None:
+    def _compare(self, slot: int, batch_run: BatchRun, row: int) -> None:
         """Judge an entry that points to the batch of `row`, or into it."""
         offset = self._offset[slot]
-        start, first, last = stretch.position[row], stretch.base_offset[row], stretch.last_offset[row]
+        start, first, last = batch_run.position[row], batch_run.base_offset[row], batch_run.last_offset[row]
         self._batch[slot], self._batch_first[slot], self._batch_last[slot] = start, first, last
         if start != self._position[slot]:
-            self._finding[slot] = Finding.NOT_A_BATCH
+            self._finding[slot] = EntryFinding.NOT_A_BATCH
         elif not start:
-            self._finding[slot] = Finding.FIRST_BATCH
+            self._finding[slot] = EntryFinding.FIRST_BATCH
         elif offset == last:
             # The header of a compressed message set lacks its first offset; only for a single message is it known.
-            known = first if first != NO_OFFSET else stretch.offset_before(row) + 1
+            known = first if first != NO_OFFSET else batch_run.offset_before(row) + 1
             self._fits(slot, ANY_STYLE if known == last else _BATCH_END)
         elif offset == first:
             self._fits(slot, Style.FIRST_OFFSET)
-        elif offset <= stretch.offset_before(row):
-            self._finding[slot] = Finding.OFFSET_BEFORE
+        elif offset <= batch_run.offset_before(row):
+            self._finding[slot] = EntryFinding.OFFSET_BEFORE
         elif offset > last:
             heapq.heappush(self._open_calls, (offset, slot))
         else:
-            self._compare_records(slot, stretch, row)
+            self._compare_records(slot, batch_run, row)
 
-    def _compare_records(self, slot: int, stretch: Stretch, row: int) -> None:
+    def _compare_records(self, slot: int, batch_run: BatchRun, row: int) -> None:
         """Judge an entry whose offset is in the batch of `row`, or in the gap before it."""
         offset = self._offset[slot]
-        self._finding[slot] = Finding.NEITHER_FIRST_NOR_LAST
-        if not stretch.holds(row, offset):
-            self._finding[slot] = Finding.NO_SUCH_OFFSET
+        self._finding[slot] = EntryFinding.NEITHER_FIRST_NOR_LAST
+        if not batch_run.holds(row, offset):
+            self._finding[slot] = EntryFinding.NO_SUCH_OFFSET
             return
-        compressed_set = stretch.base_offset[row] == NO_OFFSET
-        if compressed_set and offset == stretch.offset_before(row) + 1 and (row or stretch.reached_before != NO_OFFSET):
+        compressed_set = batch_run.base_offset[row] == NO_OFFSET
+        if (
+            compressed_set
+            and offset == batch_run.offset_before(row) + 1
+            and (row or batch_run.reached_before != NO_OFFSET)
+        ):
             self._fits(slot, Style.FIRST_OFFSET)
             return
-        records = self._record_offsets(stretch.batches.row(row))
+        records = self._record_offsets(batch_run.batches.row(row))
         if records is not None and offset == records[1]:
             # From 2.0 to 4.0, the cleaner indexed the last record that it kept, not the batch's last offset.
             self._fits(slot, Style.APPEND_CALL)
-            self._call_end[slot] = stretch.position[row]
+            self._call_end[slot] = batch_run.position[row]
         elif records is not None and offset == records[0] and compressed_set:
             self._fits(slot, Style.FIRST_OFFSET)
 
-    def _close_calls(self, stretch: Stretch) -> None:
-        """Find the last batches of the append calls that started in this stretch or before."""
+    def _close_calls(self, batch_run: BatchRun) -> None:
+        """Find the last batches of the append calls that started in this run or before."""
         calls = self._open_calls
-        while calls and calls[0][0] <= stretch.reached[-1]:
+        while calls and calls[0][0] <= batch_run.reached[-1]:
             offset, slot = heapq.heappop(calls)
-            row = stretch.first_reaching(offset)
-            self._call_end[slot] = stretch.position[row]
-            if stretch.last_offset[row] == offset:
+            row = batch_run.first_reaching(offset)
+            self._call_end[slot] = batch_run.position[row]
+            if batch_run.last_offset[row] == offset:
                 self._fits(slot, Style.APPEND_CALL)
-            elif not stretch.holds(row, offset):
-                in_damage = stretch.is_after_damage and row == 0
-                self._finding[slot] = Finding.IN_DAMAGE if in_damage else Finding.NO_SUCH_OFFSET
+            elif not batch_run.holds(row, offset):
+                in_damage = batch_run.is_after_damage and row == 0
+                self._finding[slot] = EntryFinding.IN_DAMAGE if in_damage else EntryFinding.NO_SUCH_OFFSET
             else:
-                records = self._record_offsets(stretch.batches.row(row))
-                self._finding[slot] = Finding.NEITHER_FIRST_NOR_LAST
+                records = self._record_offsets(batch_run.batches.row(row))
+                self._finding[slot] = EntryFinding.NEITHER_FIRST_NOR_LAST
                 if records is not None and offset == records[1]:
                     self._fits(slot, Style.APPEND_CALL)
 
@@ -270,32 +274,36 @@ class OffsetIndexCheck:
         if not any(map(ge, self._call_end, self._position[1:])):
             return
         for slot in range(len(self) - 1):
-            follows = self._finding[slot + 1] == Finding.FITS and self._position[slot + 1] > self._position[slot]
-            if follows and self._finding[slot] == Finding.FITS and self._call_end[slot] >= self._position[slot + 1]:
-                self._finding[slot] = Finding.OVERLAPS_NEXT
+            follows = self._finding[slot + 1] == EntryFinding.FITS and self._position[slot + 1] > self._position[slot]
+            if (
+                follows
+                and self._finding[slot] == EntryFinding.FITS
+                and self._call_end[slot] >= self._position[slot + 1]
+            ):
+                self._finding[slot] = EntryFinding.OVERLAPS_NEXT
 
     def _fits(self, slot: int, style: Style) -> None:
-        self._finding[slot] = Finding.FITS
+        self._finding[slot] = EntryFinding.FITS
         self._style[slot] = style
 
     def _detail(self, slot: int) -> str:
-        finding = Finding(self._finding[slot])
+        finding = EntryFinding(self._finding[slot])
         first, last = self._batch_first[slot], self._batch_last[slot]
         offsets = f"offsets {first} to {last}" if first != NO_OFFSET else f"offsets up to {last}"
         batch = f"the batch at {self._batch[slot]}, {offsets}"
         return {
-            Finding.NOT_WALKED: "there is no log to check it against",
-            Finding.NOT_A_BATCH: f"no batch starts there: it is inside {batch}"
+            EntryFinding.NOT_WALKED: "there is no log to check it against",
+            EntryFinding.NOT_A_BATCH: f"no batch starts there: it is inside {batch}"
             if self._batch[slot] >= 0
             else "no batch starts there",
-            Finding.OFFSET_BEFORE: f"points at {batch}, so the offset is before it",
-            Finding.NEITHER_FIRST_NOR_LAST: f"points at {batch}, and no batch begins or ends with the offset",
-            Finding.NO_SUCH_OFFSET: f"points at {batch}, and no batch holds the offset",
-            Finding.OVERLAPS_NEXT: f"points at {batch}, and the offset is behind where the next entry points",
-            Finding.IN_DAMAGE: "the log is damaged there",
-            Finding.POSITION_BEYOND: "the position is not before the end of the log",
-            Finding.OFFSET_BEYOND: "the offset is not in the log yet",
-            Finding.NOT_ASCENDING: "not above an entry before it",
-            Finding.BELOW_BASE: "below the base offset",
-            Finding.FIRST_BATCH: "points at the first batch, which gets no entry",
+            EntryFinding.OFFSET_BEFORE: f"points at {batch}, so the offset is before it",
+            EntryFinding.NEITHER_FIRST_NOR_LAST: f"points at {batch}, and no batch begins or ends with the offset",
+            EntryFinding.NO_SUCH_OFFSET: f"points at {batch}, and no batch holds the offset",
+            EntryFinding.OVERLAPS_NEXT: f"points at {batch}, and the offset is behind where the next entry points",
+            EntryFinding.IN_DAMAGE: "the log is damaged there",
+            EntryFinding.POSITION_BEYOND: "the position is not before the end of the log",
+            EntryFinding.OFFSET_BEYOND: "the offset is not in the log yet",
+            EntryFinding.NOT_ASCENDING: "not above an entry before it",
+            EntryFinding.BELOW_BASE: "below the base offset",
+            EntryFinding.FIRST_BATCH: "points at the first batch, which gets no entry",
         }.get(finding, "")

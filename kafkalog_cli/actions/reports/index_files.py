@@ -8,18 +8,18 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.actions.reports.index_check import OffsetIndexCheck, RecordOffsets
-from kafkalog_cli.actions.reports.index_verdict import Entry, FileReport, Note, NoteKind, fault_note
+from kafkalog_cli.actions.reports.index_verdict import Entry, FileNote, FileReport, NoteKind, fault_note
 from kafkalog_cli.actions.reports.log_questions import Watch
-from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch, record_offsets
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk, record_offsets
 from kafkalog_cli.actions.reports.sidecar_files import (
     MAX_INDEX_BYTES,
     MAX_STATE_BYTES,
-    Content,
     DirectoryFiles,
     Entries,
+    SidecarContent,
     SidecarFile,
 )
-from kafkalog_cli.actions.reports.state_check import Marker, TxnContext, check_aborted_txns
+from kafkalog_cli.actions.reports.state_check import ControlMarker, TxnContext, check_aborted_txns
 from kafkalog_cli.actions.reports.timeindex_check import TimeIndexCheck
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format import txnindex
@@ -35,10 +35,10 @@ from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.reading.header import control_type_at
 
 CACHED_BATCHES = 1024
-NO_LOG_NOTE = Note("there is no log beside it", ExitCode.WARNINGS, NoteKind.NO_LOG)
+NO_LOG_NOTE = FileNote("there is no log beside it", ExitCode.WARNINGS, NoteKind.NO_LOG)
 
 
-class OpenLog(NamedTuple):
+class IndexedLog(NamedTuple):
     """The log that indexes belong to, and the limits for reading it.
 
     `file` is None if the log cannot be opened or does not exist (`is_there`).
@@ -72,7 +72,7 @@ class LogSeen:
 class IndexFile:
     """An `.index` or `.timeindex` file, checked while its segment is walked."""
 
-    def __init__(self, files: DirectoryFiles, file: SidecarFile, log: OpenLog) -> None:
+    def __init__(self, files: DirectoryFiles, file: SidecarFile, log: IndexedLog) -> None:
         self._files = files
         self._file = file
         content = files.read(file, MAX_INDEX_BYTES)
@@ -84,7 +84,7 @@ class IndexFile:
         used = _in_use(whole)
         if used > MAX_ENTRIES:
             message = f"{used} entries are too many to look at, at most {MAX_ENTRIES}"
-            content = Content(b"", (*content.notes, Note(message, ExitCode.WARNINGS)), is_whole=False)
+            content = SidecarContent(b"", (*content.notes, FileNote(message, ExitCode.WARNINGS)), is_whole=False)
             data, used = b"", 0
             whole = OffsetIndex(data, base_offset) if is_offset_index else TimeIndex(data, base_offset)
         if is_offset_index:
@@ -97,9 +97,9 @@ class IndexFile:
         self._faults = tuple(length_faults(cast("SegmentIndex[tuple[int, int]]", whole), used))
         self._zero_tail_bytes = _zero_tail(whole, used)
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, batch_run: BatchRun) -> None:
         """Check the entries that point to these batches."""
-        self._check.see(stretch)
+        self._check.see(batch_run)
 
     def finish(self, walk: SegmentWalk) -> None:
         """End the check after the walk of the whole segment."""
@@ -124,7 +124,7 @@ class IndexFile:
             is_read=self._is_read,
         )
 
-    def _notes(self, seen: LogSeen) -> Iterator[Note]:
+    def _notes(self, seen: LogSeen) -> Iterator[FileNote]:
         if not seen.is_there:
             yield NO_LOG_NOTE
         for fault in self._faults:
@@ -133,15 +133,15 @@ class IndexFile:
             yield fault_note(fault, code)
         if seen.is_closed and self._zero_tail_bytes:
             message = "the segment is not the last: a broker takes its zero tail for entries (KAFKA-10207)"
-            yield Note(message, ExitCode.WARNINGS, NoteKind.ZERO_TAIL)
+            yield FileNote(message, ExitCode.WARNINGS, NoteKind.ZERO_TAIL)
         if isinstance(self._check, TimeIndexCheck) and seen.walk is not None and seen.is_closed and self.is_right():
             largest = seen.walk.largest_timestamp
             if NO_TIMESTAMP != largest > self._check.last_timestamp:
                 message = f"no entry for the largest timestamp of the segment, {largest}"
-                yield Note(message, ExitCode.WARNINGS, NoteKind.LARGEST_NOT_INDEXED)
+                yield FileNote(message, ExitCode.WARNINGS, NoteKind.LARGEST_NOT_INDEXED)
 
 
-def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Watch) -> FileReport:
+def txn_report(files: DirectoryFiles, file: SidecarFile, log: IndexedLog, watch: Watch) -> FileReport:
     """Return the report on a `.txnindex` file; `watch` has the answers to `txn_offsets`."""
     content = files.read(file, MAX_STATE_BYTES)
     if not content.is_whole:
@@ -158,9 +158,9 @@ def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Wa
     ended = {} if watch.trail is None else watch.trail.ended
 
     @cache
-    def marker_of(batch: Batch) -> Marker:
+    def marker_of(batch: Batch) -> ControlMarker:
         kind = None if log.file is None else control_type_at(log.file, batch.position)
-        return Marker(kind) if kind in (ABORT, COMMIT) else Marker.OTHER
+        return ControlMarker(kind) if kind in (ABORT, COMMIT) else ControlMarker.OTHER
 
     def checked() -> Iterator[Entry]:
         return check_aborted_txns(entries, base_offset, TxnContext(watch.log, ask, marker_of, ended))
@@ -168,7 +168,7 @@ def txn_report(files: DirectoryFiles, file: SidecarFile, log: OpenLog, watch: Wa
     return files.report(file, checked, notes)
 
 
-def _record_offsets_of(log: OpenLog) -> RecordOffsets:
+def _record_offsets_of(log: IndexedLog) -> RecordOffsets:
     @lru_cache(CACHED_BATCHES)
     def read(batch: Batch) -> tuple[int, int] | None:
         return None if log.file is None else record_offsets(log.file, batch, log.limits)

@@ -9,9 +9,9 @@ from functools import partial
 
 from kafkalog_cli.actions.log_range import UNKNOWN_RANGE, LogRange, log_range
 from kafkalog_cli.actions.reports.checkpoint_check import read_metadata_file
-from kafkalog_cli.actions.reports.index_verdict import FileReport, Note, NoteKind, fault_note
+from kafkalog_cli.actions.reports.index_verdict import FileNote, FileReport, NoteKind, fault_note
 from kafkalog_cli.actions.reports.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
-from kafkalog_cli.actions.reports.segment_reports import Means, SegmentFiles, SegmentReports
+from kafkalog_cli.actions.reports.segment_reports import ReadContext, SegmentFiles, SegmentReports
 from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
 from kafkalog_cli.actions.reports.sidecar_files import (
     MAX_STATE_BYTES,
@@ -39,7 +39,7 @@ from kafkalog_cli.storage.partition import Partition, Segment, directory_name, o
 from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.scan import Scan
 
-NO_NUMBER_NOTE = Note(
+NO_NUMBER_NOTE = FileNote(
     "the name does not begin with an offset: a broker that meets it does not start",
     ExitCode.CORRUPTION,
     NoteKind.NO_NUMBER,
@@ -60,15 +60,21 @@ class PartitionReports:
     """
 
     def __init__(
-        self, means: Means, path: str, wanted: frozenset[str] | None = None, observer: LogObserver | None = None
+        self,
+        read_context: ReadContext,
+        path: str,
+        wanted: frozenset[str] | None = None,
+        observer: LogObserver | None = None,
     ) -> None:
-        self._means = means
-        self._files = DirectoryFiles(means.fs, path, directory_name(path), wanted)  # listed before the log is read
+        self._read_context = read_context
+        self._files = DirectoryFiles(
+            read_context.fs, path, directory_name(path), wanted
+        )  # listed before the log is read
         partition = self._open(path, wanted)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
         self._hold_changing()
         try:
-            found = log_range(means.fs, partition, means.limits, means.choice)
+            found = log_range(read_context.fs, partition, read_context.limits, read_context.choice)
         except KafkalogError:  # reported with the segment
             found = None
         self._watch = Watch(found or UNKNOWN_RANGE, observer=observer)
@@ -102,7 +108,7 @@ class PartitionReports:
 
     def _open(self, path: str, wanted: frozenset[str] | None) -> Partition:
         try:
-            return open_partition(self._means.fs, path)
+            return open_partition(self._read_context.fs, path)
         except NotKafkaLayout:
             if wanted is None:
                 raise
@@ -157,7 +163,7 @@ class PartitionReports:
         if offset in self._segments:
             yield from self._segment(self._segments[offset], indexes)
         elif indexes:
-            yield from SegmentReports(self._means, self._files, SegmentFiles(None, indexes), self._watch)
+            yield from SegmentReports(self._read_context, self._files, SegmentFiles(None, indexes), self._watch)
         for file in in_place:
             if file.name.kind is FileKind.PRODUCER_SNAPSHOT:
                 yield self._snapshot_report(file, offset)
@@ -171,11 +177,11 @@ class PartitionReports:
         log = SidecarFile(name, segment.log)
         following = min((base for base in self._segments if base > segment.base_offset), default=None)
         found = SegmentFiles(log, indexes, segment, following)
-        reports = SegmentReports(self._means, self._files, found, self._watch)
+        reports = SegmentReports(self._read_context, self._files, found, self._watch)
         if self._log_end is not None and self._log_end < segment.base_offset:
             last = segment.base_offset - 1
             message = f"no segment holds offsets {self._log_end} to {last} (compaction leaves such gaps too)"
-            reports.say(Note(message, kind=NoteKind.OFFSET_GAP, offsets=(self._log_end, last)))
+            reports.say(FileNote(message, kind=NoteKind.OFFSET_GAP, offsets=(self._log_end, last)))
         yield from reports
         self._log_end = _end_of(segment, reports.walk)
 
@@ -188,9 +194,9 @@ class PartitionReports:
                 entries = txnindex.decode(self._files.read(file, MAX_STATE_BYTES).data, 0)[0]
                 watch.questions.ask_all(txn_offsets(entries, UNKNOWN_RANGE))
         log = self._files.log_of(files[0])
-        reports = SegmentReports(self._means, self._files, SegmentFiles(log, indexes), watch)
+        reports = SegmentReports(self._read_context, self._files, SegmentFiles(log, indexes), watch)
         if self._files.is_everything_wanted and log is not None and log.name.state is not WorkState.IN_PLACE:
-            reports.say(Note(_AT_START.get(log.name.state, "left over"), kind=NoteKind.LEFT_OVER))
+            reports.say(FileNote(_AT_START.get(log.name.state, "left over"), kind=NoteKind.LEFT_OVER))
         yield from reports
         for file in files:
             if file.name.kind is FileKind.PRODUCER_SNAPSHOT:
@@ -216,15 +222,15 @@ class PartitionReports:
         if offset > watch.log.end:
             message = f"the state at offset {offset}, beyond the end of the log, {watch.log.end}: a broker deletes it"
             expected, got = f"at most {watch.log.end}", str(offset)
-            notes.append(Note(message, ExitCode.CORRUPTION, NoteKind.BEYOND_END, expected, got))
+            notes.append(FileNote(message, ExitCode.CORRUPTION, NoteKind.BEYOND_END, expected, got))
         elif offset <= watch.log.first and self._segments:
             message = f"not above the first offset of the log, {watch.log.first}: a broker deletes it"
-            notes.append(Note(message, kind=NoteKind.BELOW_START))
+            notes.append(FileNote(message, kind=NoteKind.BELOW_START))
         return self._files.report(file, check, notes)
 
     def _epochs_report(self, file: SidecarFile) -> FileReport:
         if file.name.state is not WorkState.IN_PLACE:
-            return self._files.report(file, notes=[Note("a checkpoint that was being written")])
+            return self._files.report(file, notes=[FileNote("a checkpoint that was being written")])
         content = self._files.read(file, MAX_STATE_BYTES)
         if not content.is_whole:
             return self._files.unread(file, content)
@@ -258,8 +264,8 @@ class PartitionReports:
             if not log.size_bytes:
                 continue
             try:
-                with self._means.fs.open_read(log.path) as file:
-                    for chunk in Scan(file, limits=self._means.limits):
+                with self._read_context.fs.open_read(log.path) as file:
+                    for chunk in Scan(file, limits=self._read_context.limits):
                         magic = int(chunk.batches.magic[len(chunk.batches) - 1]) if len(chunk.batches) else magic
             except KafkalogError:
                 return False
@@ -272,7 +278,7 @@ class PartitionReports:
             log = self._segments[base].log
             if log.size_bytes:
                 try:
-                    with self._means.fs.open_read(log.path) as file:
+                    with self._read_context.fs.open_read(log.path) as file:
                         header = header_at(file, 0)
                 except KafkalogError:
                     return None
@@ -292,9 +298,9 @@ def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
     name = file.name
     if name.kind in (FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT):
         of = "" if name.offset is None else f" up to offset {name.offset}, epoch {name.epoch}"
-        return files.report(file, notes=[Note(f"records of the metadata log{of}: kafkalog dump-log prints them")])
+        return files.report(file, notes=[FileNote(f"records of the metadata log{of}: kafkalog dump-log prints them")])
     if name.state is not WorkState.IN_PLACE:
-        return files.report(file, notes=[Note("a file that was being written")])
+        return files.report(file, notes=[FileNote("a file that was being written")])
     content = files.read(file, MAX_STATE_BYTES)
     if not content.is_whole:
         return files.unread(file, content)
@@ -302,6 +308,6 @@ def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
     return files.counted(file, entries, tuple(notes), counts=Counter(), worst_entry=ExitCode.OK)
 
 
-def _snapshot_note(fault: Fault) -> Note:
+def _snapshot_note(fault: Fault) -> FileNote:
     # The CRC covers bytes after the last entry, and a broker ignores them.
     return fault_note(fault, ExitCode.WARNINGS if fault.kind is FaultKind.TRAILING_BYTES else ExitCode.CORRUPTION)

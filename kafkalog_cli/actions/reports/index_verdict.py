@@ -98,7 +98,7 @@ class NoteKind(Enum):
     LEFT_OVER = "left over"
 
 
-class Note(NamedTuple):
+class FileNote(NamedTuple):
     """A sentence about a whole file. `code` OK: for information.
 
     `expected` and `got` are "" if the message says all. `offsets` are the first and last offset concerned.
@@ -112,10 +112,10 @@ class Note(NamedTuple):
     offsets: tuple[int, int] | None = None
 
 
-def fault_note(fault: Fault, code: ExitCode = ExitCode.CORRUPTION) -> Note:
+def fault_note(fault: Fault, code: ExitCode = ExitCode.CORRUPTION) -> FileNote:
     """Return a note about a fault in a sidecar file."""
     where = f"at byte {fault.position}: " if fault.position else ""
-    return Note(f"{where}{fault.message}", code, expected=fault.expected, got=fault.got)
+    return FileNote(f"{where}{fault.message}", code, expected=fault.expected, got=fault.got)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class FileReport:
     offset: int | None
     size_bytes: int | None
     entries: Iterable[Entry] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[FileNote, ...] = ()
     counts: Counter[Verdict] = field(default_factory=Counter)
     style_counts: Counter[Style] = field(default_factory=Counter)
     zero_tail_bytes: int = 0

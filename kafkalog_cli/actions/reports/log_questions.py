@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 class OffsetQuestions:
-    """Offsets whose batches are needed. Ask first, then give `see` every stretch of the log in order."""
+    """Offsets whose batches are needed. Ask first, then give `see` every BatchRun of the log in order."""
 
     def __init__(self) -> None:
         self._pending: list[int] = []
@@ -57,14 +57,14 @@ class OffsetQuestions:
         """Whether an answer is missing that a segment below `offset` may give."""
         return bool(self._pending) and self._pending[0] < offset
 
-    def see(self, stretch: Stretch) -> None:
-        """Answer the pending offsets that `stretch` reaches."""
-        end = bisect_left(self._pending, stretch.last_reached + 1)
+    def see(self, batch_run: BatchRun) -> None:
+        """Answer the pending offsets that `batch_run` reaches."""
+        end = bisect_left(self._pending, batch_run.last_reached + 1)
         for offset in self._pending[:end]:
-            row = stretch.first_reaching(offset)
-            holds = stretch.holds(row, offset)
-            damaged = not holds and row == 0 and stretch.is_after_damage
-            self._answers[offset] = Answer(stretch.batches.row(row), holds, damaged)
+            row = batch_run.first_reaching(offset)
+            holds = batch_run.holds(row, offset)
+            damaged = not holds and row == 0 and batch_run.is_after_damage
+            self._answers[offset] = Answer(batch_run.batches.row(row), holds, damaged)
         del self._pending[:end]
 
 
@@ -75,10 +75,10 @@ class EpochRuns:
         self.runs: list[tuple[int, int]] = []
         self._epoch: int | None = None
 
-    def see(self, stretch: Stretch) -> None:
-        """Note the changes in `stretch`."""
-        column: Any = stretch.batches.leader_epoch
-        if stretch.batches.matrix is not None:
+    def see(self, batch_run: BatchRun) -> None:
+        """Note the changes in `batch_run`."""
+        column: Any = batch_run.batches.leader_epoch
+        if batch_run.batches.matrix is not None:
             column = column[:1].tolist() if (column == column[0]).all() else column.tolist()
         elif self._epoch is not None and all(epoch == self._epoch for epoch in column):
             return
@@ -86,7 +86,7 @@ class EpochRuns:
             if epoch != self._epoch:
                 self._epoch = epoch
                 if epoch != NO_LEADER_EPOCH and len(self.runs) < MAX_EPOCH_RUNS:
-                    self.runs.append((epoch, int(stretch.batches.base_offset[row])))
+                    self.runs.append((epoch, int(batch_run.batches.base_offset[row])))
 
 
 ReadProducers = Callable[[], Iterable[ProducerEntry]]
@@ -122,25 +122,25 @@ class ProducerTrail:
         self._open: dict[int, int] = {}
         self._due = sorted(snapshots)
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, batch_run: BatchRun) -> None:
         """Note the batches of producers."""
-        rows: Iterable[int] = range(len(stretch.batches))
-        if stretch.batches.matrix is not None and stretch.is_ordered:
-            rows = self._all_but_plain(stretch)
-        due, batches = self._due, stretch.batches
+        rows: Iterable[int] = range(len(batch_run.batches))
+        if batch_run.batches.matrix is not None and batch_run.is_ordered:
+            rows = self._all_but_plain(batch_run)
+        due, batches = self._due, batch_run.batches
         for row in rows:
             last_offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
             while due and last_offset >= due[0]:
                 self._compare(due.pop(0))
             if producer >= 0:
-                self._note(producer, int(batches.attributes[row]), stretch, row)
+                self._note(producer, int(batches.attributes[row]), batch_run, row)
 
-    def _all_but_plain(self, stretch: Stretch) -> Iterable[int]:
+    def _all_but_plain(self, batch_run: BatchRun) -> Iterable[int]:
         """Return the rows to check one by one: markers, transactional batches, and batches right after snapshots.
 
         Of plain data, only the last batch of each producer before each snapshot, and at the end, is returned.
         """
-        batches: Any = stretch.batches
+        batches: Any = batch_run.batches
         last_offset, producer, attributes = batches.last_offset, batches.producer_id, batches.attributes
         if not self._due and not (producer >= 0).any():
             return ()
@@ -158,15 +158,15 @@ class ProducerTrail:
         while self._due and self._due[0] <= snapshot_offset:
             self._compare(self._due.pop(0))
 
-    def _note(self, producer: int, attributes: int, stretch: Stretch, row: int) -> None:
-        last_offset = stretch.last_offset[row]
+    def _note(self, producer: int, attributes: int, batch_run: BatchRun, row: int) -> None:
+        last_offset = batch_run.last_offset[row]
         if attributes & CONTROL_MASK:
             first_offset = self._open.pop(producer, None)
             if last_offset in self._markers:
                 stable = min(self._open.values(), default=last_offset + 1)
                 self.ended[last_offset] = EndedTxn(first_offset, stable)
         elif attributes & TRANSACTIONAL_MASK:
-            self._open.setdefault(producer, stretch.base_offset[row])
+            self._open.setdefault(producer, batch_run.base_offset[row])
         if producer in self._producers:
             (self._last_marker if attributes & CONTROL_MASK else self._last_data)[producer] = last_offset
 
@@ -208,7 +208,7 @@ class LogObserver(Protocol):
     def begin(self, segment: Segment, next_offset: int | None) -> bool:
         """Start a segment; the next starts at `next_offset` (None: it is the last). Returns whether it is wanted."""
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, batch_run: BatchRun) -> None:
         """Receive some batches."""
 
     def records(self, block: RecordBlock) -> None:
@@ -233,10 +233,10 @@ class Watch:
         """Whether every batch is needed, not only those up to the last question."""
         return self.trail is not None or self.epochs is not None
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, batch_run: BatchRun) -> None:
         """Pass some batches to the consumers."""
-        self.questions.see(stretch)
+        self.questions.see(batch_run)
         if self.trail is not None:
-            self.trail.see(stretch)
+            self.trail.see(batch_run)
         if self.epochs is not None:
-            self.epochs.see(stretch)
+            self.epochs.see(batch_run)

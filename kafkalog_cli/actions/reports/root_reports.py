@@ -10,7 +10,7 @@ from kafkalog_cli.actions.log_range import LogRange, log_range
 from kafkalog_cli.actions.reports.checkpoint_check import check_offsets
 from kafkalog_cli.actions.reports.index_reports import PartitionReports, small_report
 from kafkalog_cli.actions.reports.index_verdict import FileReport, fault_note
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.reports.settled_reports import settled_reports
 from kafkalog_cli.actions.reports.sidecar_files import (
     KINDS,
@@ -52,7 +52,7 @@ class Ignored(NamedTuple):
 Reported = FileReport | Trouble | Ignored
 
 
-def index_reports(means: Means, paths: list[str], selection: Selection) -> Iterator[Reported]:
+def index_reports(read_context: ReadContext, paths: list[str], selection: Selection) -> Iterator[Reported]:
     """Yield the reports on the selected files in `paths`, in the given order; a directory gives all its files.
 
     A missing or unreadable path gives a `Trouble`, and so does an empty selection. A file of another kind gives an
@@ -60,7 +60,7 @@ def index_reports(means: Means, paths: list[str], selection: Selection) -> Itera
     """
     anything = False
     for path in paths:
-        for reported in _of_glob(means, path, selection):
+        for reported in _of_glob(read_context, path, selection):
             anything |= not isinstance(reported, Ignored)
             yield reported
     if not anything:
@@ -68,62 +68,62 @@ def index_reports(means: Means, paths: list[str], selection: Selection) -> Itera
         yield Trouble(None, NothingSelected(reason=reason))
 
 
-def _of_glob(means: Means, path: str, selection: Selection) -> Iterator[Reported]:
+def _of_glob(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
     try:
-        found = expand(means.fs, [path])
+        found = expand(read_context.fs, [path])
     except KafkalogError as error:
         yield Trouble(path, error)
         return
     for match in found:
-        yield from _of_path(means, match, selection)
+        yield from _of_path(read_context, match, selection)
 
 
-def _of_path(means: Means, path: str, selection: Selection) -> Iterator[Reported]:
-    status = means.fs.status(path)
+def _of_path(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
+    status = read_context.fs.status(path)
     try:
         if status is not None and status.is_directory:
-            yield from _of_directory(means, path.rstrip("/") or "/", selection)
+            yield from _of_directory(read_context, path.rstrip("/") or "/", selection)
         else:
-            yield from _of_file(means, path, selection)
+            yield from _of_file(read_context, path, selection)
     except KafkalogError as error:
         yield Trouble(path, error)
 
 
-def _of_directory(means: Means, path: str, selection: Selection) -> Iterator[Reported]:
-    partitions = list(partition_paths(means.fs, path))
+def _of_directory(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
+    partitions = list(partition_paths(read_context.fs, path))
     for partition in partitions:
         if not selection.takes(partition.directory):
             continue
         try:
-            yield from _of_partition(means, partition.path)
+            yield from _of_partition(read_context, partition.path)
         except KafkalogError as error:
-            is_gone = partition.path != path and means.fs.status(partition.path) is None
+            is_gone = partition.path != path and read_context.fs.status(partition.path) is None
             if not is_gone:  # otherwise a broker renamed or removed it after the log directory was listed
                 yield Trouble(partition.path, error)
     if [partition.path for partition in partitions] != [path]:
-        yield from _of_root(means, path, selection)
+        yield from _of_root(read_context, path, selection)
 
 
-def _of_partition(means: Means, path: str, wanted: frozenset[str] | None = None) -> Iterator[FileReport]:
-    yield from settled_reports(means, path, lambda: PartitionReports(means, path, wanted))
+def _of_partition(read_context: ReadContext, path: str, wanted: frozenset[str] | None = None) -> Iterator[FileReport]:
+    yield from settled_reports(read_context, path, lambda: PartitionReports(read_context, path, wanted))
 
 
 def _of_root(
-    means: Means, path: str, selection: Selection, wanted: frozenset[str] | None = None
+    read_context: ReadContext, path: str, selection: Selection, wanted: frozenset[str] | None = None
 ) -> Iterator[FileReport]:
-    yield from settled_reports(means, path, lambda: RootReports(means, path, selection, wanted))
+    yield from settled_reports(read_context, path, lambda: RootReports(read_context, path, selection, wanted))
 
 
-def _of_file(means: Means, path: str, selection: Selection) -> Iterator[Reported]:
+def _of_file(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
     parent, _, name = path.rpartition("/")
     parent = parent or ("/" if path.startswith("/") else ".")
     kind = classify_file(name).kind
     if kind not in KINDS or kind is FileKind.LOG:
         yield Ignored(path)
     elif kind in ROOT_SIDECARS:
-        yield from _of_root(means, parent, selection, frozenset({name}))
+        yield from _of_root(read_context, parent, selection, frozenset({name}))
     elif selection.takes(directory_name(parent)):
-        yield from _of_partition(means, parent, frozenset({name}))
+        yield from _of_partition(read_context, parent, frozenset({name}))
 
 
 class RootReports:
@@ -132,12 +132,14 @@ class RootReports:
     If topics or partitions are selected, only their lines of the checkpoints are reported.
     """
 
-    def __init__(self, means: Means, path: str, selection: Selection, wanted: frozenset[str] | None = None) -> None:
-        self._means = means
+    def __init__(
+        self, read_context: ReadContext, path: str, selection: Selection, wanted: frozenset[str] | None = None
+    ) -> None:
+        self._read_context = read_context
         self._selection = selection
-        self._files = DirectoryFiles(means.fs, path, DirectoryName("", DirectoryKind.OTHER), wanted)
+        self._files = DirectoryFiles(read_context.fs, path, DirectoryName("", DirectoryKind.OTHER), wanted)
         self._partitions: dict[tuple[str, int], str] = {}
-        for entry in means.fs.list_directory(path):
+        for entry in read_context.fs.list_directory(path):
             directory = classify_directory(entry.path.rpartition("/")[2])
             topic, number = directory.topic, directory.partition
             if entry.is_directory and directory.kind is DirectoryKind.PARTITION and topic and number is not None:
@@ -171,7 +173,7 @@ class RootReports:
         if path is None:
             return None
         if name not in self._ranges:
-            means = self._means
-            opened = open_partition(means.fs, path)
-            self._ranges[name] = log_range(means.fs, opened, means.limits, means.choice)
+            read_context = self._read_context
+            opened = open_partition(read_context.fs, path)
+            self._ranges[name] = log_range(read_context.fs, opened, read_context.limits, read_context.choice)
         return self._ranges[name]

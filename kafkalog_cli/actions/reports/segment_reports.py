@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.actions.reports.index_files import IndexFile, LogSeen, OpenLog, txn_report
-from kafkalog_cli.actions.reports.index_verdict import FileReport, Note, NoteKind, counted
+from kafkalog_cli.actions.reports.index_files import IndexedLog, IndexFile, LogSeen, txn_report
+from kafkalog_cli.actions.reports.index_verdict import FileNote, FileReport, NoteKind, counted
 from kafkalog_cli.actions.reports.log_questions import LogObserver, Watch
 from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
 from kafkalog_cli.actions.reports.sidecar_files import (
@@ -31,7 +31,7 @@ from kafkalog_cli.storage.segments.log_end import segment_end
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ReadContext:
     """The environment of a check. `sleep` (seconds) pauses before a fresh look at files that a broker changes."""
 
     fs: Filesystem
@@ -60,9 +60,9 @@ class SegmentReports:
     Afterwards `walk` has the facts about the log; None if the log was not read to its end.
     """
 
-    def __init__(self, means: Means, files: DirectoryFiles, segment: SegmentFiles, watch: Watch) -> None:
+    def __init__(self, read_context: ReadContext, files: DirectoryFiles, segment: SegmentFiles, watch: Watch) -> None:
         self.walk: SegmentWalk | None = None
-        self._means = means
+        self._read_context = read_context
         self._files = files
         self._segment = segment
         self._watch = watch
@@ -70,9 +70,9 @@ class SegmentReports:
         if watch.observer is not None and segment.segment is not None:
             wanted = watch.observer.begin(segment.segment, segment.next_offset)
             self._observer = watch.observer if wanted else None
-        self._notes: list[Note] = []
+        self._notes: list[FileNote] = []
 
-    def say(self, note: Note) -> None:
+    def say(self, note: FileNote) -> None:
         """Add a note on the log itself."""
         self._notes.append(note)
 
@@ -83,7 +83,7 @@ class SegmentReports:
             # the log is taken has no entry beyond the log's end.
             for file in segment.indexes:
                 files.hold(file, MAX_STATE_BYTES if file.name.kind is FileKind.TXN_INDEX else MAX_INDEX_BYTES)
-            log = OpenLog(segment.log is not None, self._open_log(stack), self._means.limits)
+            log = IndexedLog(segment.log is not None, self._open_log(stack), self._read_context.limits)
             indexes = [
                 IndexFile(files, file, log)
                 for file in segment.indexes
@@ -106,9 +106,9 @@ class SegmentReports:
     def _open_log(self, stack: ExitStack) -> ReadableFile | None:
         if self._segment.log is not None:
             try:
-                return stack.enter_context(self._means.fs.open_read(self._segment.log.status.path))
+                return stack.enter_context(self._read_context.fs.open_read(self._segment.log.status.path))
             except KafkalogError as error:
-                self.say(Note(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED))
+                self.say(FileNote(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED))
         return None
 
     def _look_through(self, log: ReadableFile, indexes: list[IndexFile]) -> None:
@@ -116,13 +116,13 @@ class SegmentReports:
             return
         observer = self._observer
         records = observer.records if observer is not None and observer.wants_records else None
-        walk = SegmentWalk(log, self._means.limits, self._means.choice, records=records)
-        for stretch in walk:
+        walk = SegmentWalk(log, self._read_context.limits, self._read_context.choice, records=records)
+        for batch_run in walk:
             for index in indexes:
-                index.see(stretch)
-            self._watch.see(stretch)
+                index.see(batch_run)
+            self._watch.see(batch_run)
             if observer is not None:
-                observer.see(stretch)
+                observer.see(batch_run)
             if not self._is_wanted(indexes):
                 break
         else:
@@ -166,9 +166,9 @@ class SegmentReports:
             found.append(f"at byte {walk.disordered_at}: offsets do not go up")
         if walk.unknown_magic_at is not None:
             found.append(f"at byte {walk.unknown_magic_at}: a batch with an unknown magic")
-        code = walk.exit_code(self._means.fs) if found else ExitCode.OK
+        code = walk.exit_code(self._read_context.fs) if found else ExitCode.OK
         if found:
-            self._notes += [Note(message, code, NoteKind.LOG_DAMAGE) for message in found]
+            self._notes += [FileNote(message, code, NoteKind.LOG_DAMAGE) for message in found]
         return code
 
     def _note_end(self, walk: SegmentWalk, indexes: list[IndexFile]) -> None:
@@ -178,14 +178,14 @@ class SegmentReports:
         if is_whole or segment is None or self._segment.next_offset is not None or last_offset is None:
             return
         try:
-            end = segment_end(self._means.fs, segment, like_clean_start=True).next_offset
+            end = segment_end(self._read_context.fs, segment, like_clean_start=True).next_offset
         except (KafkalogError, OSError):  # reported for the file itself
             return
         if end <= last_offset:
             message = f"after a clean shutdown a broker takes {end} for the end of the log"
             message += f", though batches go on to offset {last_offset}"
             expected, got = str(last_offset + 1), str(end)
-            self.say(Note(message, ExitCode.WARNINGS, NoteKind.END_NOT_SEEN, expected, got))
+            self.say(FileNote(message, ExitCode.WARNINGS, NoteKind.END_NOT_SEEN, expected, got))
 
     def _missing(self, log: ReadableFile, base_offset: int) -> Iterator[FileReport]:
         """Yield reports on missing indexes that a broker would have beside a log with batches."""

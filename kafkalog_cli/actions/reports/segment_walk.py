@@ -34,14 +34,14 @@ MAX_DAMAGED = 20
 MAX_MAGIC = 2
 
 
-class Damaged(NamedTuple):
+class DamagedBytes(NamedTuple):
     """Bytes `start` to `end` of a segment that are not batches, followed by more batches."""
 
     start: int
     end: int
 
 
-class Stretch:
+class BatchRun:
     """Consecutive batches of a segment, with the columns that checks need as plain integers.
 
     `reached` is the largest last offset up to each batch; if offsets increase, that is the batch's own last offset.
@@ -159,9 +159,9 @@ class Stretch:
 class SegmentWalk:
     """Walks the chain of batches from `start`; after a break it continues with the next good batch.
 
-    Iterate for stretches, in ascending positions. Afterwards `end_position` is the end of the last batch, `last_offset`
-    the largest offset (None: no batch), `largest_timestamp` the largest timestamp. `fault` ended the last chain.
-    `damaged` contains the first `MAX_DAMAGED` of `damaged_count` breaks before it. `disordered_at` and
+    Iterate for runs of batches, in ascending positions. Afterwards `end_position` is the end of the last batch, and
+    `last_offset` the largest offset (None: no batch), `largest_timestamp` the largest timestamp. `fault` ended the
+    last chain. `damaged` contains the first `MAX_DAMAGED` of `damaged_count` breaks before it. `disordered_at` and
     `unknown_magic_at` are the positions of the first batches with these faults, None without.
     """
 
@@ -179,7 +179,7 @@ class SegmentWalk:
         self.last_offset: int | None = None
         self.largest_timestamp = NO_TIMESTAMP
         self.fault: Fault | None = None
-        self.damaged: list[Damaged] = []
+        self.damaged: list[DamagedBytes] = []
         self.damaged_count = 0
         self.disordered_at: int | None = None
         self.unknown_magic_at: int | None = None
@@ -191,13 +191,13 @@ class SegmentWalk:
         self._records = records
         self._base_offset = classify_file(file.path.rpartition("/")[2]).offset
 
-    def __iter__(self) -> Iterator[Stretch]:
+    def __iter__(self) -> Iterator[BatchRun]:
         start: int | None = self.end_position
         while start is not None:
             if self.fault is not None:
                 self.damaged_count += 1
                 if len(self.damaged) < MAX_DAMAGED:
-                    self.damaged.append(Damaged(self.end_position, start))
+                    self.damaged.append(DamagedBytes(self.end_position, start))
                 self.fault = None
             start = yield from self._chain(start)
 
@@ -212,12 +212,12 @@ class SegmentWalk:
             return ExitCode.CORRUPTION
         return self._damage.exit_code(fs, self.file, self._scanned_bytes, self._limits)
 
-    def _chain(self, start: int) -> Generator[Stretch, None, int | None]:
+    def _chain(self, start: int) -> Generator[BatchRun, None, int | None]:
         """Yield one unbroken chain, and return the start of the next.
 
         Batches with bad CRCs are held back until a good batch follows. A damaged length leads the chain astray, and
-        false batches must not hide real ones. If a batch with a bad CRC has an offset that the segment cannot contain,
-        the chain is astray already. It ends there, even if more batches seem to follow.
+        false batches must not hide real batches. If a batch with a bad CRC has an offset that the segment cannot
+        contain, the chain is astray already. It ends there, even if more batches seem to follow.
         """
         deep = self._records is not None
         scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep)
@@ -235,14 +235,14 @@ class SegmentWalk:
             good = _last_good_row(batches)
             if good is None or good < len(batches) - 1:
                 if good is not None:
-                    yield from self._stretch(held, _part(batches, 0, good + 1))
+                    yield from self._batch_run(held, _part(batches, 0, good + 1))
                     held = []
                 held += batches.rows(0 if good is None else good + 1)
                 if len(held) > HELD_ROWS:
-                    yield from self._stretch(held, None)
+                    yield from self._batch_run(held, None)
                     held = []
             else:
-                yield from self._stretch(held, batches)
+                yield from self._batch_run(held, batches)
                 held = []
             if astray is not None:
                 break
@@ -255,7 +255,7 @@ class SegmentWalk:
             found = next_good_batch(self.file, broken + 1, self._limits, broken_at=broken)
             if found is not None:
                 held = [batch for batch in held if batch.position + batch.size_bytes <= found]
-        yield from self._stretch(held, None)
+        yield from self._batch_run(held, None)
         return found
 
     def _first_astray(self, batches: BatchColumns) -> int | None:
@@ -287,30 +287,30 @@ class SegmentWalk:
                 self._records(block)
             yield chunk.batches
 
-    def _stretch(self, held: list[Batch], batches: BatchColumns | None) -> Iterator[Stretch]:
+    def _batch_run(self, held: list[Batch], batches: BatchColumns | None) -> Iterator[BatchRun]:
         for part in (BatchColumns.from_rows(held) if held else None, batches):
             if part is None or not len(part):
                 continue
             reached = NO_OFFSET if self.last_offset is None else self.last_offset
             after_damage = bool(self.damaged_count) and int(part.position[0]) > self.end_position
-            stretch = Stretch(part, reached, self.largest_timestamp, is_after_damage=after_damage)
-            self._look_at(stretch)
-            yield stretch
+            batch_run = BatchRun(part, reached, self.largest_timestamp, is_after_damage=after_damage)
+            self._look_at(batch_run)
+            yield batch_run
 
-    def _look_at(self, stretch: Stretch) -> None:
-        self.end_position = stretch.end
-        self.last_offset = stretch.last_reached
-        self.largest_timestamp = stretch.largest_timestamp
-        valid: Any = stretch.batches.valid
+    def _look_at(self, batch_run: BatchRun) -> None:
+        self.end_position = batch_run.end
+        self.last_offset = batch_run.last_reached
+        self.largest_timestamp = batch_run.largest_timestamp
+        valid: Any = batch_run.batches.valid
         self.bad_crcs += len(valid) - int(valid.sum() if hasattr(valid, "sum") else sum(valid))
-        disordered = stretch.first_disordered()
+        disordered = batch_run.first_disordered()
         # The offsets of a batch with a bad CRC may be the damage itself.
         if self.disordered_at is None and disordered is not None and valid[disordered]:
-            self.disordered_at = int(stretch.batches.position[disordered])
-        magic: Any = stretch.batches.magic
+            self.disordered_at = int(batch_run.batches.position[disordered])
+        magic: Any = batch_run.batches.magic
         if self.unknown_magic_at is None and int(magic.max() if hasattr(magic, "max") else max(magic)) > MAX_MAGIC:
             row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
-            self.unknown_magic_at = stretch.position[row]
+            self.unknown_magic_at = batch_run.position[row]
 
 
 def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] | None:

@@ -12,8 +12,8 @@ from kafkalog_cli.actions.reports.fresh_looks import (
     is_broker_running,
     may_have_unused_entries,
 )
-from kafkalog_cli.actions.reports.index_verdict import Entry, FileReport, Note, Style, Verdict
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.index_verdict import Entry, FileNote, FileReport, Style, Verdict
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.reports.sidecar_files import Entries
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.storage.names import FileKind
@@ -23,13 +23,15 @@ IN_PROGRESS = "a broker changes it while it is read"
 _Wrong = frozenset[tuple[object, ...]]
 
 
-def settled_reports(means: Means, path: str, look: Callable[[], Iterable[FileReport]]) -> Iterator[FileReport]:
+def settled_reports(
+    read_context: ReadContext, path: str, look: Callable[[], Iterable[FileReport]]
+) -> Iterator[FileReport]:
     """Yield the reports that `look` makes on files of the directory `path`, without problems that pass.
 
     A file that seems wrong is checked several times. If the looks agree on no problem, its problems are reported as
     unverified. A file that was removed meanwhile has no report. Raises the exceptions of `look`.
     """
-    looks = _Looks(means, path, look)
+    looks = _Looks(read_context, path, look)
     for report in looks.first():
         settled = report if report.exit_code is ExitCode.OK else looks.settle(report)
         if settled is not None:
@@ -39,9 +41,11 @@ def settled_reports(means: Means, path: str, look: Callable[[], Iterable[FileRep
 class _Looks:
     """The looks at a directory. Later looks are made when a report needs them, and kept."""
 
-    def __init__(self, means: Means, path: str, look: Callable[[], Iterable[FileReport]]) -> None:
-        self._fs, self._look = means.fs, look
-        self._fresh = FreshLooks(means.fs, path, is_live=is_broker_running(means.fs, path), sleep=means.sleep)
+    def __init__(self, read_context: ReadContext, path: str, look: Callable[[], Iterable[FileReport]]) -> None:
+        self._fs, self._look = read_context.fs, look
+        self._fresh = FreshLooks(
+            read_context.fs, path, is_live=is_broker_running(read_context.fs, path), sleep=read_context.sleep
+        )
         self._later: list[dict[str, FileReport]] = []
 
     def first(self) -> Iterable[FileReport]:
@@ -96,7 +100,7 @@ def _maybe_unused(report: FileReport) -> FileReport:
     lowered = (
         note._replace(code=ExitCode.WARNINGS) if note.code is ExitCode.CORRUPTION else note for note in report.notes
     )
-    notes = (*lowered, Note(MAY_BE_UNUSED, ExitCode.WARNINGS))
+    notes = (*lowered, FileNote(MAY_BE_UNUSED, ExitCode.WARNINGS))
     return replace(report, notes=notes, worst_entry=ExitCode.WARNINGS)
 
 
@@ -115,5 +119,7 @@ def _in_progress(report: FileReport) -> FileReport:
         if entry.exit_code is not ExitCode.OK:
             counts[entry.verdict] -= 1
             counts[Verdict.UNVERIFIED] += 1
-    notes = tuple(note if note.code is ExitCode.OK else Note(IN_PROGRESS, ExitCode.WARNINGS) for note in report.notes)
+    notes = tuple(
+        note if note.code is ExitCode.OK else FileNote(IN_PROGRESS, ExitCode.WARNINGS) for note in report.notes
+    )
     return replace(report, entries=Entries(entries), counts=+counts, notes=notes, worst_entry=ExitCode.WARNINGS)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.reports.index_verdict import (
     Entry,
+    FileNote,
     FileReport,
-    Note,
     NoteKind,
     Style,
     Verdict,
@@ -64,11 +64,11 @@ class SidecarFile(NamedTuple):
         return STATES.index(self.name.state), KINDS.index(self.name.kind)
 
 
-class Content(NamedTuple):
+class SidecarContent(NamedTuple):
     """The bytes of a file that could be read, and notes on why others could not."""
 
     data: bytes
-    notes: tuple[Note, ...] = ()
+    notes: tuple[FileNote, ...] = ()
     is_whole: bool = True
 
 
@@ -92,7 +92,7 @@ class DirectoryFiles:
         self.path = path
         self.directory = directory
         self._wanted = wanted
-        self._held: dict[str, Content] = {}
+        self._held: dict[str, SidecarContent] = {}
         self.all = [
             SidecarFile(classify_file(entry.path.rpartition("/")[2]), entry)
             for entry in fs.list_directory(path)
@@ -126,7 +126,7 @@ class DirectoryFiles:
                     return other
         return None
 
-    def read(self, file: SidecarFile, limit_bytes: int) -> Content:
+    def read(self, file: SidecarFile, limit_bytes: int) -> SidecarContent:
         """Return the bytes of a file; never raises. The bytes of a held file are returned once and then released."""
         held = self._held.pop(file.status.path, None)
         return self._read(file, limit_bytes) if held is None else held
@@ -137,30 +137,30 @@ class DirectoryFiles:
         if path not in self._held:
             self._held[path] = self._read(file, limit_bytes)
 
-    def peek(self, file: SidecarFile, limit_bytes: int) -> Content:
+    def peek(self, file: SidecarFile, limit_bytes: int) -> SidecarContent:
         """Return the bytes of a file. A held file stays held."""
         held = self._held.get(file.status.path)
         return self._read(file, limit_bytes) if held is None else held
 
-    def _read(self, file: SidecarFile, limit_bytes: int) -> Content:
+    def _read(self, file: SidecarFile, limit_bytes: int) -> SidecarContent:
         size = file.status.size_bytes
         if size > limit_bytes:
             message = f"{size} bytes are too many to look at, at most {limit_bytes}"
-            return Content(b"", (Note(message, ExitCode.WARNINGS),), is_whole=False)
+            return SidecarContent(b"", (FileNote(message, ExitCode.WARNINGS),), is_whole=False)
         try:
             with self.fs.open_read(file.status.path) as opened:
                 buffer = bytearray(min(opened.size_bytes, limit_bytes))
                 got, fault = read_readable(opened, 0, memoryview(buffer))
         except KafkalogError as error:
-            return Content(
-                b"", (Note(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED),), is_whole=False
+            return SidecarContent(
+                b"", (FileNote(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED),), is_whole=False
             )
         if fault is not None:
-            return Content(bytes(buffer[:got]), (fault_note(fault, ExitCode.FAILURE),), is_whole=False)
-        return Content(bytes(memoryview(buffer)[:got]))
+            return SidecarContent(bytes(buffer[:got]), (fault_note(fault, ExitCode.FAILURE),), is_whole=False)
+        return SidecarContent(bytes(memoryview(buffer)[:got]))
 
     def report(
-        self, file: SidecarFile, entries: Callable[[], Iterator[Entry]] | None = None, notes: Iterable[Note] = ()
+        self, file: SidecarFile, entries: Callable[[], Iterator[Entry]] | None = None, notes: Iterable[FileNote] = ()
     ) -> FileReport:
         """Return the report on a file whose entries are cheap to make twice."""
         counts: Counter[Verdict] = Counter()
@@ -181,7 +181,7 @@ class DirectoryFiles:
         self,
         file: SidecarFile,
         entries: Iterable[Entry],
-        notes: tuple[Note, ...],
+        notes: tuple[FileNote, ...],
         *,
         counts: Counter[Verdict],
         worst_entry: ExitCode,
@@ -208,14 +208,14 @@ class DirectoryFiles:
             is_read,
         )
 
-    def unread(self, file: SidecarFile, content: Content) -> FileReport:
+    def unread(self, file: SidecarFile, content: SidecarContent) -> FileReport:
         """Return the report on a file of which too little could be read."""
         return self.counted(file, (), content.notes, counts=Counter(), worst_entry=ExitCode.OK, is_read=False)
 
     def missing(self, name: FileName, message: str) -> FileReport:
         """Return the report on a file that should exist and does not."""
         path = f"{self.path.rstrip('/')}/{name.name}"
-        note = Note(message, ExitCode.WARNINGS)
+        note = FileNote(message, ExitCode.WARNINGS)
         directory = self.directory
         return FileReport(
             path, name.kind, name.state, directory.topic, directory.partition, name.offset, None, notes=(note,)

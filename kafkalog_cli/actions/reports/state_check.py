@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.actions.reports.index_verdict import Entry, Note, Verdict
+from kafkalog_cli.actions.reports.index_verdict import Entry, FileNote, Verdict
 from kafkalog_cli.actions.reports.log_questions import Answer, EndedTxn
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format import control
@@ -21,7 +21,7 @@ Ask = Callable[[int], Answer]
 
 
 @unique
-class Marker(Enum):
+class ControlMarker(Enum):
     """The kind of control record in a batch. The values are those of the record's key."""
 
     ABORT = control.ABORT
@@ -29,7 +29,7 @@ class Marker(Enum):
     OTHER = -1
 
 
-MarkerOf = Callable[[Batch], Marker]
+MarkerOf = Callable[[Batch], ControlMarker]
 
 _Judgement = tuple[Verdict, str]
 _RIGHT: _Judgement = (Verdict.RIGHT, "")
@@ -100,7 +100,7 @@ def _marker_problem(entry: AbortedTxn, answer: Answer, marker_of: MarkerOf) -> s
     if batch.producer_id != entry.producer_id:
         return f"the marker at the last offset is of producer {batch.producer_id}"
     marker = marker_of(batch)
-    return "" if marker is Marker.ABORT else f"the marker at the last offset is no ABORT but {marker.name}"
+    return "" if marker is ControlMarker.ABORT else f"the marker at the last offset is no ABORT but {marker.name}"
 
 
 def _first_problem(entry: AbortedTxn, log: LogRange, ask: Ask) -> str:
@@ -267,7 +267,7 @@ def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogRange
     return _RIGHT
 
 
-def epochs_not_told(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int]]) -> Iterator[Note]:
+def epochs_not_told(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int]]) -> Iterator[FileNote]:
     """Yield a note per leader epoch of the batches, as (epoch, base offset), that the checkpoint lacks.
 
     Epochs before the first entry are not missing: deleting records drops them.
@@ -278,4 +278,4 @@ def epochs_not_told(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int
         if number >= 0 and entries[number].epoch != epoch:
             told = entries[number].epoch
             message = f"the batch at offset {base_offset} has leader epoch {epoch}, the checkpoint says {told}"
-            yield Note(message, ExitCode.CORRUPTION)
+            yield FileNote(message, ExitCode.CORRUPTION)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kafkalog_cli.actions.reports.entry_order import ascending, rises
 from kafkalog_cli.actions.reports.index_verdict import Entry, Verdict, verdict_code, worst_code
-from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK
 from kafkalog_cli.format.timeindex import TimeIndex
@@ -70,7 +70,7 @@ _DETAILS: dict[TimeFinding, str] = {
 class TimeIndexCheck:
     """Checks the entries in use of one time index while its segment is walked.
 
-    Give `see` every stretch in order, then call `finish`. Without a log call neither, only `judge_order`.
+    Give `see` every BatchRun in order, then call `finish`. Without a log call neither, only `judge_order`.
 
     An entry (timestamp, offset) is right if the batch that contains the offset is the first with that largest
     timestamp, and no earlier batch has a larger timestamp. Brokers wrote the last offset of that batch or, as seen from
@@ -96,39 +96,39 @@ class TimeIndexCheck:
         """The timestamp of the last entry, which brokers take as the largest of the segment; -1 without entries."""
         return self._timestamp[-1] if len(self) else NO_TIMESTAMP
 
-    def see(self, stretch: Stretch) -> None:
-        """Check the entries whose offsets are in `stretch`."""
+    def see(self, batch_run: BatchRun) -> None:
+        """Check the entries whose offsets are in `batch_run`."""
         order, offsets, at = self._order, self._offset, self._next
-        count, last_offset = len(order), stretch.last_reached
-        if stretch.batches.matrix is not None and stretch.is_ordered and isinstance(order, range):
-            at = self._see_many(stretch, at)
+        count, last_offset = len(order), batch_run.last_reached
+        if batch_run.batches.matrix is not None and batch_run.is_ordered and isinstance(order, range):
+            at = self._see_many(batch_run, at)
         while at < count and offsets[order[at]] <= last_offset:
             slot = order[at]
             if self._finding[slot] == TimeFinding.FITS:
                 at += 1
                 continue
-            self._compare(slot, stretch, stretch.first_reaching(offsets[slot]))
+            self._compare(slot, batch_run, batch_run.first_reaching(offsets[slot]))
             at += 1
         self._next = at
 
-    def _see_many(self, stretch: Stretch, at: int) -> int:
+    def _see_many(self, batch_run: BatchRun, at: int) -> int:
         """Check many entries at once, from slot `at` on, and return the slot from which to continue one by one.
 
-        An entry fits if it has the last offset of the first batch with its timestamp. If all entries in the stretch
+        An entry fits if it has the last offset of the first batch with its timestamp. If all entries in the run
         fit, the returned slot is after them, else it is `at`.
         """
         import numpy as np
 
-        batches: Any = stretch.batches
+        batches: Any = batch_run.batches
         last_offset, timestamps = batches.last_offset, batches.max_timestamp
-        end = bisect_right(self._offset, stretch.last_reached, at)
+        end = bisect_right(self._offset, batch_run.last_reached, at)
         if end == at:
             return at
         slots = slice(at, end)
         offset = np.frombuffer(self._offset, np.int64)[slots]
         timestamp = np.frombuffer(self._timestamp, np.int64)[slots]
         rows = last_offset.searchsorted(offset)
-        so_far = np.maximum.accumulate(np.append(stretch.timestamp_before, timestamps))  # before each row
+        so_far = np.maximum.accumulate(np.append(batch_run.timestamp_before, timestamps))  # before each row
         fits = (last_offset[rows] == offset) & (timestamps[rows] == timestamp) & (so_far[rows] < timestamp)
         np.frombuffer(self._finding, np.uint8)[slots][fits] = TimeFinding.FITS
         np.frombuffer(self._largest, np.int64)[slots][fits] = timestamp[fits]
@@ -186,32 +186,32 @@ class TimeIndexCheck:
             detail = _DETAILS.get(finding, "").format(timestamp=self._largest[slot])
             yield Entry(slot, fields, _VERDICTS[finding], detail, is_tolerable=bool(self._tolerable[slot]))
 
-    def _compare(self, slot: int, stretch: Stretch, row: int) -> None:
+    def _compare(self, slot: int, batch_run: BatchRun, row: int) -> None:
         timestamp, offset = self._timestamp[slot], self._offset[slot]
-        largest = stretch.timestamp_so_far[row]
-        holds = stretch.holds(row, offset)
+        largest = batch_run.timestamp_so_far[row]
+        holds = batch_run.holds(row, offset)
         if not holds:
-            in_damage = stretch.is_after_damage and row == 0
+            in_damage = batch_run.is_after_damage and row == 0
             self._finding[slot] = TimeFinding.IN_DAMAGE if in_damage else TimeFinding.NO_SUCH_OFFSET
-            largest = stretch.timestamp_until(row)
+            largest = batch_run.timestamp_until(row)
         elif largest > timestamp:
             self._finding[slot] = TimeFinding.LARGER_BEFORE
-        elif largest < timestamp and int(stretch.batches.magic[row]) == 0:
+        elif largest < timestamp and int(batch_run.batches.magic[row]) == 0:
             self._finding[slot] = TimeFinding.NOT_IN_MESSAGES
         elif largest < timestamp:
             self._finding[slot] = TimeFinding.TOO_LARGE
-        elif stretch.max_timestamp[row] != timestamp:
+        elif batch_run.max_timestamp[row] != timestamp:
             self._finding[slot] = TimeFinding.OF_EARLIER_BATCH
-        elif stretch.timestamp_until(row) == timestamp and not _is_append_time(stretch, row):
+        elif batch_run.timestamp_until(row) == timestamp and not _is_append_time(batch_run, row):
             self._finding[slot] = TimeFinding.SAME_BEFORE
         else:
-            at_end = offset == stretch.last_offset[row]
+            at_end = offset == batch_run.last_offset[row]
             self._finding[slot] = TimeFinding.FITS if at_end else TimeFinding.FITS_RECORD
         self._largest[slot] = largest
         # A search for this timestamp or a later one starts at the offset, so no such record may be before it.
-        self._tolerable[slot] = stretch.timestamp_until(row) < timestamp
+        self._tolerable[slot] = batch_run.timestamp_until(row) < timestamp
 
 
-def _is_append_time(stretch: Stretch, row: int) -> bool:
-    is_append_time = int(stretch.batches.attributes[row]) & TIMESTAMP_TYPE_MASK
-    return bool(is_append_time and stretch.batches.magic[row] > 0)
+def _is_append_time(batch_run: BatchRun, row: int) -> bool:
+    is_append_time = int(batch_run.batches.attributes[row]) & TIMESTAMP_TYPE_MASK
+    return bool(is_append_time and batch_run.batches.magic[row] > 0)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from kafkalog_cli.actions.change_plan import Remark
 from kafkalog_cli.actions.retain.plan import SegmentFate, Stay
-from kafkalog_cli.actions.verify.times import Unit, unit_of
+from kafkalog_cli.actions.verify.times import TimestampOddity, unit_of
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.storage.log.retention import LogBounds, Retention, RetentionLimits, RetentionPass
+from kafkalog_cli.storage.log.retention import Retention, RetentionBounds, RetentionLimits, RetentionPass
 from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.segments.segment_times import LargestTimestamp
 from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, Setting, TopicConfig
@@ -22,7 +22,7 @@ class Retained(NamedTuple):
     """A log and the decisions of retention. `times` maps a segment's position to its timestamp, where it was read."""
 
     segments: Sequence[Segment]
-    bounds: LogBounds
+    bounds: RetentionBounds
     limits: RetentionLimits
     retention: Retention
     times: Mapping[int, LargestTimestamp]
@@ -105,9 +105,9 @@ def _why_it_stays(retained: Retained, at: int, bytes_behind: int) -> Stay:
     if limits.retention_ms < 0 and limits.retention_bytes < 0:
         return Stay.NO_LIMIT
     odd = None if largest is None or limits.retention_ms < 0 else unit_of(largest.timestamp_ms, retained.now_ms)
-    if odd in (Unit.MICROSECONDS, Unit.NANOSECONDS):
+    if odd in (TimestampOddity.MICROSECONDS, TimestampOddity.NANOSECONDS):
         return Stay.UNIT
-    return Stay.FUTURE if odd is Unit.FUTURE else Stay.LIMITS
+    return Stay.FUTURE if odd is TimestampOddity.FUTURE else Stay.LIMITS
 
 
 _SETTING_OF = {

@@ -92,7 +92,7 @@ class Freeing:
         return ExitCode.NO_SPACE if is_short else combined_exit_code(found)
 
     def results(self) -> Iterator[Freed]:
-        """Yield the result for each partition, including those without removed segments."""
+        """Yield the result for each partition, also if none of its segments was removed."""
         run_id = self.session.shared.run_id
         for plan in self.plans:
             yield replace(self.freed.get(plan.path) or Freed(plan), run_id=run_id, is_dry_run=self.dry_run)
@@ -183,7 +183,7 @@ class Freeing:
             self._fail(plan, not_recorded(plan.path, error) if freed.segments else error)
 
     def _lockable(self) -> list[FreePlan]:
-        """Lock the log directories, and return the plans of those that could be locked."""
+        """Lock the log directories, and return the plans of the directories that could be locked."""
         for log_dir in dict.fromkeys(plan.log_dir for plan in self.plans if plan.has_work):
             if log_dir is None or self.dry_run:
                 continue

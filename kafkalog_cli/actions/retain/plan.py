@@ -9,7 +9,7 @@ from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import PurgePlan
 from kafkalog_cli.actions.runs import Clock
-from kafkalog_cli.actions.verify.times import Unit
+from kafkalog_cli.actions.verify.times import TimestampOddity
 from kafkalog_cli.storage.log.retention import RetentionPass
 from kafkalog_cli.storage.segments.segment_times import LargestTimestamp
 from kafkalog_cli.storage.settings.topic_config import Setting
@@ -68,7 +68,7 @@ class SegmentFate:
     largest: LargestTimestamp | None = None
     due_ms: int | None = None
     due_after_bytes: int | None = None
-    odd: Unit | None = None
+    odd: TimestampOddity | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.load_error import LoadFailed
 from kafkalog_cli.storage.log.open_log import OpenLog, changed_epochs, mark_deleted
-from kafkalog_cli.storage.log.retention import UNLIMITED, LogBounds, RetainedSegment, RetentionLimits, retain
+from kafkalog_cli.storage.log.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits, retain
 from kafkalog_cli.storage.log.rolling import roll
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import Partition, Segment, open_partition
@@ -168,11 +168,11 @@ class _Planning:
         )
         return self._with_changes(plan, bounds, len(retention.passes)) if retention.passes else plan
 
-    def _bounds(self) -> LogBounds:
+    def _bounds(self) -> RetentionBounds:
         first, last = self._segments[0], self._segments[-1]
         if self._is_seven:
             end_offset = last.base_offset + last.log.size_bytes
-            return LogBounds(first.base_offset, end_offset, end_offset)
+            return RetentionBounds(first.base_offset, end_offset, end_offset)
         end = end_of(self._fs, self._partition, self._root)
         log_start_offset = max(first.base_offset, self._root.log_start)
         if end.next_offset < log_start_offset:
@@ -183,7 +183,7 @@ class _Planning:
             message = f"it is damaged at its end, and stays: {faults[0].message}"
             self._remarks.append(Remark(last.log.path, message, ExitCode.WARNINGS, faults[0].position))
             high_watermark = min(high_watermark, last.base_offset)
-        return LogBounds(log_start_offset, end.next_offset, high_watermark)
+        return RetentionBounds(log_start_offset, end.next_offset, high_watermark)
 
     def _largest_ms(self, at: int) -> int:
         if at not in self._times:
@@ -199,7 +199,7 @@ class _Planning:
 
     # -- changes
 
-    def _with_changes(self, plan: RetainPlan, bounds: LogBounds, count: int) -> RetainPlan:
+    def _with_changes(self, plan: RetainPlan, bounds: RetentionBounds, count: int) -> RetainPlan:
         draft = Draft(self._fs, self._partition.path)
         gone = self._segments[:count]
         log_start_offset = plan.log_start_offset or 0
@@ -209,8 +209,8 @@ class _Planning:
                 edits: tuple[LineEdit, ...] = ()
             else:
                 self._mark_deleted(draft, gone, bounds, rolls=plan.rolls)
-                # Also if the log start does not move: a broker does so at start-up (LogLoader), and verify treats an
-                # epoch below the first segment as a sign of lost records.
+                # This happens even if the log start does not move, as at a broker's start-up (LogLoader). Otherwise
+                # verify would treat an epoch below the first segment as a sign of lost records.
                 with changed_epochs(draft) as epochs:
                     epochs.truncate_from_start(log_start_offset)
                 first = bounds.log_end_offset if plan.rolls else self._segments[count].base_offset
@@ -222,7 +222,7 @@ class _Planning:
         ordered = in_log_order(changes)
         return replace(plan, changes=keeping(ordered) if self._request.keeps else ordered, line_edits=edits)
 
-    def _mark_deleted(self, draft: Draft, gone: tuple[Segment, ...], bounds: LogBounds, *, rolls: bool) -> None:
+    def _mark_deleted(self, draft: Draft, gone: tuple[Segment, ...], bounds: RetentionBounds, *, rolls: bool) -> None:
         if rolls:
             settings = self._request.load_settings(self._root.log_dir, self._partition.topic)
             log = OpenLog(draft, settings, self._root.log_start, bounds.log_end_offset, is_clean=self._root.is_clean)

@@ -9,7 +9,11 @@ user nothing.
     partitions = session.writable_partitions(["/var/kafka"])
     summary = session.run(session.request(RollRequest, partitions), partitions)
 
-The modules: `options` (what a caller may choose), `verb` (a verb, and the state that all partitions share), `work` (one
-partition: its disk, its lock, refusals, changes), `session` (all partitions), `observer` (receives results and notes),
-`interruptions` (signals), `lock_warnings` (warnings for readers), `meter` (progress, and OSError as KafkalogError).
+The modules are:
+
+- `options`: the choices of a caller.
+- `verb`: a verb, and the state that all partitions share.
+- `work`: one partition with its disk, its lock, refusals and changes; `session`: all partitions.
+- `observer`: receives results and notes; `lock_warnings`: warnings for readers.
+- `interruptions`: signals; `meter`: progress, and OSError as KafkalogError.
 """

@@ -10,7 +10,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 
 
 class Note(NamedTuple):
-    """A fact beside the results: a warning, or with `is_error` a problem. `kind` is a stable word for programs."""
+    """A fact beside the results: a warning, or with `is_error` a problem. `kind` is a stable word for JSON output."""
 
     kind: str
     message: str

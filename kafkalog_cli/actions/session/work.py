@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, Marker
+from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
 from kafkalog_cli.actions.cut_off import cut_off_run, take_back, unread_run
 from kafkalog_cli.actions.partition_facts import PartitionFacts, Places, gather_facts
-from kafkalog_cli.actions.refusals import Action, Intent, Verdict, judge, raise_refusals
+from kafkalog_cli.actions.refusals import Action, AppliedRule, Intent, judge, raise_refusals
 from kafkalog_cli.actions.root_state import Roots, RootState
 from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.session.observer import Note
@@ -135,7 +135,7 @@ class Work:
         notes, self._notes = self._notes, []
         return notes
 
-    def warn(self, verdicts: Sequence[Verdict]) -> None:
+    def warn(self, verdicts: Sequence[AppliedRule]) -> None:
         """Add a note for each verdict, which is a warning from the table of refusals."""
         for verdict in verdicts:
             self.note(verdict.rule.name, verdict.message, verdict.path)
@@ -258,7 +258,7 @@ class Work:
 
     def changed(self, plan: PlanT, done: Applied | None) -> Changed[PlanT]:
         """Return the result, and note if the clean shutdown marker was not restored."""
-        if done is not None and done.marker is Marker.AWAY:
+        if done is not None and done.marker is MarkerState.AWAY:
             self.note("marker", MARKER_STAYS_AWAY, plan.log_dir)
         return Changed(plan, done)
 

@@ -44,7 +44,7 @@ class TopicPartitionState(NamedTuple):
     is_recovering: bool
 
 
-class Setting(NamedTuple):
+class ConfigSetting(NamedTuple):
     """A setting of a topic, a broker (`resource_name` "": all brokers), a group, and so on."""
 
     resource_type: str
@@ -92,11 +92,11 @@ def partitions(metadata: ClusterMetadata) -> Iterator[TopicPartitionState]:
             )  # fmt: skip
 
 
-def configs(metadata: ClusterMetadata) -> Iterator[Setting]:
+def configs(metadata: ClusterMetadata) -> Iterator[ConfigSetting]:
     """Yield the settings, by resource and name."""
     for (kind, resource), settings in sorted(metadata.configs.items()):
         for name, value in sorted(settings.items()):
-            yield Setting(_RESOURCES.get(kind, f"UNKNOWN ({kind})"), resource, name, value)
+            yield ConfigSetting(_RESOURCES.get(kind, f"UNKNOWN ({kind})"), resource, name, value)
 
 
 def brokers(metadata: ClusterMetadata) -> Iterator[BrokerState]:

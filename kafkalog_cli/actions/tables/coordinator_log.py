@@ -11,7 +11,7 @@ from kafkalog_cli.actions.read.request import ReadRequest
 from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.format.control import COMMIT, ControlRecord, decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.internal_topics.records import CoordinatorRecord, Unreadable, decode_coordinator
+from kafkalog_cli.format.internal_topics.records import CoordinatorRecord, UnreadableRecord, decode_coordinator
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -77,7 +77,7 @@ def _entry(topic: str, record: Record) -> CoordinatorEntry | Fault | None:
     if record.key is None:
         return _fault(record, "a coordinator's record without a key")
     found = decode_coordinator(topic, record.key, record.value)
-    if isinstance(found, Unreadable):
+    if isinstance(found, UnreadableRecord):
         return None if found.unknown_type is not None else _fault(record, found.message)
     return CoordinatorEntry(record.offset, record.timestamp, batch.producer_id, batch.producer_epoch, found)
 

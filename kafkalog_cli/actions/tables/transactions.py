@@ -22,7 +22,7 @@ class TransactionPartitions(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """A transactional id. Times are in epoch ms; `partitions` are those in the current transaction."""
+    """A transactional id. Times are in epoch ms; `partitions` are the partitions in the current transaction."""
 
     transactional_id: str
     producer_id: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkalog_cli.actions.listing.root import RootState, Shutdown
+from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
@@ -17,7 +17,7 @@ _STEP = (
 
 
 def with_acknowledged(
-    findings: Iterable[Finding], root: RootState | None, topic: str, partition: int | None
+    findings: Iterable[Finding], root: LogDirRoot | None, topic: str, partition: int | None
 ) -> Iterator[Finding]:
     """Yield the findings; a bad last batch below the high watermark of a clean stop becomes corruption."""
     watermark = None

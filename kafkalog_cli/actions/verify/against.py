@@ -73,8 +73,8 @@ def compare(  # noqa: PLR0913, PLR0917
 ) -> Comparison:
     """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
 
-    A batch that only one replica has is no divergence: compaction, deletion or a later end may explain it. Other
-    segment boundaries and batches that the cleaner made smaller are no divergence either. Where `policy` (what is known
+    A batch that only one replica has is not a divergence: compaction, deletion or a later end may explain it. Nor are
+    other segment boundaries, and batches that the cleaner made smaller. Where `policy` (what is known
     of the topic) excludes compaction and deletion, the replica without the batch has missing records. Damage is part of
     the states. Raises nothing for damage in the logs.
     """
@@ -102,7 +102,7 @@ def compare(  # noqa: PLR0913, PLR0917
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPolicy:
-    """What may explain that a replica lacks a batch of the other: the topic's policy, and its log start.
+    """Reasons why a replica may lack a batch of the other replica: the topic's policy, and its log start.
 
     `is_compacted` is None if no source knows the policy. Then the signs of the cleaner in the replica decide.
     """
@@ -192,9 +192,9 @@ def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | No
 def _skip_alike(left: ReplicaSide, right: ReplicaSide) -> None:
     """Skip batches that are the same on both sides, many at once if both sides have column matrices."""
     columns = list(_COMPARED)
-    while left.stretch is not None and right.stretch is not None:
-        ours, theirs = left.stretch.batches.matrix, right.stretch.batches.matrix
-        rows = min(len(left.stretch.batches) - left.row, len(right.stretch.batches) - right.row)
+    while left.batch_run is not None and right.batch_run is not None:
+        ours, theirs = left.batch_run.batches.matrix, right.batch_run.batches.matrix
+        rows = min(len(left.batch_run.batches) - left.row, len(right.batch_run.batches) - right.row)
         if not rows:
             if left.head() is None or right.head() is None:
                 return

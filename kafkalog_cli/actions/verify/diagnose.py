@@ -14,15 +14,15 @@ from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.fault import Fault, FaultKind
 
 DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES}
-"""What each kind of finding means; docs/findings.md is written from this table."""
+"""The meaning of each kind of finding; docs/findings.md is written from this table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One problem that was found.
 
-    `position` is in bytes, and the offsets are those of the batches or records concerned. None if unknown or not
-    applicable. `expected` and `got` are for text output; they are empty if the message needs no details.
+    `position` is in bytes, and the offsets are those of the batches or records concerned. A value that is unknown or
+    does not apply is None. `expected` and `got` are for text output; they are empty if the message needs no details.
     """
 
     kind: FindingKind

@@ -113,10 +113,10 @@ FILE_DIAGNOSES = {
     FindingKind.BAD_NAME: Diagnosis(
         _CORRUPTION, _REFUSES, "rename it, before a broker starts: `mv -nT FILE FILE_ASIDE`"
     ),
-    FindingKind.UNKNOWN_FILE: Diagnosis(_INFO, "none: it is not looked at", ""),
+    FindingKind.UNKNOWN_FILE: Diagnosis(_INFO, "none: a broker does not read it", ""),
     FindingKind.ODD_ENTRY: Diagnosis(
         _WARNING,
-        "none: it is not looked at. kafkalog leaves it alone, but somebody may have planted it",
+        "none: a broker does not read it. kafkalog does not change it, but somebody may have planted it",
         "find out who made it; `rm -r FILE` removes it, and of a link nothing but the link",
     ),
     FindingKind.MARKED_DIRECTORY: Diagnosis(_INFO, "", ""),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.reports.index_verdict import ODD_VERDICTS, Entry, FileReport, Note, NoteKind, Verdict, counted
+from kafkalog_cli.actions.reports.index_verdict import (
+    ODD_VERDICTS,
+    Entry,
+    FileNote,
+    FileReport,
+    NoteKind,
+    Verdict,
+    counted,
+)
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.errors import ExitCode
@@ -96,7 +104,7 @@ def _of_entries(report: FileReport, *, has_tail_damage: bool) -> Iterator[Findin
     yield finding(kind, report.path, message, got=_fields(first), offsets=_offsets(first))
 
 
-def _of_note(report: FileReport, note: Note, *, has_tail_damage: bool) -> Iterator[Finding]:
+def _of_note(report: FileReport, note: FileNote, *, has_tail_damage: bool) -> Iterator[Finding]:
     if note.kind in _SILENT:
         return
     if note.kind is NoteKind.OFFSET_GAP:

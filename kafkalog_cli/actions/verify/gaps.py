@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.actions.reports.segment_walk import Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH, RECORD_BATCH_MAGIC, BatchColumns
@@ -72,21 +72,21 @@ def cleaner_wrote(batches: BatchColumns) -> bool:
     )
 
 
-def rows_behind_gaps(stretch: Stretch) -> list[int]:
+def rows_behind_gaps(batch_run: BatchRun) -> list[int]:
     """Return the rows, except the first, whose offsets do not directly follow those of the previous row."""
-    if stretch.batches.matrix is not None:
-        columns: Any = stretch.batches
+    if batch_run.batches.matrix is not None:
+        columns: Any = batch_run.batches
         rows: list[int] = ((columns.base_offset[1:] - columns.last_offset[:-1] != 1).nonzero()[0] + 1).tolist()
         return rows
-    pairs = enumerate(zip(stretch.last_offset, stretch.base_offset[1:], strict=False), 1)
+    pairs = enumerate(zip(batch_run.last_offset, batch_run.base_offset[1:], strict=False), 1)
     return [row for row, (before, first) in pairs if first != before + 1]
 
 
-def has_gap(stretch: Stretch) -> bool:
-    """Whether there is an offset gap between two batches of the stretch."""
+def has_gap(batch_run: BatchRun) -> bool:
+    """Whether there is an offset gap between two batches of the run."""
     return any(
-        stretch.base_offset[row] > stretch.last_offset[row - 1] + 1
-        for row in (rows_behind_gaps(stretch) if stretch.is_ordered else ())
+        batch_run.base_offset[row] > batch_run.last_offset[row - 1] + 1
+        for row in (rows_behind_gaps(batch_run) if batch_run.is_ordered else ())
     )
 
 
@@ -96,7 +96,7 @@ def _is_inner(gap: Finding) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GapJudge:
-    """What a gap means in one partition.
+    """The meaning of gaps in one partition.
 
     `is_compacted` says whether the topic's cleanup.policy includes compaction, None if no source knows the policy.
     `was_cleaned`: the log or the cleaner's checkpoint shows that the cleaner has run. `log_start`: records below this

@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Any
 
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.actions.reports.segment_walk import Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun
+from kafkalog_cli.actions.verify.batch_listener import BatchListener
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.actions.verify.log import Totals, begins_with_zeros, end_kind, in_words, negative_magic_findings
-from kafkalog_cli.actions.verify.onlooker import Onlooker
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.fault import Fault
@@ -43,7 +43,7 @@ class HeaderCheck:
         limits: Limits,
         only: frozenset[str] | None = None,
         choice: KernelChoice | None = None,
-        onlooker: Onlooker | None = None,
+        listener: BatchListener | None = None,
     ) -> None:
         self.totals = Totals()
         self.end_offset: int | None = None
@@ -54,7 +54,7 @@ class HeaderCheck:
         self._limits = limits
         self._only = only
         self._choice = choice
-        self._onlooker = onlooker
+        self._listener = listener
 
     @property
     def log(self) -> LogRange | None:
@@ -84,15 +84,15 @@ class HeaderCheck:
             chain = _Chain(file, start, self._limits, self._choice)
             for batches in chain:
                 totals.batches += len(batches)
-                if self._onlooker is not None:
-                    self._onlooker.batches(batches)
-                stretch = Stretch(batches, reached, NO_TIMESTAMP, is_after_damage=False)
-                self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(stretch)
-                problem = None if told else _problem(path, stretch)
+                if self._listener is not None:
+                    self._listener.batches(batches)
+                batch_run = BatchRun(batches, reached, NO_TIMESTAMP, is_after_damage=False)
+                self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
+                problem = None if told else _problem(path, batch_run)
                 if problem is not None:
                     told = True
                     yield problem
-                reached = max(reached, stretch.reached[-1])
+                reached = max(reached, batch_run.reached[-1])
             start = None
             if chain.fault is not None:
                 broken = end = chain.fault.position
@@ -169,24 +169,24 @@ _HEADERS = 256
 _SMALL_BYTES = 4096
 
 
-def _problem(path: str, stretch: Stretch) -> Finding | None:
+def _problem(path: str, batch_run: BatchRun) -> Finding | None:
     """Return a finding for the first problem in the headers: disordered offsets, else an unknown magic.
 
     None if there is no problem.
     """
-    row = stretch.first_disordered()
+    row = batch_run.first_disordered()
     if row is not None:
-        first, last, before = stretch.base_offset[row], stretch.last_offset[row], stretch.offset_before(row)
+        first, last, before = batch_run.base_offset[row], batch_run.last_offset[row], batch_run.offset_before(row)
         first = last if first == NO_OFFSET else first
         message = f"offsets do not go up: {first} to {last} after {before}"
         offsets = (min(first, last), max(first, last))
-        kind, position = FindingKind.OFFSETS_NOT_ASCENDING, stretch.position[row]
+        kind, position = FindingKind.OFFSETS_NOT_ASCENDING, batch_run.position[row]
         return finding(kind, path, message, position=position, expected=f"above {before}",
                        got=f"{first} to {last}", offsets=offsets)  # fmt: skip
-    magic: Any = stretch.batches.magic
+    magic: Any = batch_run.batches.magic
     if int(magic.max() if hasattr(magic, "max") else max(magic)) <= MAX_MAGIC:
         return None
     row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
     message = "a batch with a magic that no Kafka has written"
-    position, got = stretch.position[row], str(int(magic[row]))
+    position, got = batch_run.position[row], str(int(magic[row]))
     return finding(FindingKind.UNKNOWN_MAGIC, path, message, position=position, expected="0 to 2", got=got)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.actions.reports.log_questions import NO_LEADER_EPOCH
-from kafkalog_cli.actions.reports.segment_walk import Damaged, SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, DamagedBytes, SegmentWalk
 from kafkalog_cli.actions.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
@@ -26,7 +26,7 @@ from kafkalog_cli.storage.reading.header import header_at, negative_magics
 from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
 
 MAX_TOLD = 20
-"""The largest number of findings of one kind per segment; further ones are only counted."""
+"""The largest number of findings of one kind per segment; further findings are only counted."""
 
 MAX_INT32 = (1 << 31) - 1
 
@@ -90,21 +90,21 @@ class LogCheck:
             self._find(FindingKind.SEGMENT_TOO_LARGE, message, expected="under 2 GiB", got=message)
         return True
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, batch_run: BatchRun) -> None:
         """Check several batches."""
         if self._advance is not None:
-            self._advance(stretch.end - self._seen_bytes, self._path)
-            self._seen_bytes = stretch.end
-        batches = stretch.batches
+            self._advance(batch_run.end - self._seen_bytes, self._path)
+            self._seen_bytes = batch_run.end
+        batches = batch_run.batches
         self.totals.batches += len(batches)
         self._look_at_crcs(batches)
         self._times.see(batches.max_timestamp, batches.last_offset, batches.position)
         self._look_at_counts(batches)
         self.was_cleaned = self.was_cleaned or cleaner_wrote(batches)
         self._look_at_epochs(batches)
-        self._look_at_offsets(stretch)
+        self._look_at_offsets(batch_run)
         if self._aborted is not None:
-            self._aborted.see(stretch)
+            self._aborted.see(batch_run)
 
     def records(self, block: RecordBlock) -> None:
         """Check the records of several batches."""
@@ -221,54 +221,54 @@ class LogCheck:
         kind = FindingKind.EPOCH_GOES_BACK
         self._find(kind, message, position=position, expected=expected, got=str(epoch), offsets=offsets)
 
-    def _look_at_offsets(self, stretch: Stretch) -> None:
+    def _look_at_offsets(self, batch_run: BatchRun) -> None:
         """Check that offsets ascend without gaps, and are at most 2^31 - 1 above the segment's base offset."""
-        if not stretch.is_ordered:
+        if not batch_run.is_ordered:
             if self._disordered < MAX_TOLD:
-                self._tell_disorder(stretch)
+                self._tell_disorder(batch_run)
             return
-        first, last = int(stretch.batches.base_offset[0]), int(stretch.last_reached)
-        lowest = int(stretch.batches.last_offset[0])
-        if stretch.batches.position[0]:  # a segment's name may be an offset inside its first batch
+        first, last = int(batch_run.batches.base_offset[0]), int(batch_run.last_reached)
+        lowest = int(batch_run.batches.last_offset[0])
+        if batch_run.batches.position[0]:  # a segment's name may be an offset inside its first batch
             lowest = first if first != NO_OFFSET else lowest
         if lowest < self._base_offset or last - self._base_offset > MAX_INT32:
-            self._tell_outside(stretch)
-        before = stretch.reached_before
-        if before != NO_OFFSET and first > before + 1 and not stretch.is_after_damage:
-            self._add_gap(before + 1, first - 1, int(stretch.batches.position[0]))
-        for row in rows_behind_gaps(stretch):
-            before, first = int(stretch.batches.last_offset[row - 1]), int(stretch.batches.base_offset[row])
+            self._tell_outside(batch_run)
+        before = batch_run.reached_before
+        if before != NO_OFFSET and first > before + 1 and not batch_run.is_after_damage:
+            self._add_gap(before + 1, first - 1, int(batch_run.batches.position[0]))
+        for row in rows_behind_gaps(batch_run):
+            before, first = int(batch_run.batches.last_offset[row - 1]), int(batch_run.batches.base_offset[row])
             if first > before + 1:
-                self._add_gap(before + 1, first - 1, int(stretch.batches.position[row]))
+                self._add_gap(before + 1, first - 1, int(batch_run.batches.position[row]))
 
     def _add_gap(self, first: int, last: int, position: int) -> None:
         self.gaps.add(self._path, position, (first, last))
 
-    def _tell_disorder(self, stretch: Stretch) -> None:
-        row = stretch.first_disordered() or 0
-        if not stretch.batches.valid[row]:  # the damage may have changed the offsets of this batch
+    def _tell_disorder(self, batch_run: BatchRun) -> None:
+        row = batch_run.first_disordered() or 0
+        if not batch_run.batches.valid[row]:  # the damage may have changed the offsets of this batch
             return
         self._disordered += 1
-        first, last = stretch.base_offset[row], stretch.last_offset[row]
+        first, last = batch_run.base_offset[row], batch_run.last_offset[row]
         first = last if first == NO_OFFSET else first
-        before = stretch.offset_before(row)
+        before = batch_run.offset_before(row)
         message = f"offsets do not go up: {first} to {last} after {before}"
         self._find(
             FindingKind.OFFSETS_NOT_ASCENDING,
             message,
-            position=stretch.position[row],
+            position=batch_run.position[row],
             expected=f"above {before}",
             got=f"{first} to {last}",
             offsets=(min(first, last), max(first, last)),
         )
 
-    def _tell_outside(self, stretch: Stretch) -> None:
+    def _tell_outside(self, batch_run: BatchRun) -> None:
         self._outside += 1
         if self._outside > 1:
             return
-        base, last = stretch.base_offset, stretch.last_offset
+        base, last = batch_run.base_offset, batch_run.last_offset
         limit = self._base_offset + MAX_INT32
-        lowest = [one if stretch.position[r] and one != NO_OFFSET else last[r] for r, one in enumerate(base)]
+        lowest = [one if batch_run.position[r] and one != NO_OFFSET else last[r] for r, one in enumerate(base)]
         row = next((r for r, one in enumerate(lowest) if last[r] > limit or one < self._base_offset), None)
         if row is None:
             return
@@ -278,7 +278,7 @@ class LogCheck:
         self._find(
             FindingKind.OFFSET_OUTSIDE_SEGMENT,
             message,
-            position=stretch.position[row],
+            position=batch_run.position[row],
             expected=expected,
             got=f"{first} to {last[row]}",
             offsets=(first, max(first, last[row])),
@@ -309,7 +309,7 @@ class LogCheck:
             got = str(header.magic) if isinstance(header, Batch) else ""
             self._find(FindingKind.UNKNOWN_MAGIC, message, position=position, expected="0 to 2", got=got)
 
-    def _tell_range(self, file: ReadableFile, damaged: Damaged) -> None:
+    def _tell_range(self, file: ReadableFile, damaged: DamagedBytes) -> None:
         unreadable = next(unreadable_ranges(file, damaged.start, damaged.end), None)
         if unreadable is not None:
             self.findings.append(of_fault(self._path, unreadable))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.listing.root import RootState, Shutdown
+from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
@@ -14,7 +14,7 @@ from kafkalog_cli.storage.names import DirectoryKind, FileKind, WorkState
 from kafkalog_cli.storage.partition import Partition
 
 
-def missing_start(fs: Filesystem, partition: Partition, root: RootState | None, facts: TopicFacts) -> Finding | None:
+def missing_start(fs: Filesystem, partition: Partition, root: LogDirRoot | None, facts: TopicFacts) -> Finding | None:
     """Return a finding about offsets before the first segment that a broker had and did not delete, None if none.
 
     Whenever a broker moves the start of a log (retention, delete-records, a new replica), it also moves the first entry

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
-from kafkalog_cli.actions.listing.root import RootState
+from kafkalog_cli.actions.listing.root import LogDirRoot
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.index_reports import PartitionReports
 from kafkalog_cli.actions.reports.index_verdict import FileReport
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.verify.acknowledged import with_acknowledged
+from kafkalog_cli.actions.verify.batch_listener import BatchListener, BatchListeners
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault, with_path
 from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.files import bad_names, file_findings, size_findings
@@ -20,7 +21,6 @@ from kafkalog_cli.actions.verify.gaps import NO_RECORD, GapJudge
 from kafkalog_cli.actions.verify.headers import HeaderCheck
 from kafkalog_cli.actions.verify.log import Advance, LogCheck, Totals
 from kafkalog_cli.actions.verify.log_start import missing_start
-from kafkalog_cli.actions.verify.onlooker import Onlooker, Together
 from kafkalog_cli.actions.verify.places import TopicFacts, read_topic_id
 from kafkalog_cli.actions.verify.root import checkpoint_findings
 from kafkalog_cli.actions.verify.seven import SevenCheck
@@ -43,7 +43,7 @@ class Level(Enum):
 
 
 @unique
-class Target(Enum):
+class TargetKind(Enum):
     """The kind of thing that a verification is about."""
 
     PARTITION = "partition"
@@ -79,7 +79,7 @@ class Verification:
 
     path: str
     level: Level
-    target: Target = Target.PARTITION
+    target: TargetKind = TargetKind.PARTITION
     topic: str | None = None
     partition: int | None = None
     findings: tuple[Finding, ...] = ()
@@ -116,23 +116,23 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class VerifyTask:
     """A partition to verify, with what is known of its log directory and topic.
 
     `wanted` names the files to verify (None: all). `elsewhere` are findings about other directories of the same
-    partition. `onlooker` receives what is read of the log. `leftover` is the finding for a directory that belongs to no
+    partition. `listener` receives what is read of the log. `leftover` is the finding for a directory that belongs to no
     committed import. Its contents are not checked.
     """
 
     partition: Partition
     level: Level
     now_ms: int
-    root: RootState | None = None
+    root: LogDirRoot | None = None
     facts: TopicFacts = field(default_factory=TopicFacts)
     elsewhere: tuple[Finding, ...] = ()
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
-    onlooker: Onlooker | None = None
+    listener: BatchListener | None = None
     leftover: Finding | None = None
 
 
@@ -141,17 +141,17 @@ def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
     return directory if wanted is None or len(wanted) > 1 else f"{directory.rstrip('/')}/{next(iter(wanted))}"
 
 
-def verify_partition(means: Means, task: Task) -> Verification:
+def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verification:
     """Return the verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
     partition = task.partition
     if task.leftover is not None:
         return _of_leftover(task, task.leftover)
     found: list[Finding] = []
-    looked = _quick(means, task, found) if task.level is Level.QUICK else _walked(means, task, found)
+    looked = _quick(read_context, task, found) if task.level is Level.QUICK else _walked(read_context, task, found)
     log = looked.log
     found = [*with_acknowledged(found, task.root, partition.topic, partition.number)]
     if task.wanted is None:
-        found += file_findings(means.fs, partition)
+        found += file_findings(read_context.fs, partition)
         found += task.elsewhere
         found += (one for one in task.facts.findings if one not in found)
         unread = _unread_logs(found)
@@ -160,7 +160,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
             log = None  # the end of the log is unknown
             found = [one for one in found if one.kind not in _BEHIND_THE_END]
         found = [*_gap_judge(task, looked).judged(found)]
-        missing = missing_start(means.fs, partition, task.root, task.facts)
+        missing = missing_start(read_context.fs, partition, task.root, task.facts)
         found += () if missing is None else (missing,)
         if task.root is not None and partition.directory.kind is DirectoryKind.PARTITION:
             found += checkpoint_findings(task.root, partition.topic, partition.number, log)
@@ -169,7 +169,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
     return Verification(
         shown_path(partition.path, task.wanted),
         task.level,
-        Target.PARTITION,
+        TargetKind.PARTITION,
         partition.topic,
         partition.number,
         tuple(with_path(one, partition.path) for one in _advised(found, task.facts)),
@@ -180,7 +180,7 @@ def verify_partition(means: Means, task: Task) -> Verification:
     )
 
 
-def _from_log_start(log: LogRange | None, root: RootState, partition: Partition) -> LogRange | None:
+def _from_log_start(log: LogRange | None, root: LogDirRoot, partition: Partition) -> LogRange | None:
     """Return the offsets from the log start on: earlier records of the first segment are deleted for readers."""
     log_start = root.offsets_of(partition.topic, partition.number).log_start
     return (
@@ -190,14 +190,14 @@ def _from_log_start(log: LogRange | None, root: RootState, partition: Partition)
     )
 
 
-def _of_leftover(task: Task, leftover: Finding) -> Verification:
+def _of_leftover(task: VerifyTask, leftover: Finding) -> Verification:
     partition = task.partition
     if task.advance is not None:
         task.advance(sum(segment.log.size_bytes for segment in partition.segments), partition.path)
     return Verification(
         partition.path,
         task.level,
-        Target.PARTITION,
+        TargetKind.PARTITION,
         partition.topic,
         partition.number,
         (with_path(leftover, partition.path),),
@@ -214,7 +214,7 @@ class _Looked:
     is_thinned: bool = False
 
 
-def _gap_judge(task: Task, looked: _Looked) -> GapJudge:
+def _gap_judge(task: VerifyTask, looked: _Looked) -> GapJudge:
     """Return the judge of offset gaps, from the policy, the checkpoints of cleaner and log start, and the batches."""
     partition, root = task.partition, task.root
     lines = None if root is None else root.offsets_of(partition.topic, partition.number)
@@ -228,19 +228,21 @@ def _gap_judge(task: Task, looked: _Looked) -> GapJudge:
     )
 
 
-def _walked(means: Means, task: Task, found: list[Finding]) -> _Looked:
+def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
     from kafkalog_cli.actions.verify.from_reports import findings_of
 
     deep = task.level is Level.DEEP
-    aborted = AbortedCheck(means.fs) if task.wanted is None else None
+    aborted = AbortedCheck(read_context.fs) if task.wanted is None else None
     check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)
-    observer = check if task.onlooker is None else Together(check, task.onlooker)
-    reports = PartitionReports(means, task.partition.path, task.wanted, observer=observer)
+    observer = check if task.listener is None else BatchListeners(check, task.listener)
+    reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=observer)
     held: list[FileReport] = []
     if any(not segment.is_seven for segment in task.partition.segments) or not task.partition.segments:
         held += reports
-    seven = SevenCheck(means, task.partition, task.now_ms, wants_records=deep, only=task.wanted, onlooker=task.onlooker)
+    seven = SevenCheck(
+        read_context, task.partition, task.now_ms, wants_records=deep, only=task.wanted, listener=task.listener
+    )
     found += seven.findings()
     found += check.findings
     blind = _unread_logs(check.findings)
@@ -271,36 +273,40 @@ def _stem(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _quick(means: Means, task: Task, found: list[Finding]) -> _Looked:
+def _quick(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check names, sizes, batch headers and checkpoints, for the level quick."""
     partition = task.partition
-    check = HeaderCheck(means.fs, partition, means.limits, task.wanted, means.choice, task.onlooker)
+    check = HeaderCheck(
+        read_context.fs, partition, read_context.limits, task.wanted, read_context.choice, task.listener
+    )
     found += check.findings()
-    seven = SevenCheck(means, partition, task.now_ms, wants_records=False, only=task.wanted, onlooker=task.onlooker)
+    seven = SevenCheck(
+        read_context, partition, task.now_ms, wants_records=False, only=task.wanted, listener=task.listener
+    )
     found += seven.findings()
     if task.advance is not None:
         task.advance(check.totals.bytes, partition.path)
     if task.wanted is None:
-        found += size_findings(means.fs, partition)
-        found += bad_names(means.fs, partition)
+        found += size_findings(read_context.fs, partition)
+        found += bad_names(read_context.fs, partition)
     if _is_wanted(task, FileKind.LEADER_EPOCH_CHECKPOINT):
-        found += _epoch_faults(means, partition, check.log)
+        found += _epoch_faults(read_context, partition, check.log)
     if task.wanted is not None and _is_wanted(task, FileKind.PARTITION_METADATA):  # else in TopicFacts
-        found += read_topic_id(means.fs, partition.path).problems
+        found += read_topic_id(read_context.fs, partition.path).problems
     totals = seven.totals if seven.totals.segments else check.totals
     return _Looked(check.log or seven.log, totals, check.has_tail_damage, check.was_cleaned)
 
 
-def _is_wanted(task: Task, kind: FileKind) -> bool:
+def _is_wanted(task: VerifyTask, kind: FileKind) -> bool:
     return task.wanted is None or kind.value in task.wanted
 
 
-def _epoch_faults(means: Means, partition: Partition, log: LogRange | None) -> Iterator[Finding]:
+def _epoch_faults(read_context: ReadContext, partition: Partition, log: LogRange | None) -> Iterator[Finding]:
     if partition.leader_epochs is None:
         return
     path = partition.leader_epochs.path
     try:
-        entries, faults = checkpoint.decode_leader_epochs(read_all(means.fs, path))
+        entries, faults = checkpoint.decode_leader_epochs(read_all(read_context.fs, path))
     except (KafkalogError, OSError) as error:
         yield finding(FindingKind.NOT_READ, path, unreadable(error).message)
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kafkalog_cli.actions.listing.root import RootState
+from kafkalog_cli.actions.listing.root import LogDirRoot
 from kafkalog_cli.actions.partition_facts import Replication
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.diagnose import DIAGNOSES, Finding, finding, of_fault
@@ -53,7 +53,7 @@ def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
     return TopicIdFile(None if found is None else found.topic_id, problems)
 
 
-class Places:
+class PartitionPlaces:
     """The directories of partitions, by topic name and by topic id, each with the broker and the partition number."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ def _broker(meta: MetaProperties | None) -> object:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What the metadata log and the settings say about a partition.
+    """The facts of the metadata log and the settings about a partition.
 
     `is_compacted` and `is_tiered` are None if no source knows. `unknown_because` says why replicas and topic id are not
     known; "" if they are.
@@ -150,7 +150,7 @@ def topic_facts(  # noqa: PLR0913, PLR0917
     log_dir: str | None,
     settings: SettingsSource,
     given: GivenPolicy,
-    root: RootState | None,
+    root: LogDirRoot | None,
 ) -> TopicFacts:
     """Return the facts about a partition, with the findings about them. Raises as `SettingsSource.metadata` does."""
     in_checkpoint = root is not None and root.offsets_of(partition.topic, partition.number).cleaner is not None

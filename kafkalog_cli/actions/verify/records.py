@@ -20,7 +20,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock, RecordColumns, field_bytes
 
 MAX_TOLD = 20
-"""The largest number of findings of one kind per segment; further ones are only counted."""
+"""The largest number of findings of one kind per segment; further findings are only counted."""
 
 
 class RecordsCheck:
@@ -59,7 +59,7 @@ class RecordsCheck:
             self._reached = max(self._reached, int(block.batches.last_offset[block.end_row - 1]))
 
     def findings(self, path: str) -> Iterator[Finding]:
-        """Yield the findings in the order of the file, then counts of further ones, then findings about timestamps."""
+        """Yield the findings in the order of the file, then counts of others, then findings about timestamps."""
         told: Counter[FindingKind] = Counter()
         for kind, batch, message, fault in sorted(self._told, key=lambda one: (one[1].position, one[3] is None)):
             told[kind] += 1

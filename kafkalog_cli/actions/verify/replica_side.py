@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.actions.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.actions.verify.replica_records import ReplicaRecords
 from kafkalog_cli.errors import KafkalogError
@@ -23,7 +23,7 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """What one of two compared replicas contains.
+    """The contents of one of two compared replicas.
 
     `end_offset` is the offset after the last batch whose CRC is right, as in Kafka. `last_epoch` is the largest leader
     epoch, -1 if unknown. `damaged` counts places without a valid batch. `only_here` counts batches that the other
@@ -100,7 +100,7 @@ class ReplicaSide:
         self.missing = MissingHere()
         self.was_cleaned = False
         self.start_offset = self._end_offset = state_at_start(partition).start_offset
-        self.stretch: Stretch | None = None
+        self.batch_run: BatchRun | None = None
         self.row = 0
         self._fs = fs
         self._limits = limits
@@ -112,19 +112,19 @@ class ReplicaSide:
         self._last_epoch = NO_EPOCH
         self._stack = ExitStack()
         self._records: ReplicaRecords | None = None
-        self._stretches = self._walk()
-        self._next_stretch()
+        self._batch_runs = self._walk()
+        self._next_batch_run()
 
     def __enter__(self) -> ReplicaSide:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stretches.close()
+        self._batch_runs.close()
         self._stack.close()
         if self._records is not None:
             self._records.close()
 
-    def _walk(self) -> Generator[Stretch, None, None]:
+    def _walk(self) -> Generator[BatchRun, None, None]:
         for segment in self._partition.segments:
             try:
                 file = self._stack.enter_context(self._fs.open_read(segment.log.path))
@@ -137,15 +137,15 @@ class ReplicaSide:
             self._damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
             self._stack.close()
 
-    def _next_stretch(self) -> None:
-        self.stretch, self.row = next(self._stretches, None), 0
-        if self.stretch is not None:
-            self._note(self.stretch)
+    def _next_batch_run(self) -> None:
+        self.batch_run, self.row = next(self._batch_runs, None), 0
+        if self.batch_run is not None:
+            self._note(self.batch_run)
 
-    def _note(self, stretch: Stretch) -> None:
-        batches = stretch.batches
+    def _note(self, batch_run: BatchRun) -> None:
+        batches = batch_run.batches
         self._is_empty = self._is_empty and not any(batches.valid)
-        self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(stretch)
+        self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
         for row in range(len(batches) - 1, -1, -1):
             if batches.valid[row]:
                 self._end_offset = max(self._end_offset, int(batches.last_offset[row]) + 1)
@@ -154,26 +154,26 @@ class ReplicaSide:
 
     def head(self) -> Head | None:
         """Return the next valid batch, None at the end of the log."""
-        while self.stretch is not None:
-            if self.row == len(self.stretch.batches):
-                self._next_stretch()
+        while self.batch_run is not None:
+            if self.row == len(self.batch_run.batches):
+                self._next_batch_run()
                 continue
-            batch = self.stretch.batches.row(self.row)
+            batch = self.batch_run.batches.row(self.row)
             if batch.valid and batch.magic <= MAX_MAGIC:
                 is_set = batch.base_offset == NO_OFFSET
-                first = self.stretch.offset_before(self.row) + 1 if is_set else batch.base_offset
+                first = self.batch_run.offset_before(self.row) + 1 if is_set else batch.base_offset
                 return Head(batch, first, self._log_path)
             self.row += 1
         return None
 
     def step(self, rows: int = 1) -> None:
-        """Skip this number of batches of the stretch."""
+        """Skip this number of batches of the run."""
         self.row += rows
 
     def drain(self) -> None:
         """Read to the end of the log, so that `state` is complete."""
-        while self.stretch is not None:
-            self._next_stretch()
+        while self.batch_run is not None:
+            self._next_batch_run()
 
     def state(self) -> ReplicaState:
         """Return the state of the replica; `drain` must have been called."""
@@ -188,7 +188,7 @@ class ReplicaSide:
         return self._partition.path
 
     def lacks(self, head: Head) -> bool:
-        """Note that this replica lacks a batch of the other one.
+        """Note that this replica lacks a batch of the other replica.
 
         Returns False, without noting anything, if the batch lies before the start of this log.
         """

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from kafkalog_cli.actions.importing.request import inputs_of, repeated_command
-from kafkalog_cli.actions.listing.root import RootState, Shutdown
+from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
@@ -37,7 +37,7 @@ _ACCEPTED = ("cluster.id is not one that Kafka generates", "directory.id is rese
 """Faults of a `meta.properties` that brokers accept."""
 
 
-def root_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
+def root_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
     """Yield the findings about files at the root, without the checkpoint lines about single partitions."""
     if root.lock_owner is not None:
         who = "a broker" if root.lock_owner.is_exclusive else "a kafkalog command"
@@ -79,7 +79,7 @@ _OF_OUR_FILES = {
 """Broker effect and next step of damage in a file that kafkalog wrote."""
 
 
-def _fault_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
+def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
     """Yield a finding per fault of a file or directory at the root."""
     foreign = {f"{root.path.rstrip('/')}/{name}" for name in root.foreign}
     for located in root.faults:
@@ -96,7 +96,7 @@ def _fault_findings(fs: Filesystem, root: RootState) -> Iterator[Finding]:
             yield replace(found, broker_effect=effect, next_step=step)
 
 
-def _may_be_of_08(fs: Filesystem, root: RootState, names: Collection[FileKind]) -> bool:
+def _may_be_of_08(fs: Filesystem, root: LogDirRoot, names: Collection[FileKind]) -> bool:
     """Whether nothing here is of Kafka 0.10 or later: 0.8 has no meta.properties, and 0.9 starts without it."""
     if FileKind.LOG_START_CHECKPOINT in names or not root.path:
         return False
@@ -121,7 +121,7 @@ def _partition_directories(fs: Filesystem, path: str) -> Iterator[list[FileName]
                 yield [classify_file(file.path.rpartition("/")[2]) for file in fs.list_directory(entry.path)]
 
 
-def _cut_off_import(root: RootState) -> Iterator[Finding]:
+def _cut_off_import(root: LogDirRoot) -> Iterator[Finding]:
     """Yield a finding about a committed import that was cut off, unless an import is running right now.
 
     Some partitions of such an import have not been moved to their places, or only its record is left.
@@ -149,7 +149,7 @@ def _cut_off_import(root: RootState) -> Iterator[Finding]:
     yield finding(FindingKind.IMPORT_CUT_OFF, path, message, broker_effect=effect, next_step=step)
 
 
-def staged_finding(root: RootState, name: str) -> Finding | None:
+def staged_finding(root: LogDirRoot, name: str) -> Finding | None:
     """Return a finding for a staged directory that belongs to no committed import, None for any other directory.
 
     Such a directory is not checked inside.
@@ -164,12 +164,12 @@ def staged_finding(root: RootState, name: str) -> Finding | None:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the names as text: at most three of them, and the number of further ones."""
+    """Return the names as text: at most three of them, and the number of further names."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}"
 
 
-def _second_lines(fs: Filesystem, root: RootState) -> Iterator[Finding]:
+def _second_lines(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
     """Yield a finding per partition with several lines in one checkpoint."""
     for file in root.files:
         name = classify_file(file.path.rpartition("/")[2])
@@ -185,7 +185,7 @@ def _second_lines(fs: Filesystem, root: RootState) -> Iterator[Finding]:
                 yield finding(FindingKind.CHECKPOINTS_DISAGREE, file.path, message)
 
 
-def checkpoint_findings(root: RootState, topic: str, number: int, log: LogRange | None) -> Iterator[Finding]:
+def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogRange | None) -> Iterator[Finding]:
     """Compare the checkpoint lines about a partition with each other and with its log."""
     lines = root.offsets_of(topic, number)
     values = (
@@ -241,7 +241,7 @@ def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange
     )
 
 
-def _undo_step(root: RootState) -> str:
+def _undo_step(root: LogDirRoot) -> str:
     """Return the commands that restore the clean shutdown marker; there are none if the kept bytes were purged."""
     if PURGED in root.marker_held_for:
         return "nothing can be done: a broker recovers all partitions when it starts, and then writes markers again"
@@ -254,15 +254,15 @@ def _undo_step(root: RootState) -> str:
     return f"{' and '.join(commands)} gives the marker back, with the bytes that were cut off"
 
 
-def findings_across(roots: Sequence[RootState]) -> dict[str, list[Finding]]:
+def findings_across(roots: Sequence[LogDirRoot]) -> dict[str, list[Finding]]:
     """Compare the log directories of one run; returns findings by the path of the later directory of each pair.
 
     A directory.id must be unique among all of them. Markers of a clean shutdown are compared only within one broker,
     since directories of several brokers may be given together.
     """
     found: dict[str, list[Finding]] = {root.path: [] for root in roots}
-    first_of: dict[tuple[str | None, int | None], RootState] = {}
-    directories: dict[str, RootState] = {}
+    first_of: dict[tuple[str | None, int | None], LogDirRoot] = {}
+    directories: dict[str, LogDirRoot] = {}
     for root in roots:
         meta = root.meta
         if meta is None:
@@ -289,7 +289,7 @@ def _copies_step(one: str, other: str) -> str:
     )
 
 
-def _marker_findings(first: RootState, root: RootState) -> Iterator[Finding]:
+def _marker_findings(first: LogDirRoot, root: LogDirRoot) -> Iterator[Finding]:
     """Yield a finding if the clean shutdown markers in two directories of one broker differ."""
     stops = {Shutdown.CLEAN, Shutdown.UNCLEAN}
     path = f"{root.path.rstrip('/')}/{FileKind.CLEAN_SHUTDOWN.value}"
@@ -303,5 +303,5 @@ def _marker_findings(first: RootState, root: RootState) -> Iterator[Finding]:
         yield finding(FindingKind.MARKERS_DIFFER, path, message, expected=expected, got=got)
 
 
-def _epoch(root: RootState) -> str:
+def _epoch(root: LogDirRoot) -> str:
     return "unknown" if root.broker_epoch is None else str(root.broker_epoch)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from kafkalog_cli.actions.listing.root import broker_root
 from kafkalog_cli.actions.reports.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
-from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, verify_partition
+from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification, VerifyTask, verify_partition
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.logdir import PartitionPath
@@ -21,18 +21,18 @@ CHANGING = "what changed while it was read"
 _Identity = tuple[FindingKind, str, int | None, int | None, str, int | None]
 
 
-def settled_verification(means: Means, task: Task) -> Verification:
+def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verification:
     """Verify a partition; a finding stands if every repeated check has it, or if no file changed meanwhile.
 
     A partition that is removed or renamed meanwhile gets one info finding. Raises as `verify_partition`.
     """
-    fs, path = means.fs, task.partition.path
+    fs, path = read_context.fs, task.partition.path
     is_live = task.root is not None and task.root.is_live
-    looks = FreshLooks(fs, path, is_live=is_live, sleep=means.sleep)
+    looks = FreshLooks(fs, path, is_live=is_live, sleep=read_context.sleep)
     looks.begin()
     try:
-        result = verify_partition(means, task)
-        again = replace(task, advance=None, onlooker=None)
+        result = verify_partition(read_context, task)
+        again = replace(task, advance=None, listener=None)
         doubted: set[_Identity] | None = None
         while True:
             if doubted is None and not any(map(_is_doubtful, result.findings)):
@@ -44,8 +44,8 @@ def settled_verification(means: Means, task: Task) -> Verification:
                 settled = _without(result, doubted, stamps)
                 return _with_unused_entries(fs, settled) if is_live else settled
             looks.begin()
-            fresh = _reopened(means, again)
-            result = replace(verify_partition(means, fresh), totals=result.totals)
+            fresh = _reopened(read_context, again)
+            result = replace(verify_partition(read_context, fresh), totals=result.totals)
     except (PathNotFound, NotKafkaLayout):
         gone = removed(fs, PartitionPath(path, task.partition.directory), task.level)
         if gone is None:
@@ -118,9 +118,9 @@ def _with_unused_entries(fs: Filesystem, result: Verification) -> Verification:
 _LATER = "verify again once the broker has rolled the segment, or is stopped"
 
 
-def _reopened(means: Means, task: Task) -> Task:
+def _reopened(read_context: ReadContext, task: VerifyTask) -> VerifyTask:
     """Return the task with the partition's current files and the current lines of the checkpoints."""
-    fs = means.fs
+    fs = read_context.fs
     root = task.root
     now = None if root is None else broker_root(fs, root.path)
     if root is not None and now is not None:
@@ -137,4 +137,4 @@ def removed(fs: Filesystem, directory: PartitionPath, level: Level) -> Verificat
     message = "it was removed or renamed while this run went on: its topic was deleted, or a broker moved it"
     found = finding(FindingKind.MARKED_DIRECTORY, directory.path, message, broker_effect="none")
     name = directory.directory
-    return Verification(directory.path, level, Target.PARTITION, name.topic, name.partition, (found,))
+    return Verification(directory.path, level, TargetKind.PARTITION, name.topic, name.partition, (found,))

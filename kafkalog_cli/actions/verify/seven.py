@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.log_range import LogRange
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.reports.segment_walk import good_rows
+from kafkalog_cli.actions.verify.batch_listener import BatchListener
 from kafkalog_cli.actions.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.log import MAX_TOLD, Totals, begins_with_zeros
-from kafkalog_cli.actions.verify.onlooker import Onlooker
 from kafkalog_cli.actions.verify.records import RecordsCheck
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
@@ -30,20 +30,20 @@ class SevenCheck:
 
     def __init__(  # noqa: PLR0913
         self,
-        means: Means,
+        read_context: ReadContext,
         partition: Partition,
         now_ms: int,
         *,
         wants_records: bool,
         only: frozenset[str] | None = None,
-        onlooker: Onlooker | None = None,
+        listener: BatchListener | None = None,
     ) -> None:
         self.totals = Totals()
         self.log: LogRange | None = None
-        self._means = means
+        self._read_context = read_context
         self._now_ms = now_ms
         self._wants_records = wants_records
-        self._onlooker = onlooker
+        self._listener = listener
         self._segments = [
             segment
             for segment in partition.segments
@@ -58,14 +58,14 @@ class SevenCheck:
                 message = f"no segment holds positions {end} to {segment.base_offset - 1}"
                 yield finding(FindingKind.MISSING_OFFSETS, segment.log.path, message)
             try:
-                with self._means.fs.open_read(segment.log.path) as file:
+                with self._read_context.fs.open_read(segment.log.path) as file:
                     yield from self._segment(file, segment)
             except KafkalogError as error:
                 yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
             end = segment.base_offset + segment.log.size_bytes
 
     def _segment(self, file: ReadableFile, segment: Segment) -> Iterator[Finding]:
-        limits, path, totals = self._means.limits, segment.log.path, self.totals
+        limits, path, totals = self._read_context.limits, segment.log.path, self.totals
         totals.segments += 1
         totals.bytes += segment.log.size_bytes
         seen, records = DamageSeen(), RecordsCheck(self._now_ms)
@@ -94,7 +94,7 @@ class SevenCheck:
             kinds = _TAIL if segment is self._segments[-1] else _MID_LOG
             zeros = begins_with_zeros(file, broken.position, file.size_bytes)
             found.append(of_fault(path, broken, kinds[zeros]))
-        code = seen.exit_code(self._means.fs, file, scans.valid_bytes, limits)
+        code = seen.exit_code(self._read_context.fs, file, scans.valid_bytes, limits)
         for one in bad[:MAX_TOLD]:
             kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
             message = f"the CRC of a message of {one.size_bytes} bytes does not match"
@@ -108,17 +108,17 @@ class SevenCheck:
         yield from records.findings(path)
 
     def _look_into(self, chunk: Chunk, reader: RecordReader, records: RecordsCheck) -> None:
-        onlooker = self._onlooker
-        wants_records = self._wants_records or (onlooker is not None and onlooker.wants_records)
+        listener = self._listener
+        wants_records = self._wants_records or (listener is not None and listener.wants_records)
         for first, end in good_rows(chunk) if wants_records else ():
             for block in reader.blocks(chunk, first, end):
                 if self._wants_records:
                     self.totals.records += len(block.records)
                     records.see(block)
-                if onlooker is not None:
-                    onlooker.records(block)
-        if onlooker is not None:
-            onlooker.batches(chunk.batches)
+                if listener is not None:
+                    listener.records(block)
+        if listener is not None:
+            listener.batches(chunk.batches)
 
 
 _TAIL = (FindingKind.TORN_TAIL, FindingKind.ZERO_TAIL)

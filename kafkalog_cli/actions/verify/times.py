@@ -22,8 +22,8 @@ A number between them is not meant as milliseconds: these would be in January or
 
 
 @unique
-class Unit(Enum):
-    """What is odd about a timestamp. The value is the phrase for messages."""
+class TimestampOddity(Enum):
+    """The oddity of a timestamp. The value is the phrase for messages."""
 
     FUTURE = "in the future"
     SECONDS = "in seconds"
@@ -33,27 +33,27 @@ class Unit(Enum):
 
 
 OTHER_UNITS = (
-    (Unit.SECONDS, _FIRST_SECOND, _LAST_SECOND),
-    (Unit.MICROSECONDS, _FIRST_SECOND * 10**6, _LAST_SECOND * 10**6),
-    (Unit.NANOSECONDS, _FIRST_SECOND * 10**9, _LAST_SECOND * 10**9),
+    (TimestampOddity.SECONDS, _FIRST_SECOND, _LAST_SECOND),
+    (TimestampOddity.MICROSECONDS, _FIRST_SECOND * 10**6, _LAST_SECOND * 10**6),
+    (TimestampOddity.NANOSECONDS, _FIRST_SECOND * 10**9, _LAST_SECOND * 10**9),
 )
 _KINDS = {
-    Unit.FUTURE: FindingKind.FUTURE_TIMESTAMP,
-    Unit.NEGATIVE: FindingKind.NEGATIVE_TIMESTAMP,
+    TimestampOddity.FUTURE: FindingKind.FUTURE_TIMESTAMP,
+    TimestampOddity.NEGATIVE: FindingKind.NEGATIVE_TIMESTAMP,
 }
 
 
-def unit_of(timestamp_ms: int, now_ms: int) -> Unit | None:
+def unit_of(timestamp_ms: int, now_ms: int) -> TimestampOddity | None:
     """Return what is odd about a timestamp, None if nothing is."""
     for unit, first, last in OTHER_UNITS:
         if first <= timestamp_ms < last:
             return unit
     if timestamp_ms > now_ms + TOLERATED_AHEAD_MS:
-        return Unit.FUTURE
-    return Unit.NEGATIVE if timestamp_ms < NO_TIMESTAMP else None
+        return TimestampOddity.FUTURE
+    return TimestampOddity.NEGATIVE if timestamp_ms < NO_TIMESTAMP else None
 
 
-def other_unit_of(timestamp_ms: int) -> Unit | None:
+def other_unit_of(timestamp_ms: int) -> TimestampOddity | None:
     """Return the unit that a timestamp seems to be in, None if that is milliseconds."""
     return next((unit for unit, first, end in OTHER_UNITS if first <= timestamp_ms < end), None)
 
@@ -76,7 +76,7 @@ class TimesSeen:
         self._now_ms = now_ms
         self._what = what
         self._plural = "es" if what.endswith("ch") else "s"
-        self._seen: dict[Unit, _Seen] = {}
+        self._seen: dict[TimestampOddity, _Seen] = {}
 
     def see(
         self,
@@ -113,7 +113,7 @@ class TimesSeen:
             many = f"{seen.count} {self._what}{'' if seen.count == 1 else self._plural} with a timestamp {unit.value}"
             message = f"{many}, the first is {seen.first_timestamp}"
             span = (seen.first_offset, seen.last_offset)
-            expected = f"at most {self._now_ms}" if unit is Unit.FUTURE else "milliseconds since 1970"
+            expected = f"at most {self._now_ms}" if unit is TimestampOddity.FUTURE else "milliseconds since 1970"
             got = str(seen.first_timestamp)
             yield finding(kind, path, message, position=seen.position, expected=expected, got=got, offsets=span)
 

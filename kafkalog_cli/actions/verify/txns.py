@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kafkalog_cli.actions.reports.segment_walk import Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.errors import KafkalogError
@@ -18,7 +18,7 @@ from kafkalog_cli.storage.reading.header import control_type_at
 
 
 class AbortedCheck:
-    """Follows transactions through the segments of a partition; `see` takes their stretches, in order.
+    """Follows transactions through the segments of a partition; `see` takes their runs of batches, in order.
 
     Call `findings` after each segment. A transaction without records in the log (compacted away) needs no entry.
     """
@@ -28,9 +28,9 @@ class AbortedCheck:
         self._open: dict[int, int] = {}
         self._ended: list[tuple[int, int, int, int]] = []
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, batch_run: BatchRun) -> None:
         """Note the batches that belong to transactions."""
-        batches: Any = stretch.batches
+        batches: Any = batch_run.batches
         if batches.matrix is not None:
             rows = (batches.attributes & TRANSACTIONAL_MASK).nonzero()[0].tolist()
         else:

@@ -8,16 +8,16 @@ from typing import NamedTuple, Protocol, cast
 
 from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
 from kafkalog_cli.actions.in_order import Sized
-from kafkalog_cli.actions.listing.root import RootState, read_root, root_above
+from kafkalog_cli.actions.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.actions.reports.fresh_looks import FreshLooks
-from kafkalog_cli.actions.reports.segment_reports import Means
+from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection, expand, nothing_selected, partition_paths
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.against import Comparison, ReplicaPolicy
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, with_path
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
-from kafkalog_cli.actions.verify.partition import Level, Target, Task, Verification, shown_path
-from kafkalog_cli.actions.verify.places import GivenPolicy, Places, TopicFacts, read_topic_id, topic_facts
+from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
+from kafkalog_cli.actions.verify.places import GivenPolicy, PartitionPlaces, TopicFacts, read_topic_id, topic_facts
 from kafkalog_cli.actions.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.actions.verify.settled import removed, settled_findings, settled_verification
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
@@ -51,7 +51,7 @@ Result = Verification | Failed
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """What to verify and how.
+    """The options of a verification.
 
     `jobs` is the number of partitions verified at the same time. `config` holds the settings of `--config`, and
     `broker_properties` the contents of server.properties (empty: not given). Both map names to text.
@@ -86,14 +86,14 @@ class Verifier:
     A path that cannot be verified gives a `Failed` and does not end the run.
     """
 
-    def __init__(self, means: Means, request: VerifyRequest) -> None:
-        self._means = means
+    def __init__(self, read_context: ReadContext, request: VerifyRequest) -> None:
+        self._read_context = read_context
         self._request = request
-        self._places = Places()
-        self._roots: dict[str, RootState | None] = {}
+        self._places = PartitionPlaces()
+        self._roots: dict[str, LogDirRoot | None] = {}
         self._failed: list[Failed] = []
         self._settings: SettingsSource | None = None
-        self._verify = _Verify(means, self._roots)
+        self._verify = _Verify(read_context, self._roots)
 
     def run(self, paths: Sequence[str]) -> Iterator[Result]:
         """Yield the results for `paths`.
@@ -113,7 +113,7 @@ class Verifier:
     def replica_policy(self, partition: Partition) -> ReplicaPolicy:
         """Return what may explain that a replica lacks batches, from its settings and checkpoints.
 
-        Only after `parts`. Raises as `SettingsSource.metadata` does.
+        Call it after `parts`. Raises as `SettingsSource.metadata` does.
         """
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
@@ -125,12 +125,12 @@ class Verifier:
         log_start = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
         return ReplicaPolicy(compacted, log_start or 0)
 
-    def root_of(self, path: str) -> RootState | None:
+    def root_of(self, path: str) -> LogDirRoot | None:
         """Return the log directory of a partition, None if it is in none."""
         log_dir = self._log_dir(path)
         return None if log_dir is None else self._root(log_dir)
 
-    def parts(self, paths: Sequence[str]) -> Iterator[Task | Result]:
+    def parts(self, paths: Sequence[str]) -> Iterator[VerifyTask | Result]:
         """Yield the partitions to verify, without their roots, and the results already known, in order.
 
         Raises as `run`.
@@ -140,26 +140,26 @@ class Verifier:
         above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
         known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
         settings = self._settings = SettingsSource(
-            self._means.fs,
+            self._read_context.fs,
             {name: text for name, text in self._request.config.items() if name != CLEANUP_POLICY},
             self._request.broker_properties,
             metadata_path=self._request.metadata_path,
             log_dirs=known,
-            kernels=self._means.choice,
+            kernels=self._read_context.choice,
         )
         for target in targets:
             if not target.is_root and target.wanted is None:
                 meta = settings.meta(self._log_dir(target.directory.path))
-                self._places.add(self._means.fs, target.directory, meta)
+                self._places.add(self._read_context.fs, target.directory, meta)
         total_bytes = sum(map(self._size_bytes, targets))
         if self._request.progress is not None:
             self._request.progress.expect(total_bytes)
-        if self._means.choice is not None and not self._request.engine.is_here:
-            self._means.choice.expect(total_bytes)  # each process sees only a few of the partitions
+        if self._read_context.choice is not None and not self._request.engine.is_here:
+            self._read_context.choice.expect(total_bytes)  # each process sees only a few of the partitions
         across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
         yield from self._failed
         if not targets and not self._failed:
-            yield Failed("", nothing_selected(self._means.fs, list(paths), self._request.selection))
+            yield Failed("", nothing_selected(self._read_context.fs, list(paths), self._request.selection))
         for target in targets:
             yield self._part(target, settings, across)
 
@@ -169,14 +169,14 @@ class Verifier:
         found: list[_Target] = []
         for path in paths:
             try:
-                for match in expand(self._means.fs, [path]):
+                for match in expand(self._read_context.fs, [path]):
                     found += self._of_path(match)
             except KafkalogError as error:
                 self._failed.append(Failed(path, error))
         return _files_together(found)
 
     def _of_path(self, path: str) -> Iterator[_Target]:
-        fs, selection = self._means.fs, self._request.selection
+        fs, selection = self._read_context.fs, self._request.selection
         status = fs.status(path)
         if status is None:
             raise PathNotFound(path=path)
@@ -193,7 +193,7 @@ class Verifier:
                 yield _Target(PartitionPath(trimmed, directory_name(trimmed)), is_root=True)
 
     def _of_file(self, path: str) -> Iterator[_Target]:
-        fs, selection = self._means.fs, self._request.selection
+        fs, selection = self._read_context.fs, self._request.selection
         parent, _, name = path.rpartition("/")
         parent = parent or ("/" if path.startswith("/") else ".")
         directory, kind = directory_name(parent), classify_file(name).kind
@@ -208,43 +208,43 @@ class Verifier:
         elif selection.takes(directory):
             yield _Target(PartitionPath(parent, directory), frozenset({name}))
 
-    def _part(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> Task | Result:
+    def _part(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> VerifyTask | Result:
         path = target.directory.path
         if target.is_root:
-            root = cast(RootState, self._root(path))
+            root = cast(LogDirRoot, self._root(path))
             level = self._request.level
             findings = tuple(with_path(one, path) for one in (*self._root_findings(root), *across[path]))
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
-            return Verification(shown, level, Target.LOG_DIR, findings=findings, files=target.wanted)
+            return Verification(shown, level, TargetKind.LOG_DIR, findings=findings, files=target.wanted)
         try:
             return self._task(target, settings)
         except KafkalogError as error:
-            return removed(self._means.fs, target.directory, self._request.level) or Failed(path, error)
+            return removed(self._read_context.fs, target.directory, self._request.level) or Failed(path, error)
 
-    def _task(self, target: _Target, settings: SettingsSource) -> Task:
-        fs, path, request = self._means.fs, target.directory.path, self._request
+    def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
+        fs, path, request = self._read_context.fs, target.directory.path, self._request
         log_dir = self._log_dir(path)
         partition = self._open(target)
         check_layout(fs, path)
         root = None if log_dir is None else self._root(log_dir)
         advance = None if request.progress is None or not request.engine.is_here else request.progress.advance
         if target.wanted is not None:
-            return Task(partition, request.level, request.now_ms, wanted=target.wanted, advance=advance)
+            return VerifyTask(partition, request.level, request.now_ms, wanted=target.wanted, advance=advance)
         leftover = None if root is None else staged_finding(root, partition.directory.name)
         if leftover is not None:
-            return Task(partition, request.level, request.now_ms, advance=advance, leftover=leftover)
+            return VerifyTask(partition, request.level, request.now_ms, advance=advance, leftover=leftover)
         facts = self._facts(target, partition)
         topic_id = read_topic_id(fs, path)
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
-        return Task(partition, request.level, request.now_ms, facts=facts, elsewhere=elsewhere, advance=advance)
+        return VerifyTask(partition, request.level, request.now_ms, facts=facts, elsewhere=elsewhere, advance=advance)
 
     def _facts(self, target: _Target, partition: Partition) -> TopicFacts:
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
         given = self._given_policy(partition, is_named=target.is_named)
-        topic_id = read_topic_id(self._means.fs, partition.path)
+        topic_id = read_topic_id(self._read_context.fs, partition.path)
         return topic_facts(partition, topic_id, log_dir, self.settings, given, root)
 
     def _given_policy(self, partition: Partition, *, is_named: bool) -> GivenPolicy:
@@ -265,22 +265,22 @@ class Verifier:
 
     def _open(self, target: _Target) -> Partition:
         try:
-            return open_partition(self._means.fs, target.directory.path)
+            return open_partition(self._read_context.fs, target.directory.path)
         except NotKafkaLayout:
             if target.wanted is None:
                 raise
         return Partition(target.directory.path, target.directory.directory, ())
 
-    def _sized(self, part: Task | Result) -> Sized[Result]:
-        if not isinstance(part, Task):
+    def _sized(self, part: VerifyTask | Result) -> Sized[Result]:
+        if not isinstance(part, VerifyTask):
             return Sized(lambda: part, None)
         return Sized(lambda: self._verified(part), log_bytes(part.partition, part.wanted))
 
-    def _verified(self, task: Task) -> Result:
+    def _verified(self, task: VerifyTask) -> Result:
         path, engine, progress = task.partition.path, self._request.engine, self._request.progress
         try:
             log_dir = self._log_dir(path)
-            place = Place(self._means.fs, path, log_dir, is_locked=False)
+            place = Place(self._read_context.fs, path, log_dir, is_locked=False)
             return engine.do(self._verify, (task, log_dir), place)
         except KafkalogError as error:
             return Failed(path, error)
@@ -290,11 +290,11 @@ class Verifier:
 
     # ---- log directories
 
-    def _root_findings(self, root: RootState) -> tuple[Finding, ...]:
-        """Return the findings about the root's files, except transient ones in files that a broker is writing."""
-        fs = self._means.fs
-        looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._means.sleep)
-        seen: RootState | None = root
+    def _root_findings(self, root: LogDirRoot) -> tuple[Finding, ...]:
+        """Return the findings about the root's files, except transient findings in files that a broker is writing."""
+        fs = self._read_context.fs
+        looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._read_context.sleep)
+        seen: LogDirRoot | None = root
 
         def look() -> tuple[Finding, ...]:
             nonlocal seen
@@ -308,18 +308,18 @@ class Verifier:
     def _log_dir(self, path: str) -> str | None:
         """Return the log directory of a partition, as it was given if it was, None if there is none."""
         parent = path.rpartition("/")[0]
-        return parent if parent in self._roots else log_dir_of(self._means.fs, path)
+        return parent if parent in self._roots else log_dir_of(self._read_context.fs, path)
 
-    def _root(self, path: str) -> RootState | None:
+    def _root(self, path: str) -> LogDirRoot | None:
         if path not in self._roots:
-            self._roots[path] = root_above(self._means.fs, f"{path.rstrip('/')}/0")
+            self._roots[path] = root_above(self._read_context.fs, f"{path.rstrip('/')}/0")
         return self._roots[path]
 
 
-def verified(means: Means, task: Task) -> Result:
+def verified(read_context: ReadContext, task: VerifyTask) -> Result:
     """Return the verification of a partition, or the error that prevented it."""
     try:
-        return settled_verification(means, task)
+        return settled_verification(read_context, task)
     except KafkalogError as error:
         return Failed(task.partition.path, error)
 
@@ -327,13 +327,15 @@ def verified(means: Means, task: Task) -> Result:
 class _Verify:
     """Verifies a partition in any process; the state of log directories is the same for many and is sent once."""
 
-    def __init__(self, means: Means, roots: dict[str, RootState | None]) -> None:
-        self._means = means
+    def __init__(self, read_context: ReadContext, roots: dict[str, LogDirRoot | None]) -> None:
+        self._read_context = read_context
         self._roots = roots
 
-    def __call__(self, item: tuple[Task, str | None]) -> Verification:
+    def __call__(self, item: tuple[VerifyTask, str | None]) -> Verification:
         task, log_dir = item
-        return settled_verification(self._means, replace(task, root=None if log_dir is None else self._roots[log_dir]))
+        return settled_verification(
+            self._read_context, replace(task, root=None if log_dir is None else self._roots[log_dir])
+        )
 
 
 def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verification:
@@ -352,7 +354,7 @@ def left_alone(here: Partition, level: Level, found: Finding) -> Verification:
 
 
 def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:
-    return Verification(here.path, level, Target.COMPARISON, here.topic, here.number, findings)
+    return Verification(here.path, level, TargetKind.COMPARISON, here.topic, here.number, findings)
 
 
 def _files_together(targets: Iterable[_Target]) -> list[_Target]:

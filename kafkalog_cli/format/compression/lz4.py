@@ -47,7 +47,7 @@ class _Descriptor(NamedTuple):
     block_bytes: int
     content_checksum: bool
     one_block_header: bytes
-    """If blocks have checksums: the header of a frame that contains one such block. Else empty."""
+    """If blocks have checksums: the header of a frame that contains one such block; otherwise empty."""
 
 
 def decompress_into(source: memoryview, arena: Arena, magic: int) -> CompressionFault | None:

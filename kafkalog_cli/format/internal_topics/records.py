@@ -50,7 +50,7 @@ class ApiMessage(NamedTuple):
     message: Message
 
 
-class Unreadable(NamedTuple):
+class UnreadableRecord(NamedTuple):
     """A record that its topic's decoder cannot read. `message` is the message of Java's exception.
 
     `unknown_type` is set if the type of the record is unknown: from a newer release, or not of this topic.
@@ -74,14 +74,14 @@ def _api_types(topic: str, release: Release) -> dict[int, tuple[str, str]]:
 
 def decode_coordinator(
     topic: str, key: bytes | memoryview, value: bytes | memoryview | None, release: Release = NEWEST_RELEASE
-) -> CoordinatorRecord | Unreadable:
+) -> CoordinatorRecord | UnreadableRecord:
     """Decode a record of one of COORDINATOR_TOPICS, as `release` does (CoordinatorRecordSerde.deserialize)."""
     try:
         key_reader = WireReader(key)
         record_type = _short(key_reader, "key")
         names = _coordinator_types(topic, release).get(record_type)
         if names is None:
-            return Unreadable(f"unknown record type {record_type}", record_type)
+            return UnreadableRecord(f"unknown record type {record_type}", record_type)
         key_message = _message(names[0], 0, key_reader, f"version {record_type} from key's buffer", release)
         name = names[1].removesuffix("Value")
         if value is None:
@@ -89,21 +89,21 @@ def decode_coordinator(
         value_reader = WireReader(value)
         version = _short(value_reader, "value")
         if version not in message_schema(names[1], release).versions:
-            return Unreadable(f"Found an unknown record version {version} for {record_type} type")
+            return UnreadableRecord(f"Found an unknown record version {version} for {record_type} type")
         message = _message(names[1], version, value_reader, f"version {version} from value's buffer", release)
         if name == "GroupMetadata" and message["protocolType"] == CONSUMER_PROTOCOL:
             _expand_members(message, value_reader)
     except Undecodable as error:
-        return Unreadable(str(error))
+        return UnreadableRecord(str(error))
     return CoordinatorRecord(record_type, name, key_message, version, message)
 
 
 def decode_api_message(
     topic: str, value: bytes | memoryview | None, release: Release = NEWEST_RELEASE
-) -> ApiMessage | Unreadable:
+) -> ApiMessage | UnreadableRecord:
     """Decode a record of one of API_MESSAGE_TOPICS, as `release` does (AbstractApiMessageSerde.read)."""
     if value is None:
-        return Unreadable("Error while reading frame version")
+        return UnreadableRecord("Error while reading frame version")
     try:
         reader = WireReader(value)
         frame = _unsigned_short(reader, "frame version")
@@ -121,10 +121,10 @@ def decode_api_message(
         names = _api_types(topic, release).get(api_key)
         if names is None:
             unknown = f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id {api_key}"
-            return Unreadable(unknown, api_key)
+            return UnreadableRecord(unknown, api_key)
         message = _api_message(names[0], version, reader, api_key, release)
     except Undecodable as error:
-        return Unreadable(str(error))
+        return UnreadableRecord(str(error))
     return ApiMessage(api_key, names[0], names[1], version, message)
 
 
@@ -134,7 +134,7 @@ def record_object(
     """Return a record of an internal topic for JSON output; None if its type is unknown or it cannot be decoded."""
     if topic in COORDINATOR_TOPICS and key is not None:
         record = decode_coordinator(topic, key, value)
-        if isinstance(record, Unreadable):
+        if isinstance(record, UnreadableRecord):
             return None
         return {
             "type": record.name,
@@ -145,7 +145,7 @@ def record_object(
         }
     if topic in API_MESSAGE_TOPICS and value is not None:
         found = decode_api_message(topic, value)
-        if not isinstance(found, Unreadable):
+        if not isinstance(found, UnreadableRecord):
             return {"type": found.name, "type_id": found.api_key, "version": found.version, "value": found.message}
     return None
 

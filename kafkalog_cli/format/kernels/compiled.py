@@ -64,7 +64,7 @@ def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) ->
 def _scratch_rows() -> Any:
     """Return this thread's rows for one call of the scan kernel.
 
-    They are reused, because the system would clear new ones at each call.
+    They are reused, because the system would clear new memory at each call.
     """
     rows = getattr(_scratch, "rows", None)
     if rows is None:

@@ -125,7 +125,7 @@ def decode_records(buffer, here, end, count, batches, batch, out, row):
 
 @entry(BYTES, NUMBERS, NUMBERS, COLUMNS, MATRIX, NUMBERS)
 def decode_batches(buffer, starts, ends, batches, out, record_ends):
-    """Decode records of consecutive v2 batches; return the number of batches before one that needs the plain twin.
+    """Decode records of consecutive v2 batches; return the number of batches before a batch that needs the plain twin.
 
     `batches`: the 15 columns of Batch, one row per region. `starts`, `ends`: start and end of each batch's
     (decompressed) records in `buffer`. `out`: the 11 columns of records. `record_ends[i]`: number of records up to and

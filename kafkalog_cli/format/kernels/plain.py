@@ -14,7 +14,7 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
     wrap_int64,
 )
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
 from kafkalog_cli.format.kernels import Scanned
 from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.limits import Limits
@@ -109,10 +109,7 @@ def _chain_fault(size: int, position: int, file_end: int) -> Fault:
 
 
 def _trailing(position: int, file_end: int) -> Fault:
-    rest = file_end - position
-    return Fault(
-        FaultKind.TRAILING_BYTES, position, f"{rest} bytes that are no whole batch", rest, "a batch", f"{rest} bytes"
-    )
+    return incomplete_batch(position, file_end - position)
 
 
 def _too_large(total: int, position: int, limits: Limits) -> Fault:

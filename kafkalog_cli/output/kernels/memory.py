@@ -87,7 +87,7 @@ def _first_mark(typing, marks):
 
 
 copy_block: Any = intrinsic(_copy_block)
-"""Copy BLOCK_BYTES from one uint8 array to another; no bounds check. Cheaper than `copy` with a variable size."""
+"""Copy BLOCK_BYTES from one uint8 array to another; no bounds check. It is cheaper than `copy` with a variable size."""
 store_u64_le: Any = intrinsic(_store_u64_le)
 """Store eight bytes at an index of a uint8 array, lowest byte first (all machines that Numba supports do this)."""
 marks: Any = intrinsic(_marks)

@@ -133,7 +133,7 @@ def _continues(buffer, here, end):
 
 @kernel
 def _sequence_bytes(buffer, here, end):
-    """Return the length of the multi-byte sequence at `here`; negative: malformed bytes that Java replaces as one."""
+    """Return the length of the multi-byte sequence at `here`; negative: malformed bytes that are replaced together."""
     first = np.int64(buffer[here])
     second = np.int64(buffer[here + 1]) if here + 1 < end else np.int64(-1)
     if 0xC2 <= first <= 0xDF:

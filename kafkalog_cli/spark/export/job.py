@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from kafkalog_cli.actions.export.files import MadeFile
 from kafkalog_cli.actions.export.progress import progress_of, state_of
 from kafkalog_cli.actions.export.request import ExportRequest
-from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UnsupportedFormat, UsageError
 from kafkalog_cli.spark.export.plan import ExportPlan, Progress, check_outside, plan_export
-from kafkalog_cli.spark.export.task import ExportTask, Lines, PieceDone, SeenTask, TaskDone, Where
-from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
+from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
+from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.spark.splits import Task
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
-from kafkalog_cli.storage.publishing.record import ComingFile, Record
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord
 from kafkalog_cli.storage.strict_json import MOST_NUMBER, fields, integer, text
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What was exported, and what the caller reports about it.
+    """The exported files, and the facts that the caller reports about them.
 
     `completed`: files of an earlier run that was cut off after its commit and before it reported them; they are in
     place now. `untold`: the number of damaged places that are only counted. `gaps`: records deleted before they were
@@ -42,8 +42,8 @@ class ExportResult:
     files: list[MadeFile] = field(default_factory=list)
     damage: list[DamagedLog] = field(default_factory=list)
     untold: int = 0
-    notes: list[Note] = field(default_factory=list)
-    gaps: list[Note] = field(default_factory=list)
+    notes: list[ReadNote] = field(default_factory=list)
+    gaps: list[ReadNote] = field(default_factory=list)
     codes: frozenset[ExitCode] = frozenset()
     completed: tuple[MadeFile, ...] = ()
 
@@ -76,7 +76,7 @@ class Export:
         output: str,
         state_path: str | None,
         now_ms: int,
-        lines: Lines | None = None,
+        lines: LineRenderer | None = None,
         command: Sequence[str] = (),
     ) -> None:
         self._fs = fs
@@ -88,7 +88,7 @@ class Export:
         self._lines = lines
         self._what = {**request.what, **({} if state_path else {"command": list(command)})}
 
-    def run(self, sessions: Sessions, watcher: Watcher | None = None) -> ExportResult:
+    def run(self, sessions: Sessions, watcher: JobWatcher | None = None) -> ExportResult:
         """Export, and commit. Raises Refused, Locked, UsageError, DamagedLog, NotChanged, NoSpace, HalfPublished."""
         self._request.check()
         check_outside(self._fs, self._output, "the output", self._partitions)
@@ -111,7 +111,7 @@ class Export:
                 raise
             return replace(result, completed=completed)
 
-    def _completed(self, out: OutputDirectory) -> tuple[Record | None, tuple[MadeFile, ...]]:
+    def _completed(self, out: OutputDirectory) -> tuple[RunRecord | None, tuple[MadeFile, ...]]:
         """Complete the commit of an earlier run; return its record, and the files that the earlier run did not report.
 
         Returns (None, ()) for an empty output without a record. Raises Refused if an output without a record has files,
@@ -144,7 +144,7 @@ class Export:
             reason = "an earlier run was cut off after its commit, and is complete now; what it made is not noted"
             raise UnsupportedFormat(path=f"{self._output}/{one.path}", reason=reason) from error
 
-    def _other(self, out: OutputDirectory, record: Record) -> Exception:
+    def _other(self, out: OutputDirectory, record: RunRecord) -> Exception:
         if self._state_path is None:
             reason = "an earlier run was cut off after its commit, and is complete now; it was another command"
             return Refused(path=out.path, reason=reason)
@@ -153,20 +153,20 @@ class Export:
         return UsageError(reason=f"{self._state_path} is of an export with {said}: all runs into it must agree in that")
 
     def _tasks(
-        self, staging: str, out: OutputDirectory, plan: ExportPlan, sessions: Sessions, watcher: Watcher | None
+        self, staging: str, out: OutputDirectory, plan: ExportPlan, sessions: Sessions, watcher: JobWatcher | None
     ) -> list[TaskDone]:
         if not plan.tasks:
             return []
         sizes = [sum(piece.size_bytes for piece in task) for task in plan.tasks]
-        work = ExportTask(self._request, Where(staging, out.new_file()), self._lines, sum(sizes))
+        work = ExportTask(self._request, StagingPlace(staging, out.new_file()), self._lines, sum(sizes))
         items = [SeenTask(task, tuple(plan.seen[path] for path in _paths(task))) for task in plan.tasks]
         with sessions() as spark:
-            return run_tasks(spark, items, work, Watch(watcher, "export", sizes))
+            return run_tasks(spark, items, work, JobWatch(watcher, "export", sizes))
 
-    def _record(self, out: OutputDirectory, run: str, result: ExportResult, progress: Progress) -> Record:
+    def _record(self, out: OutputDirectory, run: str, result: ExportResult, progress: Progress) -> RunRecord:
         coming = tuple(ComingFile(one.staged, one.path, one.facts) for one in result.files)
         state: dict[str, Any] = state_of(progress) if self._state_path is not None else {}
-        return Record(out.path, run, self._what, state, coming)
+        return RunRecord(out.path, run, self._what, state, coming)
 
     @staticmethod
     def _abandon(out: OutputDirectory, run: str) -> None:

@@ -12,12 +12,12 @@ from kafkalog_cli.actions.export.progress import LogProgress, change_since
 from kafkalog_cli.actions.export.request import ExportRequest
 from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.partition_facts import topic_id_of
-from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.actions.read.growing_end import growing_end
-from kafkalog_cli.actions.same_place import Sight, Sights
+from kafkalog_cli.actions.same_place import PartitionIdentities, PartitionIdentity
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.errors import NothingSelected, Refused
-from kafkalog_cli.spark.offsets import LogRange, check_unique, name_of, served_partitions
+from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of, served_partitions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.names import ROOT_KINDS, FileKind
@@ -33,12 +33,12 @@ _MOST_NAMED = 3
 class ExportPlan(NamedTuple):
     """The tasks, the largest first. `gaps`: records that were deleted before they were exported.
 
-    `begun` has the progress of all logs. `seen` has the Sight of each partition that is read, by its path.
+    `begun` has the progress of all logs. `seen` has the PartitionIdentity of each partition that is read, by its path.
     """
 
     tasks: list[Task]
-    seen: dict[str, Sight]
-    gaps: list[Note]
+    seen: dict[str, PartitionIdentity]
+    gaps: list[ReadNote]
     begun: Progress
 
 
@@ -81,8 +81,8 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
     Raises Refused if a log is not the one in `known`, and the exceptions of `open_read`.
     """
     ranges, begun = [], dict(known)
-    gaps: list[Note] = []
-    refused: list[Note] = []
+    gaps: list[ReadNote] = []
+    refused: list[ReadNote] = []
     views = BrokerViews(fs)
     for one in partitions:
         if not one.segments:
@@ -94,24 +94,24 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
         if progress is not None:
             change = change_since(fs, one, bounds, topic_id, progress, view)
             if change is not None:
-                (gaps if change.is_gap else refused).append(Note("log-changed", one.path, change.reason))
+                (gaps if change.is_gap else refused).append(ReadNote("log-changed", one.path, change.reason))
             first = max(first, progress.next_offset)
         begun[one.topic, one.number] = (progress or LogProgress(first))._replace(
             next_offset=first, topic_id=topic_id or (progress.topic_id if progress else None)
         )
         end = growing_end(fs, one, request.isolation) if request.is_incremental else None
-        wanted = _wanted(fs, LogRange(one, first, end, bounds.end, view), request)
+        wanted = _wanted(fs, OffsetRange(one, first, end, bounds.end, view), request)
         if wanted is not None:
             ranges.append(wanted)
     if refused:
         raise _refusal(refused)
     tasks = tasks_of(fs, ranges, None, None, times=TIMES_OF_FILES)
     tasks.sort(key=lambda task: -sum(piece.size_bytes for piece in task))
-    sights = Sights(fs, socket.gethostname())
+    sights = PartitionIdentities(fs, socket.gethostname())
     return ExportPlan(tasks, {one.partition.path: sights.of(one.partition.path) for one in ranges}, gaps, begun)
 
 
-def _wanted(fs: Filesystem, whole: LogRange, request: ExportRequest) -> LogRange | None:
+def _wanted(fs: Filesystem, whole: OffsetRange, request: ExportRequest) -> OffsetRange | None:
     """Return the part of a log that the request asks for; None if it is empty."""
     wanted = request.range
     first = max(whole.first, wanted.from_offset or 0)
@@ -127,7 +127,7 @@ def _wanted(fs: Filesystem, whole: LogRange, request: ExportRequest) -> LogRange
     return whole._replace(first=first, end=end)
 
 
-def _refusal(refused: list[Note]) -> Refused:
+def _refusal(refused: list[ReadNote]) -> Refused:
     first = refused[0]
     more = ", ".join(note.path for note in refused[1:_MOST_NAMED])
     others = f" (and {len(refused) - 1} more: {more}{', ...' if len(refused) > _MOST_NAMED else ''})"

@@ -13,10 +13,10 @@ from kafkalog_cli.actions.export.files import MadeFile, PartitionFiles, Source, 
 from kafkalog_cli.actions.export.progress import record_digest
 from kafkalog_cli.actions.export.request import ExportRequest, FileFormat, OnDamage
 from kafkalog_cli.actions.partition_facts import topic_id_of
-from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import ReadRequest
-from kafkalog_cli.actions.same_place import Sight, Sights
+from kafkalog_cli.actions.same_place import PartitionIdentities, PartitionIdentity
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
@@ -34,14 +34,14 @@ MOST_TOLD = 1000
 Render = Callable[[RecordBlock], bytes]
 
 
-class Lines(Protocol):
+class LineRenderer(Protocol):
     """Renders records as lines; Spark sends it to every worker."""
 
     def of_segment(self, partition: Partition, name: str, *, is_seven: bool) -> Render:
         """Return the function that renders the blocks of a segment file, a line per record."""
 
 
-class Where(NamedTuple):
+class StagingPlace(NamedTuple):
     """The staging directory, and the attributes of the files in it."""
 
     staging: str
@@ -52,7 +52,7 @@ class SeenTask(NamedTuple):
     """The pieces of a task, and what the driver saw of their partitions."""
 
     pieces: Task
-    seen: tuple[Sight, ...]
+    seen: tuple[PartitionIdentity, ...]
 
 
 class PieceDone(NamedTuple):
@@ -79,13 +79,13 @@ class TaskDone(NamedTuple):
     pieces: list[PieceDone]
     damage: list[DamagedLog]
     untold: int
-    notes: list[Note]
+    notes: list[ReadNote]
 
 
 class ExportTask:
     """The work of a task; Spark sends it to every worker. `job_bytes` is what all tasks together read."""
 
-    def __init__(self, request: ExportRequest, where: Where, lines: Lines | None, job_bytes: int) -> None:
+    def __init__(self, request: ExportRequest, where: StagingPlace, lines: LineRenderer | None, job_bytes: int) -> None:
         self._request = request
         self._job_bytes = job_bytes
         self._where = where
@@ -97,7 +97,7 @@ class ExportTask:
         Raises Refused if the worker sees another partition than the driver.
         """
         fs = RealFilesystem()
-        sights = Sights(fs, socket.gethostname())
+        sights = PartitionIdentities(fs, socket.gethostname())
         for seen in task.seen:
             sights.check(seen)
         choice = KernelChoice()
@@ -131,7 +131,7 @@ class _PieceExport:
         self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, choice: KernelChoice, views: BrokerViews
     ) -> None:
         self.damage: list[DamagedLog] = []
-        self.notes: list[Note] = []
+        self.notes: list[ReadNote] = []
         self._fs = fs
         self._piece = piece
         self._request = request
@@ -145,7 +145,7 @@ class _PieceExport:
         self._log = LogRead(fs, self._partition, wanted, choice, self._view)
         self._last_offset: int | None = None
 
-    def run(self, files: PartitionFiles, lines: Lines | None) -> PieceDone:
+    def run(self, files: PartitionFiles, lines: LineRenderer | None) -> PieceDone:
         log = self._log
         is_json = self._request.format is FileFormat.JSON
         codes: set[ExitCode] = set()

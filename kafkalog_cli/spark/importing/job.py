@@ -20,21 +20,21 @@ from kafkalog_cli.actions.importing.request import ImportRequest
 from kafkalog_cli.actions.importing.results import ImportPlan, ImportResult, JobDone
 from kafkalog_cli.actions.importing.scattering import Part, Places
 from kafkalog_cli.actions.partition_facts import places_of_partitions
-from kafkalog_cli.actions.read.committed import Note
+from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import NothingSelected, PathNotFound
 from kafkalog_cli.spark.importing.processes import built
 from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
-from kafkalog_cli.spark.jobs import Watch, Watcher, run_tasks
+from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.storage.changing.lock import LockPolicy
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import WritableFilesystem
-from kafkalog_cli.storage.publishing.new_partitions import Completed, NewPartition, NewPartitions
+from kafkalog_cli.storage.publishing.new_partitions import Completed, NewPartitions, StagedPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Tasks = Callable[[Sequence[Job], BuildTask, Watch], list[JobDone]]
+Tasks = Callable[[Sequence[Job], BuildTask, JobWatch], list[JobDone]]
 """Runs the work for each job."""
 Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 """Starts a session; called only if there is work."""
@@ -70,7 +70,7 @@ class Import:
         self._repeat = repeat
         self._new = NewPartitions(fs, log_dir, policy)
         self._run = run or new_run_id("import", now_ms)
-        self._notes: list[Note] = []
+        self._notes: list[ReadNote] = []
 
     def plan(self, files: Sequence[InputFile]) -> ImportResult:
         """Return what would be imported; nothing is locked or changed. Raises as `run`."""
@@ -80,7 +80,7 @@ class Import:
         return ImportResult(plan, notes=(*self._notes, *planner.notes))
 
     def run(
-        self, find: Callable[[], Sequence[InputFile]], sessions: Sessions, watcher: Watcher | None = None
+        self, find: Callable[[], Sequence[InputFile]], sessions: Sessions, watcher: JobWatcher | None = None
     ) -> ImportResult:
         """Import the files that `find` returns, and commit.
 
@@ -135,7 +135,7 @@ class Import:
 
     def publish(self, done: Sequence[JobDone]) -> Completed:
         """Publish the partitions. Raises as NewPartitions.publish; partitions that are not committed are removed."""
-        made = [NewPartition(one.topic, one.partition, one.staged, one.inode) for one in done]
+        made = [StagedPartition(one.topic, one.partition, one.staged, one.inode) for one in done]
         what = {"command": self._command, "repeat": self._repeat}
         return self._new.publish(self._run, made, what, replaces_empty=self._request.replace_empty)
 
@@ -147,7 +147,7 @@ class Import:
         jobs = jobs_of_files(files, self._request)
         left_out = sorted({name for file in files for name in file.left_out})
         if left_out:
-            self._notes.append(Note("columns", files[0].path, f"left out: no record has {', '.join(left_out)}"))
+            self._notes.append(ReadNote("columns", files[0].path, f"left out: no record has {', '.join(left_out)}"))
         plan = ImportPlan(tuple(files), None, keep_offsets=self._request.keeps_offsets(files))
         return plan if jobs is None else self._with_jobs(plan, planner, jobs)
 
@@ -159,7 +159,7 @@ class Import:
         return replace(plan, jobs=tuple(jobs), ids=ids)
 
     def _built(
-        self, plan: ImportPlan, planner: Planner, sessions: Sessions, watcher: Watcher | None
+        self, plan: ImportPlan, planner: Planner, sessions: Sessions, watcher: JobWatcher | None
     ) -> tuple[ImportPlan, list[JobDone]]:
         where = Where(self._new.log_dir, self._run, self._policy)
         with ExitStack() as stack:
@@ -176,12 +176,14 @@ class Import:
                     batch_bytes=request.batch_bytes,
                 )
                 items = list(enumerate(plan.files))
-                watch = Watch(watcher, "sort", [file.size_bytes for file in plan.files])
+                watch = JobWatch(watcher, "sort", [file.size_bytes for file in plan.files])
                 found = run_tasks(spark, items, ScatterTask(where, places), watch)
                 plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
             return plan, self._build(plan, planner, partial(run_tasks, spark), watcher)
 
-    def _build(self, plan: ImportPlan, planner: Planner, tasks: Tasks, watcher: Watcher | None = None) -> list[JobDone]:
+    def _build(
+        self, plan: ImportPlan, planner: Planner, tasks: Tasks, watcher: JobWatcher | None = None
+    ) -> list[JobDone]:
         """Build the partitions, the largest first. Raises as BuildTask."""
         assert plan.jobs is not None
         told = ids_of_files(plan.files, self._request)
@@ -193,19 +195,19 @@ class Import:
         where = Where(self._new.log_dir, self._run, self._policy)
         sizes = [job.size_bytes for job in jobs]
         work = BuildTask(where, styles, sum(sizes), proves=self._request.prove)
-        return sorted(tasks(jobs, work, Watch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
+        return sorted(tasks(jobs, work, JobWatch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
 
-    def _of_times(self, done: Sequence[JobDone]) -> list[Note]:
+    def _of_times(self, done: Sequence[JobDone]) -> list[ReadNote]:
         """Return notes on timestamps in another unit than ms, and on partitions that retention will empty."""
         found = []
         for one in done:
             path = f"{self._new.log_dir}/{one.topic}-{one.partition}"
             if one.built.odd_time is not None:
-                found.append(Note("time-unit", path, one.built.odd_time.warning))
+                found.append(ReadNote("time-unit", path, one.built.odd_time.warning))
             config = self._source.topic_config(self._new.log_dir, one.topic)
             limit = config.local_retention_ms
             if config.is_deleted and 0 <= limit < self._now_ms - one.built.newest_ms and one.built.newest_ms >= 0:
                 setting = config["retention.ms"].explanation
                 told = f"all of its records are older than {setting}: a broker deletes them soon after it starts"
-                found.append(Note("retention", path, told))
+                found.append(ReadNote("retention", path, told))
         return found

@@ -29,7 +29,7 @@ def built(jobs: Sequence[Job], work: Callable[[Job], JobDone]) -> list[JobDone]:
     Processes are used, not threads, because compiled kernels do only a part of the work.
 
     Each process takes the locks that it needs. When one fails, the others end. Raises the exceptions of `work`, and
-    NotChanged if a process was killed; directories that were started are then left behind.
+    NotChanged if a process was killed; the directories of unfinished partitions then stay.
     """
     count = min(len(jobs), _cores(), MOST_PROCESSES)
     # On other systems a process starts from scratch and imports all modules, which takes as long as a second of work.

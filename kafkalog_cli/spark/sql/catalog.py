@@ -22,7 +22,7 @@ from kafkalog_cli.spark.schema import (
     KAFKA_COLUMNS,
     RECORDS,
     SIZE_COLUMNS,
-    Column,
+    SourceColumn,
     columns_named,
     spark_schema,
 )
@@ -48,7 +48,7 @@ class Reading(NamedTuple):
     include_control: bool = False
 
 
-class View(NamedTuple):
+class SqlView(NamedTuple):
     """A view of a topic (`table` is None) or of a table; `partitions` are the partitions that it is read from."""
 
     name: str
@@ -71,7 +71,7 @@ class View(NamedTuple):
     def dataframe(
         self, spark: SparkSession, used: frozenset[str], reading: Reading, wanted: ScanRange | None = None
     ) -> DataFrame:
-        """Return all columns, of which only those in `used` are read; the others are null.
+        """Return all columns, of which only the columns in `used` are read; the others are null.
 
         For a topic, `wanted` limits the records and must not be empty; None: all records. Raises UsageError if a
         partition is found twice.
@@ -108,7 +108,7 @@ def _expression(field: Any, *, is_read: bool) -> str:
     return field.name if is_read else f"cast(null as {field.dataType.simpleString()}) as {field.name}"
 
 
-def topic_columns(mode: Mode) -> tuple[Column, ...]:
+def topic_columns(mode: Mode) -> tuple[SourceColumn, ...]:
     """Return the columns of a topic's view."""
     columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS)
     return (*columns, FAULT) if mode is Mode.PERMISSIVE else columns
@@ -129,7 +129,7 @@ class Catalog:
     def _fold(self, name: str) -> str:
         return name if self.case_sensitive else name.casefold()
 
-    def find(self, name: str) -> View | None:
+    def find(self, name: str) -> SqlView | None:
         """Return the view with this name; None if there is none. Raises UsageError if two topics have the name."""
         topics = [topic for topic in self._topics if self._fold(topic) == self._fold(name)]
         if len(topics) > 1:
@@ -138,19 +138,19 @@ class Catalog:
                 " --conf spark.sql.caseSensitive=true tells them apart"
             )
         if topics:
-            return View(topics[0], None, tuple(self._topics[topics[0]]))
+            return SqlView(topics[0], None, tuple(self._topics[topics[0]]))
         return self.find_table(name)
 
-    def find_table(self, name: str) -> View | None:
+    def find_table(self, name: str) -> SqlView | None:
         """Return the table with this name; None if there is none, or if there is no partition to read it from."""
         table = next((one for one in TABLES.values() if self._fold(one.name) == self._fold(name)), None)
         if table is None:
             return None
         partitions = [one for one in self._partitions if table.topic in (None, one.topic)]
-        return View(table.name, table, tuple(partitions)) if partitions or table.topic is None else None
+        return SqlView(table.name, table, tuple(partitions)) if partitions or table.topic is None else None
 
     def about(self, name: str, parts: Sequence[str]) -> str:
-        """Return the message for a name that is no view."""
+        """Return the message for a name that is not a view."""
         table = TABLES.get(self._fold(parts[-1]))
         if table is not None and table.topic is not None:
             return f"{name} is read from {table.topic}, which is not under these paths"

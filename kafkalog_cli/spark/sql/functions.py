@@ -1,4 +1,4 @@
-"""The functions of Spark that a query may call: those that were reviewed.
+"""The functions of Spark that a query may call, because they were reviewed.
 
 A function that is not listed is refused, so a new version of Spark cannot add an unnoticed way out.
 """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.spark.arrow_types import arrow_of
 from kafkalog_cli.spark.failures import without_state
-from kafkalog_cli.spark.sql.catalog import TABLE_DATABASE, Catalog, Reading, View
+from kafkalog_cli.spark.sql.catalog import TABLE_DATABASE, Catalog, Reading, SqlView
 from kafkalog_cli.spark.sql.confinement import Allowed, check_analysed, check_parsed
 from kafkalog_cli.spark.sql.plans import (
     VIEW,
@@ -166,7 +166,7 @@ class _Views:
     def __init__(self, spark: SparkSession, reading: Reading) -> None:
         self._spark = spark
         self._reading = reading
-        self._found: dict[tuple[str, ...], View] = {}
+        self._found: dict[tuple[str, ...], SqlView] = {}
 
     def add(self, name: tuple[str, ...], catalog: Catalog) -> None:
         """Add the view that the query calls `name`, if there is one. Raises UsageError."""

@@ -18,7 +18,7 @@ from kafkalog_cli.storage.log.rolling import ActiveSegment, Arriving, RollCause,
 from kafkalog_cli.storage.names import FileKind, segment_file_name
 from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.scan import Chunk, Generation
-from kafkalog_cli.storage.segments.segment_writer import SegmentIndexes
+from kafkalog_cli.storage.segments.segment_writer import GrowingIndexes
 
 _FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
@@ -61,7 +61,7 @@ class AppendTarget:
         has_indexes = self.size_bytes > 0 or segment.index_name in draft
         segment = log.active() if has_indexes else segment
         self.first_timestamp = _first_timestamp(draft, segment)
-        self.indexes = SegmentIndexes(
+        self.indexes = GrowingIndexes(
             self.base_offset, settings.index_interval_bytes, settings.segment_index_bytes, self.size_bytes
         )
         if has_indexes:
@@ -188,7 +188,7 @@ class AppendedLog:
         self._take_snapshot()
         settings = self._settings
         self._base_offset, self._size_bytes, self._first_timestamp = base_offset, 0, NO_TIMESTAMP
-        self._indexes = SegmentIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
+        self._indexes = GrowingIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
         self._txn_index = b""
         self._file = self._run.growing(names[0])
         self.rolled.append(Rolled(base_offset, cause))

@@ -120,7 +120,7 @@ class NameChanges:
         self._directories.add(path.rpartition("/")[0])
 
     def sync(self) -> None:
-        """Sync all recorded directories, deeper ones first: a file that was moved into one of them must not be lost."""
+        """Sync all recorded directories, the deepest first: a file that was moved into one of them must not be lost."""
         for directory in sorted(self._directories, key=len, reverse=True):
             sync_directory(self._fs, directory)
         self._directories.clear()

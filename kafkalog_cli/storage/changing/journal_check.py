@@ -18,8 +18,9 @@ def check_changes(
 ) -> list[str | None]:
     """Return the present name of the file of each change; None for a file that does not exist yet.
 
-    Raises Refused if a file differs from the plan, or if a file to cut is a symbolic link or has a second hard link
-    (a backup by hard links shares the inode). Raises ValueError for a plan that contradicts itself.
+    Raises Refused if a file differs from the plan. Raises Refused too if a file to cut is a symbolic link or has a
+    second hard link, because a backup by hard links shares the inode. Raises ValueError for a plan that contradicts
+    itself.
     """
     walk = _Walk(fs, directory, before)
     return [walk.step(change) for change in changes]

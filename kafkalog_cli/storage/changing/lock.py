@@ -66,7 +66,7 @@ def import_owner(log_dir: str) -> LockOwner | None:
 
 
 class LockPolicy(NamedTuple):
-    """What to do if a lock is not free: wait up to `wait_ms` milliseconds.
+    """The policy if a lock is not free: wait up to `wait_ms` milliseconds.
 
     `assume_offline` (`--assume-offline`) permits to go on without a lock on a file system that does not support locks.
     It never overrides a lock that another process holds.
@@ -296,12 +296,13 @@ def _who(path: str, byte: int) -> str:
         owner = _owner_of(path, byte)
     except OSError:
         owner = None
-    pid = "" if owner is None or owner.pid is None else f", pid {owner.pid}"
+    pid = None if owner is None else owner.pid
     is_ours = byte in (CHECKPOINT_BYTE, IMPORT_BYTE) or path.endswith(f"{OWN_DIRECTORY}/{PARTITION_LOCK}")
     if is_ours or (owner is not None and not owner.is_exclusive):
-        return f"another run of kafkalog has it{pid}; let it end, or wait for it with --wait SECONDS"
-    who = f"a broker, or another program that wants it alone, has it{pid}"
-    return f"{who}; stop it first, or wait for that with --wait SECONDS"
+        run = "another run of kafkalog has it" + ("" if pid is None else f", pid {pid}")
+        return f"{run}; let it end, or wait for it with --wait SECONDS"
+    broker = "a broker" if pid is None else f"a broker (pid {pid})"
+    return f"{broker} uses this log directory. Stop it, or wait for it with --wait SECONDS"
 
 
 def _refusal(path: str, error: OSError) -> KafkalogError:

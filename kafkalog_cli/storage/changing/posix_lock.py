@@ -13,7 +13,7 @@ import threading
 from types import TracebackType
 from typing import NamedTuple
 
-from kafkalog_cli.storage.held_directories import Entry, link_in_the_way
+from kafkalog_cli.storage.held_directories import HeldEntry, link_in_the_way
 
 _HELD = (errno.EAGAIN, errno.EACCES)
 """Error numbers of a lock call if another process has the lock; POSIX allows both."""
@@ -62,7 +62,7 @@ class PosixLock:
         self.release()
 
 
-def take_lock(entry: Entry, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
+def take_lock(entry: HeldEntry, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
     """Lock one byte of the file at `entry` without waiting. A missing file is created with its directory's owner.
 
     Raises BlockingIOError if another process, or another holder in this process, has the lock. Raises another OSError
@@ -93,7 +93,7 @@ def descriptor_of(path: str) -> int | None:
         return None if file is None else file.descriptors[0]
 
 
-def _locked_file(entry: Entry, path: str) -> tuple[tuple[int, int], _LockedFile]:
+def _locked_file(entry: HeldEntry, path: str) -> tuple[tuple[int, int], _LockedFile]:
     try:
         # Look the file up before opening it: closing a second descriptor would release the locks of this process.
         status = entry.status()
@@ -127,7 +127,7 @@ def _check(status: os.stat_result, path: str) -> None:
         raise OSError(errno.ENXIO, "not a regular file", path)
 
 
-def _open(entry: Entry) -> int:
+def _open(entry: HeldEntry) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
     try:
         return os.open(entry.name, flags, dir_fd=entry.directory)
@@ -145,7 +145,7 @@ def _open(entry: Entry) -> int:
     return descriptor
 
 
-def _give_away(entry: Entry, descriptor: int) -> None:
+def _give_away(entry: HeldEntry, descriptor: int) -> None:
     """Give the new file the owner, group and rw bits of its directory: a broker must be able to open root's file."""
     directory = os.fstat(entry.directory)
     status = os.fstat(descriptor)

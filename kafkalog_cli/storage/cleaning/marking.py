@@ -304,6 +304,6 @@ def _rows_with_horizon(block: RecordBlock, *, with_legacy: bool) -> list[int]:
 def _bits_for(read_bytes: int, all_bytes: int) -> int:
     """Return the number of bits that split the keys into slices that may fit, 1 to 6.
 
-    The table became full after `read_bytes` of `all_bytes`.
+    The table was full after `read_bytes` of `all_bytes`.
     """
     return max(1, min(6, (all_bytes // max(1, read_bytes)).bit_length()))

@@ -11,7 +11,7 @@ from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.storage.fs import WritableFile
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
-from kafkalog_cli.storage.segments.segment_writer import SegmentIndexes
+from kafkalog_cli.storage.segments.segment_writer import GrowingIndexes
 
 _BUFFER_BYTES = 1 << 20
 
@@ -87,7 +87,7 @@ class CleanedSegments:
 
     def _begin(self, base_offset: int) -> None:
         self._base_offset = base_offset
-        self._indexes = SegmentIndexes(base_offset, self._limits.interval_bytes, self._limits.segment_index_bytes)
+        self._indexes = GrowingIndexes(base_offset, self._limits.interval_bytes, self._limits.segment_index_bytes)
         self._log = self._files.create(self._name(FileKind.LOG), self._mtime_ms)
         self._pending = bytearray()
         self._written = self.position = 0

@@ -29,7 +29,7 @@ class SoughtKeys:
 
 
 class KeyFinder:
-    """Finds records by key; `numbers` has the number of each key. Not thread-safe."""
+    """Finds records by key; `numbers` has the number of each key. Threads must not share it."""
 
     def __init__(self, numbers: Mapping[bytes, int]) -> None:
         self._numbers = numbers

@@ -27,7 +27,7 @@ from kafkalog_cli.storage.reading.large_batch import is_large_batch_valid
 from kafkalog_cli.storage.reading.read import BatchRecords
 from kafkalog_cli.storage.reading.scan import Chunk, Scan
 from kafkalog_cli.storage.segments.log_end import HeaderChain
-from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET, SegmentIndexes
+from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET, GrowingIndexes
 
 _READ_BEYOND = (FaultKind.UNREADABLE, FaultKind.INVALID_MAGIC)
 """Faults of a header after which a broker still reads the bytes of the batch."""
@@ -47,7 +47,7 @@ class LoadSettings:
     """Whether older segments are in tiered storage: the log then starts at the checkpoint's log start offset."""
 
 
-class Recovered(NamedTuple):
+class SegmentRecovery(NamedTuple):
     """Result of a segment's recovery; `end_offset` is the offset after the last v2 batch, None if there is none."""
 
     cut_bytes: int
@@ -258,7 +258,7 @@ class LoadedSegment:
 
     # -- recovery
 
-    def recover(self, state: ProducerState, epochs: LeaderEpochs) -> Recovered:
+    def recover(self, state: ProducerState, epochs: LeaderEpochs) -> SegmentRecovery:
         """Cut the log after its last valid batch and rebuild the indexes (LogSegment.recover).
 
         `state` is the producer state at the base offset; it is updated to the new end. Raises InvalidOffset,
@@ -274,7 +274,7 @@ class LoadedSegment:
         self._take(rebuilt)
         self.draft.put(self.index_name, rebuilt.offset_index)
         self.draft.put(self.time_index_name, rebuilt.time_index)
-        return Recovered(cut_bytes, rebuilt.end_offset)
+        return SegmentRecovery(cut_bytes, rebuilt.end_offset)
 
     def _take(self, rebuilt: Rebuilt) -> None:
         self._offset_index = OffsetIndex(rebuilt.offset_index, self.base_offset)
@@ -313,7 +313,7 @@ class LoadedSegment:
         rebuilt until then, and LoadFailed.
         """
         settings = self._settings
-        indexes = SegmentIndexes(self.base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
+        indexes = GrowingIndexes(self.base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
         aborted: list[txnindex.AbortedTxn] = []
 
         def note(transaction: CompletedTxn) -> None:
@@ -340,7 +340,7 @@ class LoadedSegment:
         return rebuilt
 
     def _read_valid(
-        self, log: ReadableFile, indexes: SegmentIndexes, producers: ProducerReplay, epochs: LeaderEpochs
+        self, log: ReadableFile, indexes: GrowingIndexes, producers: ProducerReplay, epochs: LeaderEpochs
     ) -> tuple[int, InvalidOffset | SegmentOverflow | None]:
         """Process batches up to the first that is invalid or that the indexes refuse.
 
@@ -363,7 +363,7 @@ class LoadedSegment:
             position = end_position(odd, 1)
 
     def _take_valid(
-        self, chunk: Chunk, indexes: SegmentIndexes, producers: ProducerReplay, epochs: LeaderEpochs
+        self, chunk: Chunk, indexes: GrowingIndexes, producers: ProducerReplay, epochs: LeaderEpochs
     ) -> tuple[int, InvalidOffset | SegmentOverflow | None] | None:
         """Process the valid batches of a chunk; None if that is all of them.
 

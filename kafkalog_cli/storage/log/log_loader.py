@@ -137,7 +137,7 @@ class LogLoader:
         if not is_known:
             return
         if base_offset != min(bases):
-            # LocalLog.replaceSegments compares only the first new segment with the old one, and so forgets a later
+            # LocalLog.replaceSegments compares only the first new segment with the old segment, and so forgets a later
             # part that has the old base offset.
             self._segments.pop(base_offset, None)
         if base_offset not in bases:

@@ -36,7 +36,7 @@ class RetentionLimits(NamedTuple):
     deletes: bool = True
 
 
-class LogBounds(NamedTuple):
+class RetentionBounds(NamedTuple):
     """Offsets of a log: its start, its end, and its high watermark."""
 
     log_start_offset: int
@@ -57,7 +57,7 @@ class Retention(NamedTuple):
 
 def retain(
     segments: Sequence[RetainedSegment],
-    bounds: LogBounds,
+    bounds: RetentionBounds,
     limits: RetentionLimits,
     now_ms: int,
     largest_timestamp: Callable[[int], int],
@@ -96,7 +96,7 @@ class _Excess:
 class _Log:
     """The segments of a log during retention; the first `len(passes)` of them are removed."""
 
-    def __init__(self, segments: Sequence[RetainedSegment], bounds: LogBounds) -> None:
+    def __init__(self, segments: Sequence[RetainedSegment], bounds: RetentionBounds) -> None:
         self.segments = segments
         self.passes: list[RetentionPass] = []
         self.rolls = False

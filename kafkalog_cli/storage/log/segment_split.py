@@ -11,7 +11,7 @@ from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, Segme
 from kafkalog_cli.storage.log.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.segments.log_end import HeaderChain
-from kafkalog_cli.storage.segments.segment_writer import SegmentIndexes
+from kafkalog_cli.storage.segments.segment_writer import GrowingIndexes
 
 MAX_MAGIC = 2
 
@@ -22,7 +22,7 @@ class _Part(NamedTuple):
     base_offset: int
     position: int
     size_bytes: int
-    indexes: SegmentIndexes
+    indexes: GrowingIndexes
 
 
 def split_segment(
@@ -68,7 +68,7 @@ def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iter
         while row < len(batches):
             first = batches[row]
             base_offset = segment.first_offset(log, first)
-            indexes = SegmentIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
+            indexes = GrowingIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
             # Positions in the indexes count from the start of the new file.
             moved = [batch._replace(position=batch.position - first.position) for batch in batches[row:]]
             done, error = indexes.add(BatchColumns.from_rows(moved), len(moved))

@@ -8,14 +8,14 @@ from typing import Any
 
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.publishing.new_partitions import is_staged, record_of
-from kafkalog_cli.storage.publishing.record import ComingFile, Record
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
 class ImportLeftovers:
     """Staged partitions in a log directory; `run` is the interrupted committed run, None if there is none.
 
-    `coming` lists the partitions of this run that are not in their places yet, `lost` the names of those that a
+    `coming` lists the partitions of this run that are not in their places yet, `lost` the names of partitions that a
     broker has removed since. `what` is the caller's data in the record of the run. `stale` lists the directories of
     runs that are not committed, or that are at work; without a `run` only `stale` may have entries.
     """
@@ -53,6 +53,6 @@ def import_leftovers(fs: Filesystem, log_dir: str, directories: Iterable[str]) -
     )
 
 
-def _is_placed(fs: Filesystem, path: str, record: Record, name: str) -> bool:
+def _is_placed(fs: Filesystem, path: str, record: RunRecord, name: str) -> bool:
     status = fs.status(path)
     return status is not None and status.inode == record.state.get("inodes", {}).get(name)

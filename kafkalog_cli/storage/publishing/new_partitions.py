@@ -40,14 +40,14 @@ from kafkalog_cli.storage.names import (
     marked_directory_name,
     partition_directory_name,
 )
-from kafkalog_cli.storage.publishing.record import ComingFile, Record, read_record, record_bytes
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord, read_record, record_bytes
 from kafkalog_cli.storage.strict_json import anything, fields, integer, list_of, table, text
 
 _RECORD = FileKind.IMPORT_RECORD.value
 _RUN_DIGITS, _ATTEMPT_DIGITS, _CHECK_DIGITS = 12, 10, 10
 
 
-class NewPartition(NamedTuple):
+class StagedPartition(NamedTuple):
     """A complete partition in the log directory, under the name `staged`."""
 
     topic: str
@@ -130,7 +130,7 @@ def has_no_record(fs: Filesystem, path: str) -> bool:
     return logs == [(0, 0)]
 
 
-def record_of(fs: Filesystem, log_dir: str) -> Record | None:
+def record_of(fs: Filesystem, log_dir: str) -> RunRecord | None:
     """Return the record of a committed run that may not be complete, None if there is none.
 
     Raises the errors of `read_record`. A record that names anything but partitions that its run has built is
@@ -205,7 +205,7 @@ class NewPartitions:
         return 0
 
     def publish(
-        self, run: str, partitions: list[NewPartition], what: dict[str, Any], *, replaces_empty: bool = False
+        self, run: str, partitions: list[StagedPartition], what: dict[str, Any], *, replaces_empty: bool = False
     ) -> Completed:
         """Commit the run, whose partitions must all be on the disk, and move them to their places.
 
@@ -219,7 +219,7 @@ class NewPartitions:
             self._drop_lines(partitions)
             sync_directory(self._fs, self.log_dir)
             coming = tuple(ComingFile(one.staged, one.name) for one in partitions)
-            record = Record(self.log_dir, run, what, {"inodes": inodes, "aside": aside}, coming)
+            record = RunRecord(self.log_dir, run, what, {"inodes": inodes, "aside": aside}, coming)
             replace_file(self._fs, self.record_path, record_bytes(record), attributes_in(self._fs, self.log_dir))
         except (OSError, SyncFailed) as error:
             raise not_changed(self.log_dir, error) from error
@@ -244,8 +244,8 @@ class NewPartitions:
         placed = tuple(name for name, is_there in found if is_there)
         return Completed(placed, tuple(name for name, is_there in found if not is_there), record.what)
 
-    def _must_go(self, one: NewPartition, replaces_empty: bool) -> bool:
-        """Whether an empty partition must make room for this one. Raises Refused if anything else is in its place.
+    def _must_go(self, one: StagedPartition, replaces_empty: bool) -> bool:
+        """Whether an empty partition must make room for the new partition. Raises Refused if any other is in its place.
 
         Raises Refused too if the staged directory no longer exists, or is another one than was built.
         """
@@ -262,12 +262,12 @@ class NewPartitions:
             return True
         raise Refused(path=path, reason="it is there already")
 
-    def _drop_lines(self, partitions: list[NewPartition]) -> None:
+    def _drop_lines(self, partitions: list[StagedPartition]) -> None:
         """Remove checkpoint lines of earlier partitions with these names: a broker would use their offsets."""
         edits = [LineEdit(kind, one.topic, one.partition, None) for one in partitions for kind in OFFSET_CHECKPOINTS]
         change_lines(self._fs, self.log_dir, edits)
 
-    def _place(self, record: Record, one: ComingFile) -> bool:
+    def _place(self, record: RunRecord, one: ComingFile) -> bool:
         """Move a partition to its place; return False if it no longer exists. Raises Refused if the place is taken.
 
         Raises Refused too if another directory, or a link, has come in place of one that is moved. Names are checked

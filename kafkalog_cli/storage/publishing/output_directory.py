@@ -27,7 +27,7 @@ from kafkalog_cli.storage.changing.lock import LockPolicy, lock_own_directory
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.storage.named_places import check_named_directory, check_named_file
 from kafkalog_cli.storage.names import OWN_DIRECTORY
-from kafkalog_cli.storage.publishing.record import ComingFile, Record, read_record, record_bytes
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord, read_record, record_bytes
 
 _RECORD = "committed.json"
 _ABSENT = (FileNotFoundError, PathNotFound)
@@ -78,7 +78,7 @@ class OutputDirectory:
         """Whether the directory has nothing but kafkalog's own subdirectory."""
         return all(entry.path.rpartition("/")[2] == OWN_DIRECTORY for entry in self._fs.list_directory(self.path))
 
-    def record(self) -> Record | None:
+    def record(self) -> RunRecord | None:
         """Return the record of the last committed run, which may not be complete; None if there is none.
 
         Raises the errors of `read_record`, and Refused if the record is of another directory.
@@ -110,7 +110,7 @@ class OutputDirectory:
         """Return the attributes of new files in the output: owner, group and mode of the directory."""
         return attributes_in(self._fs, self.path)._replace(mtime_ns=self._now_ns)
 
-    def publish(self, record: Record) -> None:
+    def publish(self, record: RunRecord) -> None:
         """Commit the run, whose files must all be on the disk, and move them to their places.
 
         Raises NotChanged, NoSpace and Refused if the run is not committed. Raises HalfPublished, or Refused if a place
@@ -127,7 +127,7 @@ class OutputDirectory:
             raise not_changed(self.path, error) from error
         self.complete(record)
 
-    def complete(self, record: Record) -> Record:
+    def complete(self, record: RunRecord) -> RunRecord:
         """Move the remaining files of a committed run to their places; return the record without them.
 
         Raises HalfPublished, and Refused if another file is in such a place.
@@ -149,7 +149,7 @@ class OutputDirectory:
         self.abandon(record.run)
         return done
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: RunRecord) -> None:
         path = self._record_path
         parent = path.rpartition("/")[0] or "/"
         attributes = None
@@ -162,14 +162,14 @@ class OutputDirectory:
         if self._fs.status(path) is not None:
             raise Refused(path=path, reason="a file has this name already, and is not replaced")
 
-    def _place(self, record: Record, one: ComingFile) -> set[str]:
+    def _place(self, record: RunRecord, one: ComingFile) -> set[str]:
         """Move a file to its place and return the directories in which names changed. Raises Refused.
 
         The file gets its new name by a hard link, so it always has a name; without hard links it is renamed.
         """
         staged, path = f"{self.staging(record.run)}/{one.staged}", f"{self.path}/{one.path}"
         source, target = self._fs.status(staged), self._fs.status(path)
-        if source is None:  # the file is in its place, or was there and has been taken away since
+        if source is None:  # the file is in its place, or was there and has been removed since
             if target is None and self._fs.status(self.staging(record.run)) is None:
                 reason = f"{self.staging(record.run)} is gone, where a committed run had it"
                 raise Refused(path=path, reason=f"it is missing, and {reason}")

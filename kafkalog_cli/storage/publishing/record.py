@@ -39,7 +39,7 @@ class ComingFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RunRecord:
     """The record of a committed run.
 
     `output` is the directory. `what` says how its files are made, and `state` what they contain; both are data of the
@@ -53,7 +53,7 @@ class Record:
     coming: tuple[ComingFile, ...] = field(default=())
 
 
-def read_record(fs: Filesystem, path: str, form: Form = anything) -> Record | None:
+def read_record(fs: Filesystem, path: str, form: Form = anything) -> RunRecord | None:
     """Read the record in a file, None if the file does not exist. Raises UnsupportedFormat, Unreadable, OSError.
 
     `form` checks the parsed document further, for the caller's own data in it.
@@ -71,7 +71,7 @@ def read_record(fs: Filesystem, path: str, form: Form = anything) -> Record | No
         reason = f"it is not what an earlier run wrote, so where that ended is not known: {error}"
         raise UnsupportedFormat(path=path, reason=reason) from error
     coming = tuple(ComingFile(one["staged"], one["path"], one.get("facts")) for one in found["coming"])
-    return Record(found["output"], found["run"], found["what"], found["state"], coming)
+    return RunRecord(found["output"], found["run"], found["what"], found["state"], coming)
 
 
 def _below(most_names: int) -> Form:
@@ -110,7 +110,7 @@ _RECORD = fields({
 })  # fmt: skip
 
 
-def record_bytes(record: Record) -> bytes:
+def record_bytes(record: RunRecord) -> bytes:
     """Return the bytes of the record's file, which `read_record` reads. Raises Refused if they would be too many."""
     document = {
         "version": VERSION,

@@ -240,7 +240,7 @@ def _decode_seven(view: memoryview, start: int, end: int, batch: Batch, limits: 
 
 
 class _SevenSets:
-    """The messages of one compressed message of 0.7, including those in nested compressed messages."""
+    """The messages of one compressed message of 0.7, and of compressed messages nested in it."""
 
     def __init__(self, batch: Batch, limits: Limits) -> None:
         self._batch = batch

@@ -1,4 +1,4 @@
-"""Scan chunks and read their records ahead in threads, while the caller works on earlier ones. The order is kept."""
+"""Scan chunks and read their records ahead in threads, while the caller works on earlier chunks. The order is kept."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class ReadAhead:
         # If only batches are read, there is only one task at a time: the scan.
         threads = 1 if self._rows is None or is_small else max(2, min(os.cpu_count() or 1, MOST_THREADS))
         with _PIPELINES as running:
-            # Each reader has its own buffers, so with several logs at a time, later ones get fewer readers.
+            # Each reader has its own buffers, so with several logs at a time, later logs get fewer readers.
             more = (threads + SPARE_READERS) // running - 1
             readers = [reader, *(RecordReader(self._limits, strict=self._strict) for _ in range(more))]
             pipeline = _Pipeline(self._chunks, readers, self._rows, self._work)
@@ -140,7 +140,7 @@ class _Running:
         self._lock = Lock()
 
     def __enter__(self) -> int:
-        """Return the number of running pipelines, including this one."""
+        """Return the number of running pipelines, including this pipeline."""
         with self._lock:
             self._count += 1
             return self._count
@@ -171,7 +171,7 @@ class _Pipeline:
         self._waiting: deque[_Task] = deque()
         self._scanned: deque[_Scanned] = deque()
         self._held = 0
-        """Number of chunks in use, including the one that is being scanned. A large chunk counts as all of them."""
+        """Number of chunks in use, including the chunk that is being scanned. A large chunk counts as all of them."""
         self._is_scanning = self._is_over = self._is_stopped = False
         self._lock = Lock()
         self._for_threads, self._for_caller = Condition(self._lock), Condition(self._lock)

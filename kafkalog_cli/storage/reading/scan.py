@@ -124,7 +124,7 @@ class _Turns:
 class Scan:
     """The batches of one segment file from byte `start` to byte `end` (default: the end of the file).
 
-    The file is read in parts of `chunk_bytes`, or larger ones for larger batches. Iterate over the scan for chunks.
+    The file is read in parts of `chunk_bytes`, or larger parts for larger batches. Iterate over the scan for chunks.
     Damage does not raise; a device error is a fault with its range. Mirrors FileRecords.batches.
 
     After the iteration, `fault` is the reason why the chain of batches ended (None: the end of the file), and
@@ -155,7 +155,7 @@ class Scan:
         self._choice = choice or KernelChoice()
         self._deep = deep
         self.buffers = 1
-        """The number of chunks that may be in use at the same time, including the one that is being scanned."""
+        """The number of chunks that may be in use at the same time, including the chunk that is being scanned."""
         self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._kernels: Any = None
         self._job = LARGE_TURN.current()
@@ -204,7 +204,7 @@ class Scan:
     def _choose(self, scanned: Scanned, left: int, *, is_done: bool = True) -> None:
         """Choose the kernels for the remaining `left` bytes, from the rows per byte of the batches just scanned.
 
-        `is_done`: these batches are not among the remaining ones.
+        `is_done`: these batches are not among the remaining batches.
         """
         if self._kernels is not None or self._seven_base_offset is not None:
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch, wrap_int64
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.partition import Segment
@@ -52,8 +52,7 @@ class HeaderChain:
         if header is not None:
             self.fault = header
         elif rest > 0:
-            message = f"{rest} bytes that are no whole batch"
-            self.fault = Fault(FaultKind.TRAILING_BYTES, self.position, message, rest, "a batch", f"{rest} bytes")
+            self.fault = incomplete_batch(self.position, rest)
 
 
 class _Walk(NamedTuple):

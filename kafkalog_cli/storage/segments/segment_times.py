@@ -105,7 +105,7 @@ _TIMESTAMP = struct.Struct(">q")
 
 
 def _of_plain_headers(log: ReadableFile) -> tuple[int, int]:
-    """Return the largest timestamp of the v2 batches before the first unusual one, and the position of that one.
+    """Return the largest timestamp of the v2 batches before the first unusual batch, and that batch's position.
 
     It reads many headers at once if batches are small, and one page per header if they are large.
     """

@@ -16,7 +16,7 @@ MAX_RELATIVE_OFFSET = (1 << 31) - 1
 IndexError_ = InvalidOffset | SegmentOverflow | LoadFailed
 
 
-class SegmentIndexes:
+class GrowingIndexes:
     """The index entries of a segment, created as batches are appended (LogSegment.append, recover).
 
     A batch gets entries if it starts more than `index_interval_bytes` after the last batch with entries. Before the

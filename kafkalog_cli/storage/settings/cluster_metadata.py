@@ -11,13 +11,13 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.control import ControlRecord, decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, Unreadable, decode_api_message
+from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, UnreadableRecord, decode_api_message
 from kafkalog_cli.format.records import field_bytes
 from kafkalog_cli.format.varint import BadVarint, decode_unsigned
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.names import METADATA_TOPIC, partition_directory_name
-from kafkalog_cli.storage.open_transactions import Part, parts_to_replay
+from kafkalog_cli.storage.open_transactions import SegmentPart, parts_to_replay
 from kafkalog_cli.storage.partition import PartitionFile, Segment, open_partition
 from kafkalog_cli.storage.reading.read import RecordReader
 from kafkalog_cli.storage.reading.scan import Chunk, Scan
@@ -68,11 +68,11 @@ class ClusterMetadata:
     is_complete: bool = True
 
     def topic_of_id(self, topic_id: str) -> TopicState | None:
-        """Return the topic with an id, None if it does not exist (any more)."""
+        """Return the topic with an id, None if it does not exist or was deleted."""
         return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
     def partition(self, topic: str, partition: int) -> PartitionState | None:
-        """Return a partition by topic name and number, None if it does not exist (any more)."""
+        """Return a partition by topic name and number, None if it does not exist or was deleted."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
@@ -172,7 +172,7 @@ class _Replay:
                 return at == len(parts) and self._faults[-1][1].kind in _TORN
         return bool(segments) or start > 0
 
-    def _parts(self, segments: Sequence[Segment], start: int) -> list[Part]:
+    def _parts(self, segments: Sequence[Segment], start: int) -> list[SegmentPart]:
         """Return the parts of the log to read, from the offset index's entry for `start` on.
 
         If an index cannot be used, the segment is read from its beginning.
@@ -255,7 +255,9 @@ class _Replay:
         if _api_key(value) not in REPLAYED_TYPES:
             return True
         found = decode_api_message(CLUSTER_METADATA, value)
-        problem = found.message if isinstance(found, Unreadable) else self._image.replay(found.api_key, found.message)
+        problem = (
+            found.message if isinstance(found, UnreadableRecord) else self._image.replay(found.api_key, found.message)
+        )
         return problem is None or self._fault(path, _fault_of(batch, FaultKind.INVALID_RECORD, problem))
 
     def _fault(self, path: str, fault: Fault) -> bool:

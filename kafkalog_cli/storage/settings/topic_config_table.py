@@ -9,8 +9,8 @@ from kafkalog_cli.format.config_def import (
     ConfigType,
     ConfigValue,
     NotZero,
+    NumberRange,
     OneOf,
-    Range,
     ThrottledReplicas,
     Validator,
 )
@@ -29,11 +29,11 @@ _HOUR_MS = 60 * _MINUTE_MS
 _WEEK_MS = 7 * 24 * _HOUR_MS
 
 # Since 4.1 the minimum is 1 MiB (KIP-1030), but logs of older brokers, and tests, have smaller segments.
-_SEGMENT_BYTES = Range(14)
+_SEGMENT_BYTES = NumberRange(14)
 _POLICIES = OneOf(("compact", "delete"))
 _CODECS = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"))
 _TIMESTAMP_TYPES = OneOf(("CreateTime", "LogAppendTime"))
-_NOT_NEGATIVE, _POSITIVE = Range(0), Range(1)
+_NOT_NEGATIVE, _POSITIVE = NumberRange(0), NumberRange(1)
 
 INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
@@ -93,10 +93,10 @@ def _unset(name: str, valid: Validator | None = None) -> BrokerName:
 
 _ROWS = (
     _row("cleanup.policy", LIST, ("delete",), _POLICIES, "log.cleanup.policy"),
-    _row("compression.gzip.level", INT, -1, Range(1, 9, also=-1), "compression.gzip.level"),
-    _row("compression.lz4.level", INT, 9, Range(1, 17), "compression.lz4.level"),
+    _row("compression.gzip.level", INT, -1, NumberRange(1, 9, also=-1), "compression.gzip.level"),
+    _row("compression.lz4.level", INT, 9, NumberRange(1, 17), "compression.lz4.level"),
     _row("compression.type", STRING, "producer", _CODECS, "compression.type"),
-    _row("compression.zstd.level", INT, 3, Range(-131072, 22), "compression.zstd.level"),
+    _row("compression.zstd.level", INT, 3, NumberRange(-131072, 22), "compression.zstd.level"),
     _row("delete.retention.ms", LONG, 24 * _HOUR_MS, _NOT_NEGATIVE, "log.cleaner.delete.retention.ms"),
     _row("file.delete.delay.ms", LONG, _MINUTE_MS, _NOT_NEGATIVE, "log.segment.delete.delay.ms"),
     _row("flush.messages", LONG, _LONG_MAX, _POSITIVE, "log.flush.interval.messages"),
@@ -108,14 +108,14 @@ _ROWS = (
     _row("index.interval.bytes", INT, 4096, _NOT_NEGATIVE, "log.index.interval.bytes"),
     _row(INTERNAL_SEGMENT_BYTES, INT, None)._replace(is_internal=True),
     _row("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas()),
-    _row("local.retention.bytes", LONG, -2, Range(-2), "log.local.retention.bytes"),
-    _row("local.retention.ms", LONG, -2, Range(-2), "log.local.retention.ms"),
+    _row("local.retention.bytes", LONG, -2, NumberRange(-2), "log.local.retention.bytes"),
+    _row("local.retention.ms", LONG, -2, NumberRange(-2), "log.local.retention.ms"),
     _row("max.compaction.lag.ms", LONG, _LONG_MAX, _POSITIVE, "log.cleaner.max.compaction.lag.ms"),
     _row("max.message.bytes", INT, 1048588, _NOT_NEGATIVE, "message.max.bytes"),
     _row("message.timestamp.after.max.ms", LONG, _HOUR_MS, _NOT_NEGATIVE, "log.message.timestamp.after.max.ms"),
     _row("message.timestamp.before.max.ms", LONG, _LONG_MAX, _NOT_NEGATIVE, "log.message.timestamp.before.max.ms"),
     _row("message.timestamp.type", STRING, "CreateTime", _TIMESTAMP_TYPES, "log.message.timestamp.type"),
-    _row("min.cleanable.dirty.ratio", DOUBLE, 0.5, Range(0, 1), "log.cleaner.min.cleanable.ratio"),
+    _row("min.cleanable.dirty.ratio", DOUBLE, 0.5, NumberRange(0, 1), "log.cleaner.min.cleanable.ratio"),
     _row("min.compaction.lag.ms", LONG, 0, _NOT_NEGATIVE, "log.cleaner.min.compaction.lag.ms"),
     _row("min.insync.replicas", INT, 1, _POSITIVE, "min.insync.replicas"),
     _row("preallocate", BOOLEAN, False, None, "log.preallocate"),
@@ -123,13 +123,13 @@ _ROWS = (
     _row("remote.log.delete.on.disable", BOOLEAN, False),
     _row("remote.storage.enable", BOOLEAN, False),
     _row("retention.bytes", LONG, -1, None, "log.retention.bytes"),
-    _row("retention.ms", LONG, _WEEK_MS, Range(-1), None, (
+    _row("retention.ms", LONG, _WEEK_MS, NumberRange(-1), None, (
         _unset("log.retention.ms", NotZero())._replace(below_zero_is_unlimited=True),
         _in(_MINUTE_MS, "log.retention.minutes", None, NotZero())._replace(below_zero_is_unlimited=True),
         _in(_HOUR_MS, "log.retention.hours", 168, NotZero())._replace(below_zero_is_unlimited=True),
     )),
     _row("segment.bytes", INT, 1 << 30, _SEGMENT_BYTES, "log.segment.bytes"),
-    _row("segment.index.bytes", INT, 10 << 20, Range(4), "log.index.size.max.bytes"),
+    _row("segment.index.bytes", INT, 10 << 20, NumberRange(4), "log.index.size.max.bytes"),
     _row("segment.jitter.ms", LONG, 0, _NOT_NEGATIVE, None, (
         _unset("log.roll.jitter.ms", _NOT_NEGATIVE),
         _in(_HOUR_MS, "log.roll.jitter.hours", 0, _NOT_NEGATIVE),
@@ -154,7 +154,7 @@ FIXED_SETTINGS: dict[str, dict[str, ConfigValue]] = {
 
 
 def _broker(name: str, kind: ConfigType, default: ConfigValue, least: int | None = None) -> BrokerName:
-    return BrokerName(ConfigKey(name, kind, default, None if least is None else Range(least)))
+    return BrokerName(ConfigKey(name, kind, default, None if least is None else NumberRange(least)))
 
 
 BROKER_KEYS: dict[str, BrokerName] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kafkalog_cli.actions.reports.segment_walk import SegmentWalk, Stretch
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.actions.verify.log import LogCheck
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import BatchColumns
@@ -12,7 +12,7 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.partition import Segment
 
 
-class Onlooker(Protocol):
+class BatchListener(Protocol):
     """Receives the batches of a log in order; their CRCs may be unchecked, depending on the level.
 
     If `wants_records`, it also receives the records of batches whose CRCs are right, at any level. Records come before
@@ -28,28 +28,28 @@ class Onlooker(Protocol):
         """Receive the records of several batches."""
 
 
-class Together:
-    """A check and an onlooker as one LogObserver; the check receives the same calls as it would alone."""
+class BatchListeners:
+    """A check and a listener as one LogObserver; the check receives the same calls as it would alone."""
 
-    def __init__(self, check: LogCheck, onlooker: Onlooker) -> None:
-        self.wants_records = check.wants_records or onlooker.wants_records
+    def __init__(self, check: LogCheck, listener: BatchListener) -> None:
+        self.wants_records = check.wants_records or listener.wants_records
         self._check = check
-        self._onlooker = onlooker
+        self._listener = listener
 
     def begin(self, segment: Segment, next_offset: int | None) -> bool:
         """See LogObserver."""
         return self._check.begin(segment, next_offset)
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, batch_run: BatchRun) -> None:
         """See LogObserver."""
-        self._check.see(stretch)
-        self._onlooker.batches(stretch.batches)
+        self._check.see(batch_run)
+        self._listener.batches(batch_run.batches)
 
     def records(self, block: RecordBlock) -> None:
         """See LogObserver."""
         if self._check.wants_records:
             self._check.records(block)
-        self._onlooker.records(block)
+        self._listener.records(block)
 
     def end(self, walk: SegmentWalk, code: ExitCode) -> None:
         """See LogObserver."""

@@ -46,17 +46,17 @@ EXIT_CODE_MEANINGS: dict[ExitCode, str] = {
 
 
 def shell_word(text: str) -> str:
-    """`text` as one word of a command that is printed to be pasted: the only way in which names get into commands.
+    """Return `text` as one word of a printed command that a user may paste.
 
-    A name with a leading dash is given as a path, so that it is no option. Characters that a terminal would obey, or
-    that end the command in the text around it, become escapes of bash, zsh and ksh; to another shell they are a
-    harmless name that does not exist.
+    Every name in such a command is quoted here. A name with a leading dash becomes a path, so that it is not taken as
+    an option. Control characters and backticks become escapes of bash, zsh and ksh. Another shell takes the escapes as
+    the name of a file that does not exist.
     """
     return as_typed(f"./{text}" if text.startswith("-") else text)
 
 
 def as_typed(word: str) -> str:
-    """A word of a command line that the user has typed, which may be an option, as `shell_word` gives a name."""
+    """Quote a word that the user typed as `shell_word` does, but keep a leading dash: the word may be an option."""
     if "`" not in word and word.isprintable():
         return quote(word)
     return f"$'{''.join(map(_escaped, word))}'"

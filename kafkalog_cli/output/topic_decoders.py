@@ -32,7 +32,7 @@ class CoordinatorDecoder:
         self._release = version.schemas
 
     def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
-        """See KeyValueDecoder. What is decoded fits in memory: its size has a limit."""
+        """See KeyValueDecoder. The decoded record fits in memory, because its size has a limit."""
         return _in_pieces(self.parse(offset, key, value))
 
     def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
@@ -61,7 +61,7 @@ class ClusterMetadataDecoder:
         self._release = version.schemas
 
     def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
-        """See KeyValueDecoder. What is decoded fits in memory: its size has a limit."""
+        """See KeyValueDecoder. The decoded record fits in memory, because its size has a limit."""
         return _in_pieces(self.parse(offset, key, value))
 
     def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
@@ -82,7 +82,7 @@ class RemoteLogMetadataDecoder:
         self._package = "org.apache.kafka.common.record" + ("" if version.is_scala else ".internal")
 
     def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
-        """See KeyValueDecoder. What is decoded fits in memory: its size has a limit."""
+        """See KeyValueDecoder. The decoded record fits in memory, because its size has a limit."""
         return _in_pieces(self.parse(offset, key, value))
 
     def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:

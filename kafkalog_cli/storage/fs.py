@@ -89,8 +89,8 @@ class WritableFilesystem(Filesystem, FilesystemChanges, Protocol):
 def read_all(fs: Filesystem, path: str, limit_bytes: int | None = None) -> bytes:
     """Return the bytes of a small file (index, snapshot, checkpoint).
 
-    `limit_bytes` None: the largest size of a file of this name. Raises what `open_read` raises, Unreadable for a file
-    that is larger, since a part of it would tell something else, and OSError when the device fails.
+    `limit_bytes` None: the largest size of a file of this name. Raises what `open_read` raises, Unreadable for a larger
+    file, since a part of it would have another meaning, and OSError when the device fails.
     """
     with fs.open_read(path) as file:
         if limit_bytes is None:

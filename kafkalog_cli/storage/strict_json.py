@@ -14,7 +14,7 @@ Form = Callable[[Any], None]
 LIMIT_BYTES = MOST_DOCUMENT_BYTES
 MOST_NUMBER = (1 << 63) - 1
 _BYTES_OF_A_CONTAINER, _BYTES_OF_A_VALUE, _FEW = 32, 6, 100_000
-"""What kafkalog writes takes more bytes than these. Python's objects are much larger than what empty ones take here."""
+"""The least bytes of containers and values in documents of kafkalog. Python needs much more for the objects."""
 
 
 def parse(data: bytes) -> Any:
@@ -39,13 +39,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def text(value: Any) -> None:
     """Text that can be written: without the halves of characters that no file name has."""
     if type(value) is not str:
-        raise ValueError(f"{shown(value)} is no text")
+        raise ValueError(f"{shown(value)} is not text")
     value.encode("utf-8", "surrogateescape")
 
 
@@ -64,7 +64,7 @@ def integer(least: int = 0, most: int = MOST_NUMBER) -> Form:
 
     def check(value: Any) -> None:
         if type(value) is not int or not least <= value <= most:
-            raise ValueError(f"{shown(value)} is no number from {least} to {most}")
+            raise ValueError(f"{shown(value)} is not a number from {least} to {most}")
 
     return check
 
@@ -94,7 +94,7 @@ def list_of(form: Form) -> Form:
 
     def check(value: Any) -> None:
         if type(value) is not list:
-            raise ValueError(f"{shown(value)} is no list")
+            raise ValueError(f"{shown(value)} is not a list")
         for one in value:
             form(one)
 
@@ -106,7 +106,7 @@ def table(name_form: Form, form: Form) -> Form:
 
     def check(value: Any) -> None:
         if type(value) is not dict:
-            raise ValueError(f"{shown(value)} is no object")
+            raise ValueError(f"{shown(value)} is not an object")
         for name, one in value.items():
             name_form(name)
             form(one)
@@ -120,7 +120,7 @@ def fields(required: Mapping[str, Form], optional: Mapping[str, Form] | None = N
 
     def check(value: Any) -> None:
         if type(value) is not dict:
-            raise ValueError(f"{shown(value)} is no object")
+            raise ValueError(f"{shown(value)} is not an object")
         missing = [name for name in required if name not in value]
         if missing:
             raise ValueError(f"{missing[0]!r} is missing")

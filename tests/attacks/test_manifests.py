@@ -8,13 +8,11 @@ The partition's owner has the right to his own files and lines, so what is asked
 import copy
 import json
 import os
-import resource
-import subprocess
-import sys
 
 import pytest
 from evidence import SCALE
 from test_links import COMMANDS, PARTITION, RUN, facts, kafkalog, own, place  # noqa: F401
+from test_sizes import MOST_RSS_BYTES, measured
 
 from kafkalog_cli.storage.fs import RealFilesystem
 
@@ -293,9 +291,6 @@ def test_a_large_manifest_is_refused_before_it_is_read(place):
     path.write_bytes(b'{"format": "')
     os.truncate(path, 2 << 30)
     partition = str(place / "ld" / PARTITION)
-    done = subprocess.run(
-        [sys.executable, "-m", "kafkalog_cli", "undo", partition, RUN], capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 14, done.stderr
-    assert "2147483648 bytes" in done.stderr
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 600 << 10
+    text, peak = measured(f"undo {partition} {RUN}")
+    assert "2147483648 bytes" in text
+    assert peak < MOST_RSS_BYTES

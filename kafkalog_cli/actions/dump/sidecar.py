@@ -72,8 +72,8 @@ def check_time_index(
 ) -> Iterator[CheckedTime | GivesUp]:
     """Yield the entries up to the zero tail, each with the batch of its offset (DumpLogSegments.dumpTimeIndex).
 
-    `follows_whole_log`: for each entry the tool follows the batches to the end of the segment before it looks for the
-    offset among them, so it aborts at a batch behind it that has no valid size. It does so since Kafka 4.3.
+    `follows_whole_log`: the tool of Kafka 4.3 and later. For each entry it follows the batches to the end of the
+    segment before it looks for the offset, and aborts at any batch without a valid size.
     """
     previous = NO_TIMESTAMP
     chain = BatchChain(log) if follows_whole_log else None

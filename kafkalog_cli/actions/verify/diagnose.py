@@ -87,8 +87,8 @@ def with_path(found: Finding, path: str) -> Finding:
         "FILE_ASIDE": f"{own}.aside",
     }
     parts = found.next_step.split("`")
-    # Names that were filled in earlier are quoted, and may contain such words: commands are every second part, because
-    # no name brings a backtick of its own (see `shell_word`).
+    # Names that were filled in earlier may contain placeholders, but they are quoted. Commands are every second part,
+    # because `shell_word` leaves no backtick in a name.
     parts[1::2] = (_PLACEHOLDER.sub(lambda one: _filled(one.group(), words), part) for part in parts[1::2])
     step = "`".join(parts)
     return found if step == found.next_step else replace(found, next_step=step)

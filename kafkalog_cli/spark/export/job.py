@@ -62,7 +62,7 @@ _MADE = fields({
     "topic": text, "partition": integer(-1, (1 << 31) - 1), "first_offset": _OFFSET, "last_offset": _OFFSET,
     "records": integer(), "size_bytes": integer(),
 })  # fmt: skip
-"""What the record of an export tells of a file."""
+"""The form of an entry about a file in the record of an export."""
 
 
 class Export:

@@ -66,22 +66,22 @@ def _kept_name(value: Any) -> None:
 def _files(value: Any) -> None:
     """As `table(_file_name, fields(…))`, without calls per number: there may be many thousands of files."""
     if type(value) is not dict:
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     for name, facts in value.items():
         _file_name(name)
         if type(facts) is not dict or facts.keys() != _FACT_NAMES:
             raise ValueError(f"{name!r} has other facts than {', '.join(_FACTS)}")
         size, mtime, inode, mode = (facts[one] for one in _FACTS)
         if not (type(size) is type(mtime) is type(inode) is type(mode) is int):
-            raise ValueError(f"a fact of {name!r} is no number")
+            raise ValueError(f"a fact of {name!r} is not a number")
         is_right = 0 <= size <= MOST_NUMBER and -MOST_NUMBER <= mtime <= MOST_NUMBER
         if not (is_right and 0 <= inode <= 2 * MOST_NUMBER + 1 and 0 <= mode <= _INT32):
-            raise ValueError(f"a fact of {name!r} is no size, time, inode or mode")
+            raise ValueError(f"a fact of {name!r} is not a size, time, inode or mode")
 
 
 def _time_ns(value: Any) -> None:
     if type(value) is not int or not -MOST_NUMBER <= value <= MOST_NUMBER:
-        raise ValueError(f"{shown(value)} is no size and no time")
+        raise ValueError(f"{shown(value)} is not a time")
 
 
 def _matching(pattern: re.Pattern[str]) -> Any:
@@ -112,7 +112,7 @@ def _check_change(change: dict[str, Any], before: dict[str, Any]) -> None:
 
 
 def _check_lines(document: dict[str, Any]) -> None:
-    """Raises ValueError unless all lines of checkpoints are of one partition, and those that the run has changed."""
+    """Raise ValueError unless all lines of checkpoints belong to one partition, and are lines that the run changed."""
     edits = document["edits"]
     partitions = {(edit["topic"], edit["partition"]) for edit in edits}
     if len(partitions) > 1:
@@ -137,7 +137,7 @@ def _check_old_lines(found: list[dict[str, Any]], kinds: list[str], partitions: 
         if (line["text"] is None) != (line["place"] is None):
             raise ValueError(f"its line in {old['file']} has a text without a place, or a place without a text")
         if line["text"] is not None and not _is_line_of(line["text"], line["topic"], line["partition"]):
-            raise ValueError(f"{line['text']!r} is no line of {line['topic']}-{line['partition']}")
+            raise ValueError(f"{line['text']!r} is not a line of {line['topic']}-{line['partition']}")
 
 
 def _is_line_of(line: str, topic: str, partition: int) -> bool:

@@ -151,7 +151,7 @@ def _check_import(document: Any) -> None:
     for one in document["coming"]:
         place, staged = classify_directory(one["path"]), classify_directory(one["staged"])
         if place.kind is not DirectoryKind.PARTITION or place.is_metadata_log or place.separator != "-":
-            raise ValueError(f"{one['path']!r} is no name of a partition")
+            raise ValueError(f"{one['path']!r} is not the name of a partition")
         told = marked_directory_name(
             place.topic or "", place.partition or 0, DirectoryKind.DELETE, staged.unique_id or ""
         )
@@ -298,7 +298,7 @@ class NewPartitions:
         return True
 
     def _move(self, name: str, new_name: str, inode: int) -> None:
-        """Rename a directory in the log directory. Raises Refused if it was not the one with this inode."""
+        """Rename a directory in the log directory. Raises Refused if the directory has another inode."""
         path, new_path = f"{self.log_dir}/{name}", f"{self.log_dir}/{new_name}"
         self._fs.rename(path, new_path)
         if self._inode(new_name) == inode:

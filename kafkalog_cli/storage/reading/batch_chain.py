@@ -17,8 +17,8 @@ from kafkalog_cli.storage.reading.scan import read_readable
 class BatchChain:
     """The chains of batches of a segment, as FileLogInputStream.nextBatch follows them.
 
-    `fault_from` is quick for positions that ascend and lie on one chain, as those of a sound offset index do: the
-    segment is followed to its end once, and a second time up to the last position.
+    `fault_from` is quick for the positions of a sound offset index, which ascend and lie on one chain. It then follows
+    the segment to its end once, and a second time up to the last position.
     """
 
     def __init__(self, file: ReadableFile) -> None:

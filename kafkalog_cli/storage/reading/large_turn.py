@@ -13,8 +13,8 @@ LARGE_BYTES = 16 << 20
 class LargeTurn:
     """The turn to have large buffers, of one job at a time; it may take it several times.
 
-    A job is a task in a thread of its own that waits for no other job. Whoever is no job never waits, because threads
-    of a user may wait for each other. A reader works for the job in whose thread it was made, also in further threads.
+    A job is a task in a thread of its own that waits for no other job. Other threads never wait, because threads of a
+    user may wait for each other. A reader works for the job in whose thread it was made, also in further threads.
     """
 
     def __init__(self) -> None:

@@ -183,7 +183,7 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
 
 
 def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
-    """Check the names of the fields, of which `some` has at least one: Spark leaves out those that are null.
+    """Check the names of the fields, of which `some` has at least one: Spark leaves out null fields.
 
     Raises UnknownFields for an object that is not a record, or that has a field no record has. A later version may
     print more fields, so an object that names its schema may have any.

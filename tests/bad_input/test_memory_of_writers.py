@@ -80,7 +80,7 @@ def test_more_producers_than_are_held_in_memory(monkeypatch):
     state = ProducerState("logs/t-0")
     state.load(map(entry, range(10)))
     assert len(state.producers) == 10
-    with pytest.raises(Refused, match="logs/t-0: .*more than 10 producers"):
+    with pytest.raises(Refused, match=r"logs/t-0: .*more than 10 producers"):
         ProducerState("logs/t-0").load(map(entry, range(12)))
     state.merge(entry(10), ())
     with pytest.raises(Refused, match="more than 10 producers"):

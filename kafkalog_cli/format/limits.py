@@ -12,6 +12,14 @@ MOST_DOCUMENT_BYTES = 32 * MEBIBYTE
 """The largest JSON file of kafkalog that is read and written. Python needs several times its size for the objects."""
 MOST_INPUT_LINE_BYTES = 64 * MEBIBYTE
 """The longest line of an input of records, which is held in memory as a whole."""
+MOST_JSON_LINE_BYTES = 32 * MEBIBYTE
+"""The longest line of NDJSON. It is held in memory as bytes, as text and as the values of its fields."""
+MOST_WIDE_JSON_LINE_BYTES = 16 * MEBIBYTE
+"""The same if it has characters that are not ASCII: Python's text then takes up to four bytes for each character."""
+MOST_JSON_LINE_VALUES = 250_000
+"""The most lists, objects and values in a line of NDJSON, such as headers."""
+MOST_PRODUCERS = 500_000
+"""The most producers of a partition whose state is held in memory. Brokers forget one after a day of silence."""
 
 
 class Limits(NamedTuple):

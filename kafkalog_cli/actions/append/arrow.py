@@ -17,6 +17,8 @@ from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
 
 _SLICE_ROWS = 1 << 14
+_SLICE_BYTES = 1 << 24
+"""Slices are copied several times on their way into batches."""
 _TAKEN = frozenset({*RECORD_FIELDS, *BATCH_FIELDS, *OF_FILES})
 _HEADER_SIZE_BYTES = 10
 """The largest size of the two lengths of a header's key and value."""
@@ -54,7 +56,8 @@ class ArrowReader:
             check_columns(given.schema)
             part = _without_control(given)
             for first in range(0, part.num_rows, _SLICE_ROWS):
-                yield from self._slice(part.slice(first, _SLICE_ROWS), part.num_rows - first)
+                for few in _small_slices(part.slice(first, _SLICE_ROWS)):
+                    yield from self._slice(few, part.num_rows - first)
 
     def _slice(self, part: Any, rows_to_come: int) -> Iterator[NewRecord | RecordRun]:
         columns = {name: part.column(name) for name in part.schema.names}
@@ -235,6 +238,16 @@ def _without_control(part: Any) -> Any:
 
     control = part.column("control").fill_null(fill_value=False)
     return part.filter(pc.invert(control)) if pc.any(control).as_py() else part
+
+
+def _small_slices(part: Any) -> Iterator[Any]:
+    """Yield the rows of a part in order, in slices of few bytes or of one row."""
+    if part.nbytes <= _SLICE_BYTES or part.num_rows < 2:
+        yield part
+        return
+    half = part.num_rows // 2
+    yield from _small_slices(part.slice(0, half))
+    yield from _small_slices(part.slice(half))
 
 
 def _is_bytes(kind: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from kafkalog_cli.actions.append.json_line import SMALL_BYTES, check_json_line
 from kafkalog_cli.actions.append.reading import (
     NO_ORIGIN,
     LineTooLong,
@@ -127,6 +128,7 @@ class NdjsonReader:
         read = native.function(compiled.READ_LINES)
         names = np.frombuffer(compiled.NDJSON_NAMES, np.uint8)
         text, (out, rows) = np.frombuffer(self._text, np.uint8), self._scratch_for(end)
+        self._check_long_line(path)
         at = 0
         while at < end:
             at, filled, count, lines = read(text, at, end, names, out, rows, self._now_ms)
@@ -139,6 +141,16 @@ class NdjsonReader:
                 if record is not None:
                     yield record
                 at = newline + 1
+
+    def _check_long_line(self, path: str) -> None:
+        """Check the first line as the plain parser does. Only that line can be long, since pieces are small."""
+        newline = self._text.index(b"\n")
+        if newline <= SMALL_BYTES:
+            return
+        try:
+            check_json_line(bytes(memoryview(self._text)[:newline]))
+        except ValueError as error:
+            raise bad_line(path, self._lines + 1, error) from error
 
     def _scratch_for(self, size: int) -> tuple[Any, Any]:
         """Return the arrays for the kernel's output from `size` bytes of text.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from kafkalog_cli.actions.append.json_line import parse_json_line
 from kafkalog_cli.errors import BadInput, NotRecords
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
@@ -158,10 +158,7 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
     """
     if not line.strip():
         return None
-    try:
-        found = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"no JSON: {error}") from error
+    found = parse_json_line(line)
     if not isinstance(found, dict):
         raise ValueError("no JSON object")
     kind = found.get("type", "record")

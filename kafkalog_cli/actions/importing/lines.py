@@ -10,7 +10,8 @@ from kafkalog_cli.actions.append.reading import PieceLines, file_pieces, parse_n
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.storage.fs import RealFilesystem
 
-_ROWS = 1 << 13
+_ROWS, _BYTES = 1 << 13, 1 << 24
+"""The most rows of a RecordBatch, and the bytes of its keys, values and headers with which it is full."""
 
 
 def line_batches(path: str) -> Iterator[Any]:
@@ -19,15 +20,22 @@ def line_batches(path: str) -> Iterator[Any]:
     Raises BadInput with the line number, OSError, and as `open_read` does.
     """
     rows: list[dict[str, Any]] = []
+    size_bytes = 0
     with RealFilesystem().open_read(path) as file:
         for found in read_records(PieceLines(file_pieces(file)), path, _row):
             if found is not None:
                 rows.append(found)
-            if len(rows) == _ROWS:
+                size_bytes += _size_bytes(found)
+            if len(rows) == _ROWS or size_bytes > _BYTES:
                 yield _batch(rows)
-                rows = []
+                rows, size_bytes = [], 0
     if rows:
         yield _batch(rows)
+
+
+def _size_bytes(row: dict[str, Any]) -> int:
+    headers = (field for header in row["headers"] for field in header.values())
+    return sum(len(field or b"") for field in (row["key"], row["value"], *headers))
 
 
 def _row(line: bytes) -> dict[str, Any] | None:

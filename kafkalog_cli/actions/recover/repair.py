@@ -344,7 +344,7 @@ class _Repair:
 
     def _index_of(self, base_offset: int, kind: FileKind) -> bytes:
         """Return the bytes that an index should have."""
-        state = ProducerState()
+        state = ProducerState(self.draft.directory)
         try:
             if kind is FileKind.TXN_INDEX:
                 snapshots = ProducerSnapshots(self.draft.fork(), self._settings)
@@ -372,7 +372,7 @@ class _Repair:
         epochs = LeaderEpochs()
         for segment in self._segments():
             try:
-                segment.rebuild(ProducerState(), epochs)
+                segment.rebuild(ProducerState(self.draft.directory), epochs)
             except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
                 raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED)) from error
         epochs.truncate_from_start(self._log_start_offset)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import hashlib
+import struct
+from collections.abc import Generator, Iterator
 from contextlib import closing
+from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
@@ -20,28 +23,39 @@ class _Unreadable(Exception):
 _PROBLEMS = (_Unreadable, KafkalogError, OSError)
 
 
+_KEPT_RECORDS = 1_000_000
+"""The most records of a batch of which the facts are kept: they take 24 bytes each."""
+_FACTS = struct.Struct(">q16s")
+
+
+class RecordFacts(NamedTuple):
+    """The offset of a record, and a digest of its timestamp, key, value and headers."""
+
+    offset: int
+    digest: bytes
+
+
 class ReplicaRecords:
     """The records of `batch` in the file `path`; `record` is the current one, None after the last.
 
-    `can_be_read`: all records can be read, and their offsets ascend. A batch may have many millions of records, so they
-    are read one after the other and not kept.
+    `can_be_read`: all records can be read, and their offsets ascend. Of each record only the facts are kept, since two
+    large batches would take much memory. Records of a batch that has very many are read one after the other.
     """
 
     def __init__(self, fs: Filesystem, path: str, batch: Batch, limits: Limits) -> None:
         self.batch = batch
         self.path = path
-        self.record: Record | None = None
+        self.record: RecordFacts | None = None
         self.can_be_read = True
         self._fs = fs
         self._limits = limits
-        self._records = self._read()
+        self._records: Iterator[RecordFacts] = iter(())
         try:
-            with closing(self._read()) as records:
-                for _ in records:
-                    pass
+            kept = self._kept()
         except _PROBLEMS:
             self.can_be_read = False
         else:
+            self._records = self._read() if kept is None else map(RecordFacts._make, _FACTS.iter_unpack(kept))
             self.step()
 
     def step(self) -> None:
@@ -53,9 +67,20 @@ class ReplicaRecords:
 
     def close(self) -> None:
         """Stop reading."""
-        self._records.close()
+        self._records = iter(())  # a generator that nothing refers to closes its file
 
-    def _read(self) -> Generator[Record, None, None]:
+    def _kept(self) -> bytes | None:
+        """Read all records, and return their facts, None if there are too many. Raises as `_read` does."""
+        kept: bytearray | None = bytearray()
+        with closing(self._read()) as records:
+            for record in records:
+                if kept is not None:
+                    kept += _FACTS.pack(*record)
+                    if len(kept) > _KEPT_RECORDS * _FACTS.size:
+                        kept = None
+        return None if kept is None else bytes(kept)
+
+    def _read(self) -> Generator[RecordFacts, None, None]:
         last = NO_OFFSET
         with self._fs.open_read(self.path) as file:
             for block in BatchRecords(file, self.batch, self._limits):
@@ -65,7 +90,7 @@ class ReplicaRecords:
                     if record.offset <= last:
                         raise _Unreadable
                     last = record.offset
-                    yield record
+                    yield RecordFacts(record.offset, _digest(record))
 
 
 def first_different(ours: ReplicaRecords, theirs: ReplicaRecords) -> int | None:
@@ -75,7 +100,7 @@ def first_different(ours: ReplicaRecords, theirs: ReplicaRecords) -> int | None:
     """
     while ours.record is not None and theirs.record is not None:
         one, other = ours.record, theirs.record
-        if one.offset == other.offset and _contents(one) != _contents(other):
+        if one.offset == other.offset and one.digest != other.digest:
             return one.offset
         if one.offset <= other.offset:
             ours.step()
@@ -84,5 +109,11 @@ def first_different(ours: ReplicaRecords, theirs: ReplicaRecords) -> int | None:
     return None
 
 
-def _contents(record: Record) -> tuple[object, ...]:
-    return record.timestamp, record.key, record.value, record.headers
+def _digest(record: Record) -> bytes:
+    fields = (record.key, record.value, *(field for header in record.headers for field in header))
+    found = hashlib.blake2b(b"%d %d " % (record.timestamp, len(fields)), digest_size=16)
+    for field in fields:
+        found.update(b" " if field is None else b"%d " % len(field))
+    for field in fields:
+        found.update(field or b"")
+    return found.digest()

@@ -20,7 +20,7 @@ class ProducerSnapshots:
     """
 
     def __init__(self, draft: Draft, settings: LoadSettings) -> None:
-        self.state = ProducerState()
+        self.state = ProducerState(draft.directory)
         self.end_offset = 0
         self._draft = draft
         self._settings = settings

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
     NO_OFFSET,
@@ -20,7 +21,7 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.control import ABORT, COMMIT, ControlRecord, control_type, decode_control
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.limits import MOST_PRODUCERS, Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.log.load_error import LoadFailed
 from kafkalog_cli.storage.reading.read import RecordReader
@@ -62,10 +63,12 @@ class ProducerState:
     """Producers by id, in order of arrival, and transactions by first offset (ProducerStateManager).
 
     `ongoing` maps the first offset of each open transaction to its producer id. `completed` (unreplicatedTxns) maps
-    the first to the last offset of each ended transaction that is not known to be replicated.
+    the first to the last offset of each ended transaction that is not known to be replicated. `path` is that of the
+    partition, for messages.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: str = "producers") -> None:
+        self._path = path
         self.producers: dict[int, ProducerEntry] = {}
         self.ongoing: dict[int, int] = {}
         self.completed: dict[int, int] = {}
@@ -77,11 +80,18 @@ class ProducerState:
         self.completed.clear()
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
-        """Add the entries of a snapshot."""
+        """Add the entries of a snapshot. Raises Refused for too many producers."""
         for entry in entries:
+            self.check_count(len(self.producers))
             self.producers[entry.producer_id] = entry if entry.has_batch else _without_batch(entry)
             if entry.open_txn_first_offset is not None:
                 self.ongoing[entry.open_txn_first_offset] = entry.producer_id
+
+    def check_count(self, count: int) -> None:
+        """Raise Refused if this number of producers is too much to be held in memory."""
+        if count > MOST_PRODUCERS:
+            reason = f"more than {MOST_PRODUCERS} producers have written to it, the most whose state is held in memory"
+            raise Refused(path=self._path, reason=reason)
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -108,8 +118,9 @@ class ProducerState:
     def merge(self, updated: ProducerEntry, started: Iterable[int]) -> None:
         """Merge a producer's entry after one append, or one read of a replay (ProducerStateManager.update).
 
-        `started` has the first offsets of the transactions that began in it.
+        `started` has the first offsets of the transactions that began in it. Raises Refused for too many producers.
         """
+        self.check_count(len(self.producers))
         current = self.producers.get(updated.producer_id)
         if (
             current is not None
@@ -173,6 +184,7 @@ class ProducerReplay:
                     self._control(chunk, batches.row(row))
             else:
                 self._data(batches, list(group), is_transactional=bool(flags))
+        self._state.check_count(len(self._updated))
         if self._on_completed is not None:
             self._merge()
 
@@ -265,11 +277,11 @@ def entries_in_snapshot_order(producers: dict[int, ProducerEntry]) -> list[Produ
     while len(producers) > capacity * 3 // 4:
         capacity *= 2
 
-    def bucket(item: tuple[int, ProducerEntry]) -> int:
-        hashed = (item[0] ^ (item[0] >> 32)) & 0xFFFFFFFF
+    def bucket(producer_id: int) -> int:
+        hashed = (producer_id ^ (producer_id >> 32)) & 0xFFFFFFFF
         return (hashed ^ (hashed >> 16)) & (capacity - 1)
 
-    return [entry for _, entry in sorted(producers.items(), key=bucket)]
+    return [producers[producer_id] for producer_id in sorted(producers, key=bucket)]
 
 
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable
 from kafkalog_cli.storage.changing.durable import sweep_temporaries
 from kafkalog_cli.storage.changing.posix_lock import descriptor_of
+from kafkalog_cli.storage.followed_links import open_file
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.names import OWN_DIRECTORY, ROOT_KINDS, FileKind
 from kafkalog_cli.storage.partition import holds_partition
@@ -326,7 +327,7 @@ def _owner_of(path: str, byte: int) -> LockOwner | None:
         own = descriptor_of(path)
         if own is not None:  # closing a second descriptor of the file would release the locks of this process
             return _owner(fcntl.fcntl(own, fcntl.F_GETLK, _question(byte)))
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = open_file(path, None, path)
     except FileNotFoundError:
         return None
     try:

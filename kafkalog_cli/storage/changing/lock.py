@@ -178,7 +178,7 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
     real = real_directory(fs, directory)
     if real != directory:
         check_link(fs, directory, real)
-    with hold(fs, directory):
+    with _hold(fs, directory, real):  # not looked up again: the directory may be a link by now
         if real != directory and not holds_partition(fs, directory, fs.list_directory(directory)):
             reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
             raise Refused(path=directory, reason=reason)
@@ -257,8 +257,12 @@ def _take_held(  # noqa: PLR0913, PLR0917
 
 def hold(fs: WritableFilesystem, directory: str) -> LockHandle:
     """Keep a directory open without a lock. Raises Refused, Unreadable."""
+    return _hold(fs, directory, real_directory(fs, directory))
+
+
+def _hold(fs: WritableFilesystem, directory: str, real: str) -> LockHandle:
     try:
-        return fs.hold_directory(real_directory(fs, directory), directory)
+        return fs.hold_directory(real, directory)
     except OSError as error:
         raise _refusal(directory, error) from error
 

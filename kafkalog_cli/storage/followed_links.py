@@ -1,10 +1,10 @@
 """Symbolic links that a reader meets in a log directory, and the rule for following them.
 
 A log directory may belong to another user than that of this process, or come from somebody's archive. A reader that
-follows every link would print any file that the user of this process may read, and open any device. So a link is
-followed only if root, the user of this process, or the owner of what it leads to made it: the kernel has this rule for
-sticky directories (fs.protected_symlinks). A link with the name of a log directory's file must also lead to a regular
-file of that kind, because the links in an unpacked archive belong to the user who unpacked it.
+follows every link would print any file that the user of this process may read, and open any device. So a link must
+belong to root, the user of this process, or the owner of its target. The kernel has this rule for sticky directories
+(fs.protected_symlinks). A link with the name of a log directory's file must also lead to a regular file of that kind.
+The reason is that links in an unpacked archive belong to the user who unpacked it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NotRegular(OSError):
 
 
 class _Target(NamedTuple):
-    """What a link leads to: a descriptor that permits no reading (O_PATH), its name, and the owners of all links."""
+    """The target of a link: a descriptor that permits no reading (O_PATH), its name, and the owners of all links."""
 
     descriptor: int
     name: str

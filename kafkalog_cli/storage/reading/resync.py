@@ -66,9 +66,9 @@ def next_good_batch(
     """Return the position of the first batch at or after byte `position` with a right CRC; None if there is none.
 
     A candidate must look like an entry of v0, v1 or v2 (`seven`: of 0.7) before its CRC is computed. The time is linear
-    in the file's size, whatever its bytes are, and the search ends where the largest segment would end: the rest of a
-    larger file, which may be a hole of any size, is read by no broker. Ranges that the device cannot read are skipped.
-    `broken_at`: the start of the damaged entry; if it is a compressed set, its messages are not candidates.
+    in the file's size, whatever its bytes are. The search ends at the largest size of a segment: a larger file may be a
+    hole of any size, and no broker reads it. Ranges that the device cannot read are skipped. `broken_at`: the start of
+    the damaged entry; if it is a compressed set, its messages are not candidates.
     """
     end = min(file.size_bytes, MAX_SEGMENT_BYTES)
     smallest = 4 + MINIMUM_SEVEN_SIZE if seven else LOG_OVERHEAD_BYTES + MINIMUM_ENTRY_SIZE

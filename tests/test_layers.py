@@ -32,10 +32,10 @@ MAY_TOUCH_DISK = {
     "__main__.py": "standard descriptors: the version, and the null device where one is closed",
     "storage/fs.py": "the door",
     "storage/fs_changes.py": "its changing half",
+    "storage/followed_links.py": "opens what a link leads to",
     "storage/page_cache.py": "which pages of open files are in memory",
     "storage/held_directories.py": "the descriptors of directories, by which both halves reach what lies below",
     "storage/changing/posix_lock.py": "descriptors that locks hang on",
-    "storage/changing/lock.py": "asks who holds a lock, by a descriptor of its own",
     "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
     "cli/app.py": "points the closed standard output at the null device",
     "format/internal_topics/schema.py": "reads a file of the package itself, through importlib.resources",
@@ -48,6 +48,7 @@ CHANGING_CALLS = re.compile(
 CHANGING_CALLS_OF_OS = re.compile("replace|remove|truncate|link|write|copy2?|move|mknod|mkfifo|removedirs")
 MAY_CHANGE_THE_DISK = {
     "storage/fs_changes.py": "the only way into a log directory",
+    "storage/followed_links.py": "opens what a link leads to",
     "storage/changing/posix_lock.py": "locks",
     "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
     "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
+from kafkalog_cli.storage.followed_links import LinkNotFollowed, NotRegular, check_regular, open_directory, open_file
 from kafkalog_cli.storage.fs_changes import (
     DiskChanges,
     FileAttributes,
@@ -19,7 +20,7 @@ from kafkalog_cli.storage.fs_changes import (
     Room,
     WritableFile,
 )
-from kafkalog_cli.storage.held_directories import HeldEntry, is_own
+from kafkalog_cli.storage.held_directories import OPEN_TO_LOOK, HeldEntry, is_own
 from kafkalog_cli.storage.names import OWN_DIRECTORY, most_text_bytes
 from kafkalog_cli.storage.page_cache import BrokerDisks
 
@@ -111,19 +112,17 @@ class RealFile:
 
     def __init__(self, path: str, entry: HeldEntry | None = None, disks: BrokerDisks | None = None) -> None:
         self.path = path
-        # O_NONBLOCK: opening a FIFO that somebody named x.log must not hang.
-        flags = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         with _errors_of(path):
             if entry is None:
-                self._descriptor = os.open(path, os.O_RDONLY | flags)
+                self._descriptor = _open_in_directory(path)
             else:
-                flags |= os.O_NOFOLLOW if entry.is_own else 0
-                self._descriptor = os.open(entry.name, os.O_RDONLY | flags, dir_fd=entry.directory)
-        status = os.fstat(self._descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(self._descriptor)
-            kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise NotKafkaLayout(path=path, reason=f"is {kind}")
+                self._descriptor = open_file(entry.name, entry.directory, path, may_follow=not entry.is_own)
+            status = os.fstat(self._descriptor)
+            try:
+                check_regular(status, path)  # it may have been replaced before it was opened
+            except OSError:
+                os.close(self._descriptor)
+                raise
         self.size_bytes = status.st_size
         self._cold = None if disks is None else disks.cold_pages(path, self._descriptor, self.size_bytes)
 
@@ -155,7 +154,7 @@ class RealFile:
 
 
 class RealFilesystem(DiskChanges):
-    """The disk of this machine. Reads follow symbolic links, except in a `.kafkalog`.
+    """The disk of this machine. Reads follow the symbolic links that `followed_links` permits, none in a `.kafkalog`.
 
     Its readers do not push pages of a running broker out of the page cache.
     """
@@ -222,6 +221,18 @@ def _status(path: str, result: os.stat_result, *, is_symlink: bool) -> FileStatu
     )
 
 
+def _open_in_directory(path: str) -> int:
+    """Open a file in a directory that may be a link too. Raises OSError."""
+    directory, slash, name = path.rpartition("/")
+    if not name:
+        raise NotRegular(errno.EISDIR, "is a directory", path)
+    place = open_directory(directory or slash or ".", None, directory, OPEN_TO_LOOK)
+    try:
+        return open_file(name, place, path)
+    finally:
+        os.close(place)
+
+
 @contextmanager
 def _errors_of(path: str) -> Iterator[None]:
     """Turn the operating system's errors about `path` into PathNotFound, NotKafkaLayout or Unreadable."""
@@ -231,6 +242,10 @@ def _errors_of(path: str) -> Iterator[None]:
         raise PathNotFound(path=path) from error
     except NotADirectoryError as error:
         raise NotKafkaLayout(path=path, reason="is not a directory") from error
+    except NotRegular as error:
+        raise NotKafkaLayout(path=path, reason=error.strerror) from error
+    except LinkNotFollowed as error:
+        raise Unreadable(path=path, reason=error.strerror) from error
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:

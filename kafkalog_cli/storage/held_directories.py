@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple
 
+from kafkalog_cli.storage.followed_links import open_directory
 from kafkalog_cli.storage.names import OWN_DIRECTORY
 
 # O_PATH works without the right to read the directory. Systems without O_PATH need that right.
-_LOOK = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC
+OPEN_TO_LOOK = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_DIRECTORY | os.O_CLOEXEC
 _NO_NAMES = frozenset({"", ".", ".."})
 
@@ -86,9 +87,7 @@ class HeldDirectories:
         keys = list(dict.fromkeys(_trimmed(one) for one in (path, *also)))
         with self._lock:
             known = self._held.get(keys[0])  # resolved when it was first held, so its path may now be a link
-            descriptor = (
-                _opened(keys[0], None, path, _LOOK | os.O_NOFOLLOW) if known is None else os.dup(known.descriptor)
-            )
+            descriptor = _opened(keys[0], None, path, OPEN_TO_LOOK) if known is None else os.dup(known.descriptor)
             try:
                 for key in keys:
                     found = self._held.get(key)
@@ -125,7 +124,10 @@ class HeldDirectories:
 
     @contextmanager
     def entry_to_read(self, path: str) -> Iterator[HeldEntry]:
-        """Look up the entry at `path` to read it. Links are followed outside of a `.kafkalog`. Raises OSError."""
+        """Look up the entry at `path` to read it. Raises OSError.
+
+        Links to directories are followed where `followed_links` permits them, and never from a `.kafkalog` on.
+        """
         with _closed_after(self._way(path, _link_outside)) as way:
             yield HeldEntry(way.descriptor, way.name, is_own(path))
 
@@ -133,15 +135,15 @@ class HeldDirectories:
     def directory(self, path: str, *, to_read: bool = False) -> Iterator[int]:
         """Open the directory at `path` for reading and yield its descriptor. Raises OSError.
 
-        Below a held directory no link is followed. With `to_read`, links are followed except in a `.kafkalog`.
+        Below a held directory no link is followed. With `to_read`, links are followed as in `entry_to_read`.
         """
         descriptor = self._open_held(path)
         if descriptor is None and not self.is_guarded(path):
-            descriptor = os.open(path, os.O_RDONLY | _READ)
+            descriptor = open_directory(_trimmed(path), None, path, os.O_CLOEXEC)
         if descriptor is None:
             with self.entry_to_read(path) if to_read else self.entry(path) as entry:
-                follows = to_read and not entry.is_own
-                descriptor = _opened(entry.name, entry.directory, path, _READ | (0 if follows else os.O_NOFOLLOW))
+                opened = open_directory if to_read and not entry.is_own else _opened
+                descriptor = opened(entry.name, entry.directory, path, _READ)
         try:
             yield descriptor
         finally:
@@ -175,12 +177,14 @@ class HeldDirectories:
         names = trimmed.split("/")
         begin = len(prefix.split("/")) if prefix is not None else names.index(OWN_DIRECTORY) if is_own(path) else -1
         if descriptor is None:
-            descriptor = os.open("/".join(names[:begin]) or ("/" if path.startswith("/") else "."), os.O_RDONLY | _LOOK)
+            descriptor = os.open(
+                "/".join(names[:begin]) or ("/" if path.startswith("/") else "."), os.O_RDONLY | OPEN_TO_LOOK
+            )
         names = names[begin:]
         try:
             for at, name in enumerate(names[:-1]):
-                flags = _LOOK | (0 if may_follow(names[: at + 1]) else os.O_NOFOLLOW)
-                below = _opened(_checked(name, path), descriptor, path, flags)
+                opened = open_directory if may_follow(names[: at + 1]) else _opened
+                below = opened(_checked(name, path), descriptor, path, OPEN_TO_LOOK)
                 os.close(descriptor)
                 descriptor = below
             return _Way(descriptor, _checked(names[-1], path))
@@ -217,8 +221,9 @@ def _link_outside(names: Sequence[str]) -> bool:
 
 
 def _opened(name: str, directory: int | None, path: str, flags: int) -> int:
+    """Open a directory that must not be a link. Raises OSError."""
     try:
-        return os.open(name, os.O_RDONLY | flags, dir_fd=directory)
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | flags, dir_fd=directory)
     except NotADirectoryError as error:  # Linux reports this for a link if a directory is requested
         if _is_link(name, directory):
             raise link_in_the_way(path) from error

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_partition
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 
@@ -270,12 +273,19 @@ SWAPS = {
 }
 
 
-SWAPPED = ["recover", "append"] + (["truncate", "roll", "delete-records"] if SCALE > 1 else [])
+SWAPPED = ["recover", "append"] + (
+    ["truncate", "roll", "delete-records", "retain", "free", "compact", "undo", "purge"] if SCALE > 1 else []
+)
 
 
 @pytest.mark.parametrize("name", SWAPPED)
 @pytest.mark.parametrize("swap", SWAPS)
 def test_a_swap_at_any_call_leads_nowhere(place, swap, name, evidence):
+    words = COMMANDS[name]
+    if name in ("undo", "purge"):  # these need a run that was done
+        assert kafkalog(RealFilesystem(), place, COMMANDS["recover"])[0] in (0, 3)
+        run_id = next((place / "ld" / PARTITION / ".kafkalog").glob("2*")).name
+        words = [run_id if word == RUN else word for word in words]
     (place / "saved").mkdir()
     shutil.copytree(place / "ld", place / "saved/ld")
     before, n, tried, step = facts(place / "victim"), 0, 0, 7 if SCALE > 1 else 59
@@ -283,13 +293,32 @@ def test_a_swap_at_any_call_leads_nowhere(place, swap, name, evidence):
         shutil.rmtree(place / "ld")
         shutil.copytree(place / "saved/ld", place / "ld")
         fs = Swapping(n, lambda: SWAPS[swap](place))
-        kafkalog(fs, place, COMMANDS[name])
+        kafkalog(fs, place, words)
         assert facts(place / "victim") == before, n
         tried += 1
         if fs.calls <= n:
             break
         n += step
     evidence("R26", tried, len(SWAPS) * len(SWAPPED))
+
+
+def test_a_swap_while_the_lock_is_taken_leads_nowhere(place):
+    """A partition that was a directory when its links were checked is not looked up again as a link."""
+    (place / "saved").mkdir()
+    shutil.copytree(place / "ld", place / "saved/ld")
+    before, n = facts(place / "victim"), 0
+    while True:
+        shutil.rmtree(place / "ld")
+        shutil.rmtree(place / "aside", ignore_errors=True)
+        shutil.copytree(place / "saved/ld", place / "ld")
+        fs = Swapping(n, lambda: SWAPS["the partition"](place))
+        with suppress(KafkalogError):
+            lock_partition(fs, f"{place}/ld/{PARTITION}", LockPolicy()).release()
+        assert facts(place / "victim") == before, n
+        if fs.calls <= n:
+            break
+        n += 1
+    assert n > 5
 
 
 ODD = (RUN, "odd", "fifo", "elsewhere", "20260102T000000.000Z-roll-abcd/link", "20260102T000000.000Z-roll-abcd/deep")

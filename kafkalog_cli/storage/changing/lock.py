@@ -25,6 +25,7 @@ from typing import NamedTuple
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable
 from kafkalog_cli.storage.changing.durable import sweep_temporaries
 from kafkalog_cli.storage.changing.posix_lock import descriptor_of
+from kafkalog_cli.storage.followed_links import open_file
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.names import OWN_DIRECTORY, ROOT_KINDS, FileKind
 from kafkalog_cli.storage.partition import holds_partition
@@ -177,7 +178,7 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
     real = real_directory(fs, directory)
     if real != directory:
         check_link(fs, directory, real)
-    with hold(fs, directory):
+    with _hold(fs, directory, real):  # not looked up again: the directory may be a link by now
         if real != directory and not holds_partition(fs, directory, fs.list_directory(directory)):
             reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
             raise Refused(path=directory, reason=reason)
@@ -256,8 +257,12 @@ def _take_held(  # noqa: PLR0913, PLR0917
 
 def hold(fs: WritableFilesystem, directory: str) -> LockHandle:
     """Keep a directory open without a lock. Raises Refused, Unreadable."""
+    return _hold(fs, directory, real_directory(fs, directory))
+
+
+def _hold(fs: WritableFilesystem, directory: str, real: str) -> LockHandle:
     try:
-        return fs.hold_directory(real_directory(fs, directory), directory)
+        return fs.hold_directory(real, directory)
     except OSError as error:
         raise _refusal(directory, error) from error
 
@@ -326,7 +331,7 @@ def _owner_of(path: str, byte: int) -> LockOwner | None:
         own = descriptor_of(path)
         if own is not None:  # closing a second descriptor of the file would release the locks of this process
             return _owner(fcntl.fcntl(own, fcntl.F_GETLK, _question(byte)))
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = open_file(path, None, path)
     except FileNotFoundError:
         return None
     try:

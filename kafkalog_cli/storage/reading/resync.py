@@ -12,6 +12,7 @@ from kafkalog_cli.format.crc_ranges import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, 
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.seven import MINIMUM_SEVEN_SIZE
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
+from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.storage.reading.entry_candidates import (
     HEADER_BYTES,
     Candidates,
@@ -65,10 +66,11 @@ def next_good_batch(
     """Return the position of the first batch at or after byte `position` with a right CRC; None if there is none.
 
     A candidate must look like an entry of v0, v1 or v2 (`seven`: of 0.7) before its CRC is computed. The time is linear
-    in the file's size, whatever its bytes are. Ranges that the device cannot read are skipped. `broken_at`: the start
-    of the damaged entry; if it is a compressed set, its messages are not candidates.
+    in the file's size, whatever its bytes are. The search ends at the largest size of a segment: a larger file may be a
+    hole of any size, and no broker reads it. Ranges that the device cannot read are skipped. `broken_at`: the start of
+    the damaged entry; if it is a compressed set, its messages are not candidates.
     """
-    end = file.size_bytes
+    end = min(file.size_bytes, MAX_SEGMENT_BYTES)
     smallest = 4 + MINIMUM_SEVEN_SIZE if seven else LOG_OVERHEAD_BYTES + MINIMUM_ENTRY_SIZE
     enclosing = Enclosing() if broken_at is None else enclosing_entry(file, broken_at, seven=seven)
     find_candidates = seven_candidates if seven else batch_candidates
@@ -78,9 +80,10 @@ def next_good_batch(
         got, fault = read_readable(file, position, buffer)
         is_whole = got == wanted + HEADER_BYTES
         window = Window(file, position, buffer[:got])
-        found = _first_good(window, find_candidates(window, wanted if is_whole else got, limits, enclosing))
-        if found is not None:
-            return found
+        if window.data.any():  # a preallocated tail, or a hole, has no candidate but is slow to search
+            found = _first_good(window, find_candidates(window, wanted if is_whole else got, limits, enclosing))
+            if found is not None:
+                return found
         if fault is not None:
             position = fault.position + (fault.size_bytes or DEVICE_BLOCK_BYTES)
         elif not is_whole:

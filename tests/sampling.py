@@ -1,5 +1,7 @@
 """Which cases of the tests marked `exhaustive` a run has: a share of each test function, at least one case of it.
 
+The cases of all tests in a file marked `exhaustive(together=True)` are chosen alike, as they share what is made for a case.
+
 `--share 3/12` (or TEST_SHARE=3/12) runs the fourth of twelve shares; the twelve together are all cases. Without the option a
 run has the first share; it has all cases where a test file is named, or with `--share all`.
 """
@@ -51,21 +53,24 @@ def part_of(count):
     return count if RUN["is whole"] else -(-count // PART)
 
 
-def sampled(names, function, share, shares):
-    """The names of a function's cases that a share has: every n-th, from a place that differs from function to function."""
-    start = (zlib.crc32(function.encode()) + share) % shares
+def sampled(names, key, share, shares):
+    """The names of a function's cases that a share has: every n-th, from a place that depends on the key."""
+    start = (zlib.crc32(key.encode()) + share) % shares
     return set(names[start::shares] or [names[start % len(names)]])
 
 
 def pytest_collection_modifyitems(config, items):
     share, shares = share_of(config)
-    cases = defaultdict(list)
+    cases, keys = defaultdict(list), {}
     for item in items:
-        if shares > 1 and item.get_closest_marker("exhaustive"):
-            cases[item.nodeid.partition("[")[0]].append(item.nodeid)
+        marker = item.get_closest_marker("exhaustive") if shares > 1 else None
+        if marker is not None:
+            function = item.nodeid.partition("[")[0]
+            cases[function].append(item.nodeid)
+            keys[function] = function.partition("::")[0] if marker.kwargs.get("together") else function
     left_out = set()
     for function, names in cases.items():
-        left_out.update(set(names) - sampled(names, function, share, shares))
+        left_out.update(set(names) - sampled(names, keys[function], share, shares))
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
         items[:] = [item for item in items if item.nodeid not in left_out]

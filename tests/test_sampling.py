@@ -28,8 +28,17 @@ def test_alone():
 @pytest.mark.parametrize("n", range(30))
 def test_not_marked(n):
     pass
+
+@pytest.mark.exhaustive(together=True)
+@pytest.mark.parametrize("n", range(2))
+class Test:
+    def test_one(self, n):
+        pass
+
+    def test_other(self, n):
+        pass
 """
-COUNT = 30 + 3 + 1 + 30
+COUNT = 30 + 3 + 1 + 30 + 4
 
 
 @pytest.fixture
@@ -65,6 +74,8 @@ def test_a_share_has_some_cases_of_each_function(suite):
     assert functions.count("test_not_marked") == 30
     assert 2 <= functions.count("test_many") <= 3
     assert functions.count("test_few") == functions.count("test_alone") == 1
+    assert len({name for name in names if name in ("test_one[0]", "test_other[0]")}) in (0, 2)
+    assert functions.count("test_one") == functions.count("test_other") == 1
 
 
 def test_all_shares_of_a_suite(suite):

@@ -71,7 +71,7 @@ def test_a_topic_that_is_not_there(tmp_path, command):
     assert "matches --topic orders --partition 7. These partitions are there: orders (0, 1)" in err
     code, out, err = kafkalog(command, str(tmp_path), "--topic-pattern", "x.*")
     assert (code, out) == (10, "")
-    assert "matches --topic-pattern x.*. These topics are there: customers, orders, payments" in err
+    assert "matches --topic-pattern 'x.*'. These topics are there: customers, orders, payments" in err
 
 
 def test_no_option_is_named_by_its_placeholder():

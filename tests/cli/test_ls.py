@@ -151,7 +151,7 @@ def test_faults_are_in_the_row_on_stderr_and_in_the_exit_code(corpus):
     path = corpus / "clean-torn" / "before"
     code, out, err = ls(path)
     assert (code, table(out, "PARTITION")[0]["FAULTS"]) == (3, "2")
-    assert f"kafkalog: {path}/clean-torn-0/00000000000000000099.log: at byte 1435: 286 bytes" in err
+    assert f"kafkalog: {path}/clean-torn-0/00000000000000000099.log: at byte 1435: the last 286 bytes are" in err
     code, objects, errors = ls_json(path)
     assert (code, objects[-1]["exit_code"], objects[-1]["faults"]) == (3, 3, 2)
     assert [e["kind"] for e in errors] == ["trailing-bytes", "invalid-entry"]

@@ -139,6 +139,7 @@ def test_there_is_nothing_to_recover(old, case):
     assert {path: path.stat().st_mtime_ns for path in (old / case).rglob("*")} == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
 def test_ls_and_audit_agree_with_the_directory(old, case):
     code, out, _ = kafkalog("ls", old / case, "--format", "json")

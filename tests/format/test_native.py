@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.format.kernels.native import MachineCode, pack, unpack
+from kafkalog_cli.storage.kernels import cache_directory
 
 pytest.importorskip("numba")
 
@@ -69,8 +71,12 @@ sys.stdout.write(json.dumps([len(names), sum(asked), len(made), "numba" in sys.m
 
 
 @pytest.mark.slow
-def test_a_warm_run_reads_with_machine_code_and_without_numba():
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def test_a_warm_run_reads_with_machine_code_and_without_numba(tmp_path):
+    # What the tests have compiled so far is taken along: from nothing this takes a minute.
+    shutil.copytree(
+        cache_directory(), tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("machine-code*", "ready-*")
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     # Whoever needs a kernel first compiles those of all layers.
     first = "from kafkalog_cli.storage.kernels import KernelChoice; KernelChoice(forced=True).from_the_start()"
     subprocess.run([sys.executable, "-c", first], env=environment, check=True, cwd=ROOT)

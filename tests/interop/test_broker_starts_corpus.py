@@ -13,7 +13,8 @@ from broker import Client, broker
 from broker_records import our_lines, served_lines
 from recovering import Recovered, complaints, kafkalog, recover
 
-pytestmark = pytest.mark.xdist_group("broker")  # what its fixtures make is made once
+# What its fixtures make is made once.
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(together=True)]
 
 ADDED = 5
 CHECKPOINTS = "recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"

@@ -104,7 +104,7 @@ def test_a_broker_has_it(exported, tmp_path):
         process.stdout.readline()
         code, _, errors = kafkalog("import", exported[0], "--log-dir", new)
         process.stdin.close()
-    assert (code, "stop it first" in errors, seen(new)) == (11, True, [])
+    assert (code, "uses this log directory. Stop it" in errors, seen(new)) == (11, True, [])
 
 
 def test_killed_while_it_builds(spark, tmp_path):

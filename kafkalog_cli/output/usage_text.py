@@ -1,4 +1,4 @@
-"""The text of `ls --topics`, `--sort` and `--freeable`: what fills the disk, in units for people."""
+"""The text of `ls --topics`, `--sort` and `--freeable`: what fills the disk, in units such as MiB."""
 
 from __future__ import annotations
 

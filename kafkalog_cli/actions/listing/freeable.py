@@ -1,4 +1,4 @@
-"""What retention and compaction would free now: the plans of `retain` and `compact`, of which nothing is applied."""
+"""The space that retention and compaction would free now, from the plans of `retain` and `compact`."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class FreeableRequest:
 
 @dataclass(frozen=True, slots=True)
 class FreeablePart:
-    """What one partition would free, by the path of its directory."""
+    """The space that one partition would free, by the path of its directory."""
 
     path: str
     freeable: Freeable
 
     @property
     def exit_code(self) -> ExitCode:
-        """Always OK: what is not known is no failure of a listing."""
+        """Always OK: a listing does not fail because a setting is not known."""
         return ExitCode.OK
 
 
@@ -86,7 +86,7 @@ def _run(work: Work, request: FreeableRequest) -> FreeablePart:
 
 
 FREEABLE = Verb("ls", _run)
-"""Plans the retention and the compaction of each partition, and adds up what would go."""
+"""Plans the retention and the compaction of each partition, and adds up what they would free."""
 
 
 @dataclass(slots=True)
@@ -171,7 +171,7 @@ def _names_that_go(plan: RetainPlan) -> set[str]:
 
 
 def _replaced(partition: Partition, sources: Sequence[int], made: Sequence[int]) -> list[FileStatus]:
-    """Return the files that a cleaning replaces: those of its source segments, and snapshots of merged ones."""
+    """Return the files that a cleaning replaces: those of its source segments, and snapshots of merged segments."""
     found: list[FileStatus | None] = []
     for segment in partition.segments:
         if segment.base_offset in sources:

@@ -1,4 +1,4 @@
-"""What fills the disk: sizes, allocated space and what could be freed, of partitions, topics and log directories."""
+"""The space on the disk: sizes, allocated space and what could be freed, of partitions, topics and log directories."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kafkalog_cli.storage.fs import Filesystem
 
 @unique
 class SortKey(Enum):
-    """The order of rows. Numbers are sorted from the largest to the smallest, equal ones by name."""
+    """The order of rows. Numbers are sorted from the largest to the smallest, equal numbers by name."""
 
-    NAME = "name"
+    BY_NAME = "name"
     SIZE = "size"
     ALLOCATED = "allocated"
     SEGMENTS = "segments"
@@ -97,7 +97,7 @@ class Usage:
 
     def rank(self, key: SortKey) -> int:
         """Return the number by which rows are sorted, the smallest first."""
-        if key is SortKey.NAME:
+        if key is SortKey.BY_NAME:
             return 0
         freeable = 0 if self.freeable is None else self.freeable.known_bytes
         numbers = {

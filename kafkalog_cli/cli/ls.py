@@ -8,7 +8,7 @@ import typer
 
 from kafkalog_cli.cli.environment import Environment, environment_of
 from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, grouped, session_options
-from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, selection_of
+from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, now_of, selection_of
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ def _planning(
     """Return the options of the session that plans, None without --freeable. Raises UsageError."""
     if space.freeable:
         return session_options(environment, topics, Safety(now=space.now, dry_run=True), settings=settings)
+    if space.now is not None:
+        now_of(environment, space.now)  # a wrong unit is told first
     for name, value in (
         ("--now", space.now),
         ("--config", settings.config),

@@ -154,7 +154,7 @@ class Printer:
 
     def report(self, note: Note) -> None:
         """See Observer."""
-        if note.kind == "skipped" and self._quiet and not note.is_error:
+        if note.kind == "skipped" and self._quiet:
             return
         self.progress.erase()
         self._messages.report(note)

@@ -440,11 +440,11 @@ BAD = [
     (b'{"value":{"encoding":"base64","data":"="}}\n', "no base64"),
     (b'{"value":"\\ud800"}\n', "surrogate"),
     (b'{"headers":[{"key":null}]}\n', "header key"),
-    (b'{"timestamp_ms":-2}\n', "timestamp_ms -2"),
-    (b'{"timestamp_ms":true}\n', "timestamp_ms must be"),
+    (b'{"value":"a","timestamp_ms":-2}\n', "timestamp_ms -2"),
+    (b'{"value":"a","timestamp_ms":true}\n', "timestamp_ms must be"),
     (b'{"type":"finding"}\n', "type 'finding'"),
     (b'{"type":[]}\n', "type []"),
-    (b'{"timestamp_ms":%d}\n' % (NOW_MS + 3_600_001), "in the future"),
+    (b'{"value":"a","timestamp_ms":%d}\n' % (NOW_MS + 3_600_001), "in the future"),
 ]
 
 

@@ -78,3 +78,16 @@ def test_files_that_are_left_out_are_a_warning(disk):
     found = messages("dump-index", disk / "crash-asis-0" / "00000000000000000000.log")
     assert found[0] == ("kafkalog.warning/1", "warning", "ignored")
     assert found[1] == ("kafkalog.error/1", "error", "NothingSelected")
+
+
+def test_a_checkpoint_that_is_rebuilt_is_a_warning(disk):
+    """`recover` ends with 0 there, before and after it does it."""
+    (disk / "log-start-offset-checkpoint").write_bytes(b"0\n1\n crash-asis 0 5\n")
+    for option, kind in ("--dry-run", "checkpoint-damaged"), ("--quiet", "checkpoint-rebuilt"):
+        assert messages("recover", disk, option) == [("kafkalog.warning/1", "warning", kind)]
+
+
+def test_a_stray_directory_that_is_left_out_is_a_warning(disk):
+    name = "crash-asis-0." + "a" * 22 + "de097b2a8-stray"
+    shutil.copytree(disk / "crash-asis-0", disk / name)
+    assert messages("recover", disk, "--quiet") == [("kafkalog.warning/1", "warning", "stray-skipped")]

@@ -16,7 +16,8 @@ from kafkalog_cli.storage.fs import ReadableFile
 
 _SKIPPED = frozenset({"batch", "summary", "progress"})
 """The types of dump-log's lines that are not records."""
-_CONTENTS = frozenset({"key", "value", "headers", "timestamp_ms"})
+_CONTENTS = frozenset({"key", "value", "headers"})
+"""A record to append has at least one of these; the other fields say where it was, or when it was written."""
 _FIELDS = _CONTENTS | {
     *("schema", "type", "topic", "topic_b64", "partition", "segment", "segment_b64", "position", "offset"),
     *("timestamp_ms", "timestamp_type", "batch_base_offset", "codec", "producer_id", "producer_epoch", "sequence"),
@@ -168,7 +169,7 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
         return None
     if kind != "record":
         raise ValueError(f"an object of type {kind!r}, not a record")
-    _check_fields(found)
+    _check_fields(found, _FIELDS - {"schema", "type"} if with_origin else _CONTENTS)
     headers = found.get("headers") or []
     if not isinstance(headers, list):
         raise _not("headers", "a list")
@@ -181,13 +182,13 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
     )
 
 
-def _check_fields(found: dict[str, Any]) -> None:
-    """Check the names of the fields.
+def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
+    """Check the names of the fields, of which `some` has at least one: Spark leaves out null fields.
 
     Raises UnknownFields for an object that is not a record, or that has a field no record has. A later version may
     print more fields, so an object that names its schema may have any.
     """
-    if not (_FIELDS - {"schema", "type"}) & found.keys():
+    if not some & found.keys():
         raise UnknownFields(
             "an object with no key, value or headers is no record; --input lines takes each line as a value"
         )
@@ -198,7 +199,7 @@ def _check_fields(found: dict[str, Any]) -> None:
     import difflib  # imported only for an error that ends the run
 
     meant = difflib.get_close_matches(unknown[0], sorted(_FIELDS), 1)
-    hint = f", is {meant[0]} meant?" if meant else f"; a record has {', '.join(sorted(_CONTENTS))}"
+    hint = f", is {meant[0]} meant?" if meant else f"; a record has {', '.join(sorted(_CONTENTS | {'timestamp_ms'}))}"
     raise UnknownFields(f"unknown field {unknown[0]!r}{hint}; --input lines takes each line as a value")
 
 

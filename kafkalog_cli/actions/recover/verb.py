@@ -57,7 +57,7 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
         if is_stray and partition.path not in session.shared.named_paths:
             step = f"kafkalog recover {shell_word(partition.path)} --metadata DIR"
             message = f"skipped: a broker set it aside; to bring it back: {step}"
-            session.observer.report(Note("skipped", message, partition.path, is_error=True))
+            session.observer.report(Note("stray-skipped", message, partition.path))
         else:
             kept.append(partition)
     return kept
@@ -71,7 +71,7 @@ def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]
         for path, fault in () if checkpoints is None else checkpoints.faults:
             if fault.kind is not FaultKind.UNREADABLE:
                 message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
-                session.observer.report(Note("checkpoint-damaged", message, path, is_error=True))
+                session.observer.report(Note("checkpoint-damaged", message, path))
 
 
 def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest) -> None:
@@ -83,7 +83,7 @@ def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest
         return
     session.shared.roots.checkpoints(log_dir)
     for rebuilt in rebuild_damaged(session.fs, log_dir, session.shared.run_id):
-        session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path, is_error=True))
+        session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path))
 
 
 def _rebuilt_words(rebuilt: RebuiltCheckpoint) -> str:

@@ -40,7 +40,7 @@ _TIMESTAMP, _CONTROL = NAMES.index(b'timestamp_ms" '), NAMES.index(b'control" ')
 _FIELDS = (_KEY, _VALUE, _HEADERS, _TYPE, _TIMESTAMP, _CONTROL)
 _IS_KEY, _IS_VALUE, _IS_HEADERS, _IS_TYPE, _IS_TIMESTAMP, _IS_CONTROL = range(6)
 _UNKNOWN = np.int64(-1)
-_CONTENTS = np.int64(1 << _IS_KEY | 1 << _IS_VALUE | 1 << _IS_HEADERS | 1 << _IS_TIMESTAMP)
+_CONTENTS = np.int64(1 << _IS_KEY | 1 << _IS_VALUE | 1 << _IS_HEADERS)
 
 _FIRST_PASSED_OVER = NAMES.index(b'schema" ')
 _PASSED_OVER = tuple(

@@ -1,30 +1,73 @@
 """`kafkalog ls`: list log directories, partition directories and files."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import (
-    Format,
-    OutputFormat,
-    PartitionOption,
-    PathsArgument,
-    TopicOption,
-    TopicPatternOption,
-    selection_of,
-)
+from kafkalog_cli.cli.environment import Environment, environment_of
+from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, grouped, session_options
+from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, now_of, selection_of
+from kafkalog_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from kafkalog_cli.actions.session.options import SessionOptions
+    from kafkalog_cli.cli.ls_usage import UsageOptions
 
 command = typer.Typer(add_completion=False)
 
+USAGE_PANEL = "Space on the disk"
+
+
+class SortName(Enum):
+    """The order of rows; numbers from the largest to the smallest."""
+
+    BY_NAME = "name"
+    SIZE = "size"
+    ALLOCATED = "allocated"
+    SEGMENTS = "segments"
+    FREEABLE = "freeable"
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The options of which any shows the space on the disk instead, and the time for its plans."""
+
+    by_topic: Annotated[
+        bool,
+        typer.Option(
+            "--topics",
+            help="Show what fills the disk: a row per topic, over all log directories.",
+            rich_help_panel=USAGE_PANEL,
+        ),
+    ] = False
+    sort: Annotated[
+        SortName | None,
+        typer.Option(
+            help="Show what fills the disk in this order: by name, or the largest first. allocated is the space on the"
+            " disk, which differs from the size of sparse files, such as preallocated indexes.",
+            rich_help_panel=USAGE_PANEL,
+        ),
+    ] = None
+    freeable: Annotated[
+        bool,
+        typer.Option(
+            "--freeable",
+            help="Show also what retain and compact would free now. Logs that are due for compaction are read.",
+            rich_help_panel=USAGE_PANEL,
+        ),
+    ] = False
+    now: Now = None
+
 
 @command.command("ls")
-def ls(  # noqa: PLR0913, PLR0917 options
+@grouped
+def ls(  # noqa: PLR0913
     context: typer.Context,
+    *,
     paths: PathsArgument = None,
-    topic: TopicOption = None,
-    topic_pattern: TopicPatternOption = None,
-    partition: PartitionOption = None,
+    topics: Topics,
     segments: Annotated[bool, typer.Option("--segments", help="A row a segment, not a partition.")] = False,
     transactions: Annotated[
         bool,
@@ -33,15 +76,57 @@ def ls(  # noqa: PLR0913, PLR0917 options
             " producer snapshot.",
         ),
     ] = True,
+    space: Space,
+    settings: SettingSources,
     output: Format = OutputFormat.TEXT,
 ) -> int:
     """List topics, partitions and segments: sizes, offsets, times, checkpoints, leftovers, how the broker stopped.
 
     Cheap: only names, small files and the first and last batch headers are read; no CRC is checked.
+
+    --topics, --sort and --freeable show what fills the disk instead, with sums of each log directory and of all.
+    The settings for --freeable come from where retain and compact take them; nothing is locked or changed.
     """
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.ls_run import LsRequest, LsRun
 
-    selection = selection_of(topic, partition, topic_pattern) or Selection()
-    request = LsRequest(selection, segments, transactions, output.is_json)
-    return LsRun(environment_of(context), request).run(paths or [])
+    environment = environment_of(context)
+    selection = selection_of(topics.topic, topics.partition, topics.topic_pattern) or Selection()
+    usage = _usage_options(paths or [], space, _planning(environment, topics, settings, space))
+    if usage is not None and segments:
+        raise UsageError(reason="--segments does not go with --topics, --sort and --freeable")
+    # The tables of space have no transactions, the objects of partitions have.
+    transactions = transactions and (usage is None or output.is_json)
+    request = LsRequest(selection, segments, transactions, output.is_json, usage)
+    return LsRun(environment, request).run(paths or [])
+
+
+def _planning(
+    environment: Environment, topics: Topics, settings: SettingSources, space: Space
+) -> "SessionOptions | None":
+    """Return the options of the session that plans, None without --freeable. Raises UsageError."""
+    if space.freeable:
+        return session_options(environment, topics, Safety(now=space.now, dry_run=True), settings=settings)
+    if space.now is not None:
+        now_of(environment, space.now)  # a wrong unit is told first
+    for name, value in (
+        ("--now", space.now),
+        ("--config", settings.config),
+        ("--broker-config", settings.broker_config),
+        ("--metadata", settings.metadata),
+    ):
+        if value:
+            raise UsageError(reason=f"{name} goes with --freeable")
+    return None
+
+
+def _usage_options(paths: list[str], space: Space, planning: "SessionOptions | None") -> "UsageOptions | None":
+    if not (space.by_topic or space.freeable) and space.sort is None:
+        return None
+    from kafkalog_cli.actions.listing.usage import SortKey
+    from kafkalog_cli.cli.ls_usage import UsageOptions
+
+    if space.sort is SortName.FREEABLE and planning is None:
+        raise UsageError(reason="--sort freeable goes with --freeable")
+    key = SortKey.BY_NAME if space.sort is None else SortKey(space.sort.value)
+    return UsageOptions(space.by_topic, key, planning, tuple(paths))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.actions.listing.paths import Lister, Listing
 from kafkalog_cli.actions.listing.reads import LocatedFault
@@ -17,15 +18,22 @@ from kafkalog_cli.output.listing_json import ListingJson
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream, printable
 
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.ls_usage import UsageOptions, UsageRun
+
 
 @dataclass(frozen=True, slots=True)
 class LsRequest:
-    """The options of one run. `segments`: a row per segment, not per partition; `transactions`: search for them."""
+    """The options of one run. `segments`: a row per segment, not per partition; `transactions`: search for them.
+
+    `usage` is set if the question is what fills the disk.
+    """
 
     selection: Selection
     segments: bool
     transactions: bool
     json: bool
+    usage: UsageOptions | None = None
 
 
 @dataclass(slots=True)
@@ -50,7 +58,8 @@ class LsRun:
         self._out = ResultStream(environment.stdout)
         self._errors = ResultStream(environment.stderr)
         self._json = JsonLines(self._out) if request.json else None
-        self._printer = (
+        self._usage = self._usage_run(environment)
+        self._printer: ListingText | ListingJson = (
             ListingText(self._out, segments=request.segments)
             if self._json is None
             else ListingJson(self._json, segments=request.segments)
@@ -74,22 +83,38 @@ class LsRun:
             except KafkalogError as error:
                 self._fail(error)
         self._printer.end()
+        if self._usage is not None:
+            code = self._usage.end()
+            self._codes += [code] if code is ExitCode.INTERRUPTED else []
         if not self._codes:
             self._fail(nothing_selected(self._fs, paths, self._selection))
         code = combined_exit_code(self._codes)
         if self._json is not None:
             counts = {name: getattr(self._counts, name) for name in _Counts.__slots__}
-            self._json.summary(code, **counts)
+            self._json.summary(code, **counts, **({} if self._usage is None else self._usage.counts))
         self._out.flush()
         return code
+
+    @property
+    def _plans(self) -> bool:
+        usage = self._request.usage
+        return usage is not None and usage.planning is not None
+
+    def _usage_run(self, environment: Environment) -> UsageRun | None:
+        options = self._request.usage
+        if options is None:
+            return None
+        from kafkalog_cli.cli.ls_usage import UsageRun
+
+        return UsageRun(environment, options, self._out, self._json, self._fail)
 
     def _path(self, path: str) -> None:
         try:
             listing = self._lister.list(path)
+            (self._usage or self._printer).listing(listing)
         except KafkalogError as error:
             self._fail(error)
             return
-        self._printer.listing(listing)
         for root in listing.roots:
             self._warn_of_lock(root)
         for fault in listing.faults:
@@ -121,6 +146,8 @@ class LsRun:
     def _warn_of_lock(self, root: LogDirRoot) -> None:
         """Warn about the lock's owner: readers take no lock."""
         owner = root.lock_owner
+        if self._plans and owner is not None:  # the session that plans warns of it
+            return
         if root.path in self._warned or (owner is None and root.lock_problem is None):
             return
         self._warned.add(root.path)

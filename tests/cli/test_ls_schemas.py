@@ -11,7 +11,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
-NAMES = ("partition", "segment", "logdir", "file")
+NAMES = ("partition", "segment", "logdir", "file", "topic")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,8 @@ def objects(corpus):
     paths = [str(p) for p in sorted(corpus.glob("*/*")) if p.name in ("data", "before", "after", "running")]
     files = [str(p) for p in sorted((corpus / "internal" / "data" / "__cluster_metadata-0").iterdir())]
     lines = []
-    for argv in ([*paths, *files], ["--segments", *paths]):
+    usage = ["--freeable", "--config", "cleanup.policy=delete", "--config", "retention.ms=1"]
+    for argv in ([*paths, *files], ["--segments", *paths], [*usage, *paths], ["--topics", *paths]):
         stdout = io.BytesIO()
         assert run(["ls", "--format", "json", *argv], Environment(stdout=stdout, stderr=io.BytesIO())) == 4
         lines += stdout.getvalue().decode().splitlines()

@@ -12,7 +12,7 @@ from kafkalog_cli.storage.cleaning.cleaner import CleanedGroup, Cleaner, Cleanin
 from kafkalog_cli.storage.cleaning.log import CleanableLog
 from kafkalog_cli.storage.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.storage.cleaning.marks import Marks
-from kafkalog_cli.storage.cleaning.output import CleanedSegment, IndexLimits
+from kafkalog_cli.storage.cleaning.output import CleanedSegment, FileMaker, IndexLimits
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, WritableFile
 from kafkalog_cli.storage.names import FileKind, classify_file
 from kafkalog_cli.storage.partition import Partition, Segment
@@ -83,6 +83,11 @@ class Passes:
         )
         return Compaction(self.end_offset, self._counts, self._keyless, segments, self._done)
 
+    def cleaned_into(self, files: FileMaker) -> list[CleanedGroup]:
+        """Clean the log once, after `mark`, into any files. Raises Damaged."""
+        assert self._marks is not None
+        return self._clean(self._log, self._marks, files)[1]
+
     def write(self, area: StagingArea) -> list[Unit]:
         """Write the cleaned segments, and return the units to swap in.
 
@@ -90,7 +95,7 @@ class Passes:
         """
         assert self._marks is not None
         most = self._request.passes
-        cleaned = self._clean(self._log, self._marks, area)
+        cleaned = self._clean(self._log, self._marks, _PassFiles(area, self._prefix))
         assert self._plan.dirt is not None
         if most != 1 and not self._plan.dirt.cleanable_bytes and _is_unchanged(*cleaned):
             self._counts = cleaned[0]
@@ -103,7 +108,7 @@ class Passes:
             marks = mark(log, marking_request(log.segments, plan, self._request))
             if marks.end_offset < self.end_offset:  # a broker's offset map would be full sooner
                 break
-            again = self._clean(log, marks, area)
+            again = self._clean(log, marks, _PassFiles(area, self._prefix))
             if _is_unchanged(*again):
                 _remove(area, [Unit((), group.segments, self._prefix) for group in again[1]])
                 break
@@ -118,7 +123,7 @@ class Passes:
         """The prefix of the file names of the current pass."""
         return f"{self._done}." if self._done else ""
 
-    def _clean(self, log: CleanableLog, marks: Marks, area: StagingArea) -> tuple[CleaningCounts, list[CleanedGroup]]:
+    def _clean(self, log: CleanableLog, marks: Marks, files: FileMaker) -> tuple[CleaningCounts, list[CleanedGroup]]:
         plan, request = self._plan, self._request
         assert plan.dirt is not None
         cleaning = CleaningRequest(
@@ -129,7 +134,7 @@ class Passes:
             IndexLimits(plan.number_of("index.interval.bytes"), plan.number_of("segment.index.bytes")),
             dict(plan.producers),
         )
-        cleaner = Cleaner(log, marks, cleaning, _PassFiles(area, self._prefix))
+        cleaner = Cleaner(log, marks, cleaning, files)
         groups = list(cleaner.groups())
         self._keyless += marks.keyless
         self._marks = None

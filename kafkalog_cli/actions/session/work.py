@@ -180,20 +180,24 @@ class Work:
         self.partition = open_partition(self.fs, path)
         return Roots(self.fs).state(self.log_dir, self.partition)
 
+    def facts(self) -> PartitionFacts:
+        """Gather the facts of the partition. Raises as `gather_facts`."""
+        return gather_facts(
+            self.fs,
+            self.partition,
+            self.log_dir,
+            self.settings,
+            checkpoints=self.roots.checkpoints(self.log_dir),
+            places=self.places,
+        )
+
     def check(self, action: Action, *, facts: PartitionFacts | None = None, **intent: Any) -> PartitionFacts:
         """Check `action` against the table of refusals, add its warnings as notes, and return the facts.
 
         `facts` None: they are gathered here. Raises Refused, UnsupportedFormat.
         """
         shared, partition = self._shared, self.partition
-        facts = facts or gather_facts(
-            self.fs,
-            partition,
-            self.log_dir,
-            self.settings,
-            checkpoints=self.roots.checkpoints(self.log_dir),
-            places=self.places,
-        )
+        facts = facts or self.facts()
         is_alone = shared.named_topics == {partition.topic}
         verdicts = judge(
             facts,

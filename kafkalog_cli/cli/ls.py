@@ -108,7 +108,7 @@ def _planning(
     if space.freeable:
         return session_options(environment, topics, Safety(now=space.now, dry_run=True), settings=settings)
     if space.now is not None:
-        now_of(environment, space.now)  # a wrong unit is told first
+        now_of(environment, space.now)  # a time in a wrong unit is reported first
     for name, value in (
         ("--now", space.now),
         ("--config", settings.config),

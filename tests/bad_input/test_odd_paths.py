@@ -131,7 +131,7 @@ def test_each_odd_file_by_its_name(partition, argv):
         ("00000000000000000003.log", "not a regular file"),
         ("00000000000000000004.log", "no such file"),
         ("00000000000000000005.log", "symbolic links"),
-        ("00000000000000000008.log", "No such device"),
+        ("00000000000000000008.log", "not a regular file"),
     ],
 )
 def test_the_message_says_what_it_is(partition, name, reason):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -18,7 +19,7 @@ from kafkalog_cli.spark.source import KafkalogDataSource
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 PAUSED_SECONDS = float(os.environ.get("STREAM_PAUSED_SECONDS", "4"))
-SHARE, PERIOD_SECONDS, SLOW_SECONDS = 0.2, 0.25, 6
+SHARE, PERIOD_SECONDS, SLOW_SECONDS, AT_MOST_SECONDS = 0.2, 0.25, 6, 120
 SOURCE_WORKER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
@@ -49,7 +50,8 @@ def paused(spark, seconds):
         time.sleep(seconds)
     finally:
         for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def start(spark, root, place, **trigger):
@@ -114,17 +116,17 @@ def test_a_worker_that_starts_too_late_ends_the_query_and_loses_nothing(spark, t
     slow = tmp_path / "python"
     slow.write_text(f'#!/bin/sh\ncase "$*" in *{SOURCE_WORKER}*) sleep 13;; esac\nexec {sys.executable} "$@"\n')
     slow.chmod(0o755)
-    start(spark, tmp_path / "logs", tmp_path, availableNow=True).awaitTermination()
+    start(spark, tmp_path / "logs", tmp_path, availableNow=True).awaitTermination(AT_MOST_SECONDS)
     log.add(30)
     before = spark.sparkContext.pythonExec
     spark.sparkContext.pythonExec = str(slow)
     try:
         spark.dataSource.register(KafkalogDataSource)
         with pytest.raises(Exception, match="Python worker failed to connect back"):
-            start(spark, tmp_path / "logs", tmp_path, availableNow=True).awaitTermination()
+            start(spark, tmp_path / "logs", tmp_path, availableNow=True).awaitTermination(AT_MOST_SECONDS)
     finally:
         spark.sparkContext.pythonExec = before
         spark.dataSource.register(KafkalogDataSource)
     assert_each_once(spark, tmp_path, 50)
-    start(spark, tmp_path / "logs", tmp_path, availableNow=True).awaitTermination()
+    start(spark, tmp_path / "logs", tmp_path, availableNow=True).awaitTermination(AT_MOST_SECONDS)
     assert_each_once(spark, tmp_path, 80)

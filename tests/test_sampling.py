@@ -42,7 +42,8 @@ COUNT = 30 + 3 + 1 + 30 + 4
 
 
 @pytest.fixture
-def suite(pytester):
+def suite(pytester, monkeypatch):
+    monkeypatch.delenv("TEST_SHARE", raising=False)  # `.ci/run` sets it
     pytester.makeini("[pytest]\nmarkers =\n  exhaustive: very many cases\n")
     pytester.makeconftest("from sampling import pytest_addoption, pytest_collection_modifyitems, pytest_configure")
     (pytester.mkdir("suite") / "test_it.py").write_text(TESTS)

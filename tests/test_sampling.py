@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from evidence import PAGE
-from sampling import SHARES, sampled
+from sampling import RUN, SHARES, sampled
 
 TESTS = """
 import pytest
@@ -44,6 +44,7 @@ COUNT = 30 + 3 + 1 + 30 + 4
 @pytest.fixture
 def suite(pytester, monkeypatch):
     monkeypatch.delenv("TEST_SHARE", raising=False)  # `.ci/run` sets it
+    monkeypatch.setitem(RUN, "is whole", RUN["is whole"])  # the suite runs in this process: it is put back at the end
     pytester.makeini("[pytest]\nmarkers =\n  exhaustive: very many cases\n")
     pytester.makeconftest("from sampling import pytest_addoption, pytest_collection_modifyitems, pytest_configure")
     (pytester.mkdir("suite") / "test_it.py").write_text(TESTS)

@@ -144,7 +144,7 @@ def by_topic(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> li
     for listing, usage in rows:
         topic = listing.partition.topic
         sums[topic] = sums.get(topic, Usage()) + usage
-        log_dirs.setdefault(topic, {})[log_dir_of(listing)] = None
+        log_dirs.setdefault(topic, {})[_parent_of(listing)] = None
     found = [TopicUsage(topic, tuple(log_dirs[topic]), usage) for topic, usage in sums.items()]
     return sorted(found, key=lambda each: (each.usage.rank(key), each.topic))
 
@@ -153,7 +153,8 @@ def by_log_dir(rows: Iterable[tuple[PartitionListing, Usage]]) -> Mapping[str, U
     """Return the sums per log directory, in the order of the partitions."""
     sums: dict[str, Usage] = {}
     for listing, usage in rows:
-        sums[log_dir_of(listing)] = sums.get(log_dir_of(listing), Usage()) + usage
+        log_dir = _parent_of(listing)
+        sums[log_dir] = sums.get(log_dir, Usage()) + usage
     return sums
 
 
@@ -162,6 +163,6 @@ def in_order(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> li
     return sorted(rows, key=lambda row: (row[1].rank(key), row[0].partition.topic, row[0].partition.number))
 
 
-def log_dir_of(listing: PartitionListing) -> str:
+def _parent_of(listing: PartitionListing) -> str:
     """Return the directory in which the partition's directory is."""
     return listing.partition.path.rpartition("/")[0] or "."
